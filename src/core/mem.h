@@ -8,7 +8,7 @@ TINYI_C_BEGIN
  * the sentence. 0 bytes give a pointer that can be freed. Free every block before you close the context.
  * On Linux, blocks of at least 4 MB from the default allocator begin at a multiple of 2 MB, and the system is asked for
  * pages of that size. A block that is written sparsely may then use more memory; one that is written from its start on
- * does not. An allocator of your own gets the plain request. */
+ * does not. Your own allocator gets the plain request. */
 TINY_API void *tiny_alloc(tiny_ctx *ctx, size_t bytes);
 TINY_API void tiny_free(tiny_ctx *ctx, void *memory);      /* takes NULL */
 /* A block that is handed out piece by piece from its start and freed as a whole. */

@@ -21,7 +21,7 @@ typedef struct tiny_op {
     const tiny_op_row *row;                 /* an operation that is not in the table; NULL: the row of kind */
 } tiny_op;
 
-/* The number of a kind never changes. Core and math count from 1 (math/ops.h), each header from a base of its own
+/* The number of a kind never changes. Core and math count from 1 (math/ops.h). Each header counts from its own base
  * (llm/ops.h, gnn/ops.h). Rows of your own have kind 0, or a kind from TINY_OP_BASE_YOURS on. */
 enum { TINY_OP_BASE_LLM = 1000, TINY_OP_BASE_GNN = 2000, TINY_OP_BASE_YOURS = 10000 };
 
@@ -77,7 +77,7 @@ enum {
     TINY_OP_INPLACE = 1,                    /* out[0] may be exactly in[0] */
     TINY_OP_INPLACE_1 = 2,                  /* out[0] may be exactly in[1] */
     TINY_OP_ACCUMULATES = 4,                /* out[0] is read too (its old content is an input) */
-    /* fast shares all its work by tiny_take, as every row of the table does: see core/thread.h */
+    /* fast hands out all its work by tiny_take, so it may run in a loose region (core/thread.h) */
     TINY_OP_LOOSE = 16,
     /* and its path depends only on shapes and parameters, on nothing that it writes: threads may join at any barrier */
     TINY_OP_LATE = 32,

@@ -23,7 +23,7 @@
  *
  * A processor with AVX-512 but without its VNNI (Skylake-X) uses avx2. NEONDOT and AVX2VNNI compile only the kernels
  * that gain from a faster v_dot, NEONMM those that multiply pairs of rows, AVX512HALF those that are fastest in vectors
- * of half the width (their text is that of AVX2VNNI). In a pass the compiler may not fuse v_mul with v_add, and
+ * of half the width (the same source as AVX2VNNI). In a pass the compiler may not fuse v_mul with v_add, and
  * -ffast-math is off: so all compilers give the same bits. */
 #ifndef TINYI_TARGET_H
 #define TINYI_TARGET_H
@@ -237,8 +237,8 @@
 #define TINYI_BY_NAME 0
 #endif
 
-/* w128 is one text in the words of SSE4.1: native on x86, SIMDe elsewhere. TINYI_W128_SIMDE takes SIMDe on x86 too
- * (tests). */
+/* w128 is one source in SSE4.1 intrinsics: native on x86, SIMDe elsewhere. TINYI_W128_SIMDE uses SIMDe on x86 too, for
+ * tests. */
 #if TINYI_HAVE_W128 && (!TINYI_X86 || defined TINYI_W128_SIMDE)
 #undef TINYI_W128_SIMDE
 #define TINYI_W128_SIMDE 1

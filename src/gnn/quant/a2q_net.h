@@ -10,11 +10,12 @@
  *
  * These are quantized:
  *   features   the input of each product with weights: a step and bits for each node or group. Input features are not
- *              quantized if they are 0 or one positive number a row: they are integers times that number.
+ *              quantized if each row holds only zeros and one positive value: such a row is already a vector of
+ *              integers times that value.
  *   weights    4 bits, a step for each output
  *   sums       the rows that are summed along edges: 4 bits, a step for each column
- * gcn layers multiply row j by 1 / sqrt(degree) before they quantize it, and row i after the sum: so the sum is one of
- * integers. gin layers apply the weights before they sum, which gives the same. Dropout comes after quantization.
+ * gcn layers multiply row j by 1 / sqrt(degree) before they quantize it, and row i after the sum. So only integers are
+ * summed. gin layers apply the weights before they sum, which gives the same result. Dropout comes after quantization.
  * Layers may be gcn, gin, linear and readout. Every edge counts 1. */
 #ifndef TINYI_GNN_A2Q_NET_H
 #define TINYI_GNN_A2Q_NET_H

@@ -1,8 +1,8 @@
 /* src/gnn/quant/packed.h - packed rows of features, each with its own number of bits; integer products and sums
  *
  * Rows with the same number of bits are stored together, as one stream of numbers (gnn/quant/bits.h) that begins at a
- * whole byte. A number is stored as q + Q in b bits. If no feature is negative, it is stored as q in b - 1 bits: a row
- * of one bit then takes no space. */
+ * whole byte. A number q (gnn/quant/a2q.h) is stored as q + Q in b bits. If no feature is negative, it is stored as q
+ * in b - 1 bits, so a row of one bit takes no space. */
 #ifndef TINYI_GNN_PACKED_H
 #define TINYI_GNN_PACKED_H
 #include "gnn/quant/a2q.h"

@@ -8,14 +8,14 @@
  * are packed from layer to layer.
  *
  * The files are those of a net (gnn/layer/net.h). The description also has "quant": "a2q INPUT STEPS". INPUT is raw
- * (0 or one positive number a row), positive or signed; STEPS is nodes, groups or published (groups as in
- * tgnn_nearest). Instead of a matrix NAME (out, in) the file has
+ * (each row holds only zeros and one positive value), positive or signed. STEPS is nodes, groups or published (groups
+ * as in tgnn_nearest). Instead of a matrix NAME (out, in) the file has
  *   NAME         U8 (out, (in + 1) / 2)     q + 7 of 4 bits, each row from its own byte on
  *   NAME.scale   F32 (out)                  step of each row
  *   NAME.step    F32 (nodes or groups)      of the features that go in, and
  *   NAME.bits    U8, as many                their bits, 1 to 8; both are missing if the input is raw
  *   NAME.sum     F32 (out)                  step of each column of the product, if it is summed along edges
- * With STEPS nodes the net only fits the graph of the training: another number of nodes is an error. */
+ * With STEPS nodes the net fits only the graph that it was trained on: another number of nodes is an error. */
 #ifndef TINYI_GNN_QUANT_H
 #define TINYI_GNN_QUANT_H
 #include "gnn/quant/a2q_net.h"
