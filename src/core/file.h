@@ -16,7 +16,7 @@ TINYI_C_BEGIN
 typedef struct tiny_file {
     const unsigned char *bytes;
     size_t n_bytes;
-    void *mapped, *owned;                   /* private: one of them, or neither for memory of the caller */
+    void *mapped, *owned;                   /* private: at most one is set; neither for tiny_file_memory */
     size_t mapped_bytes;
 } tiny_file;
 

@@ -21,6 +21,7 @@ TINY_API tiny_status tiny_arena_open(tiny_ctx *ctx, tiny_arena *arena, size_t by
 TINY_API void tiny_arena_close(tiny_ctx *ctx, tiny_arena *arena);
 /* n * bytes_each bytes, 64-byte aligned. If they do not fit: NULL, and TINY_E_WORKSPACE in the context. */
 TINY_API void *tiny_arena_take(tiny_ctx *ctx, tiny_arena *arena, size_t n, size_t bytes_each);
+/* Frees all pieces that were taken since arena->used had this value. */
 TINY_API void tiny_arena_reset(tiny_arena *arena, size_t used);
 
 /* ---- inside: what the bodies share ---- */

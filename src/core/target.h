@@ -104,7 +104,7 @@
 #define TINYI_HAVE_AVX2VNNI 0
 #endif
 #if (TINYI_GCC >= 11 || TINYI_CLANG >= 12) && defined __x86_64__ && \
-    defined __linux__ /* other systems do not lend the tiles so */
+    defined __linux__ /* Linux grants the tiles by arch_prctl */
 #define TINYI_HAVE_AMX 1
 #else
 #define TINYI_HAVE_AMX 0
@@ -146,8 +146,7 @@
 #define TINYI_HAVE_NEONMM 0
 #endif
 
-/* Targets that the user leaves out for a faster compile and a smaller program. Targets that build on one of them go
- * too. */
+/* Targets that the user switches off for a faster compile and a smaller program, and the targets that build on them. */
 #ifdef TINY_NO_W128
 #undef TINYI_HAVE_W128
 #define TINYI_HAVE_W128 0
@@ -250,7 +249,7 @@
 #if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2 || TINYI_HAVE_AVX512)
 #include <immintrin.h>
 #endif
-/* SSE in every function, whatever the targets: the scalar one takes its root */
+/* SSE in every function, whatever the targets: the scalar target uses its square root */
 #if defined _M_X64 || (defined __SSE__ && TINYI_X86 && (TINYI_GCC || TINYI_CLANG))
 #define TINYI_SSE 1
 #include <xmmintrin.h>
@@ -264,7 +263,7 @@
 #include "simde/x86/sse4.1.h"
 #endif
 
-/* The correctly rounded root by integers. */
+/* The correctly rounded square root, in integers. */
 TINYI_INLINE float tinyi_simd_sqrt_bits(float x)
 {
     uint32_t u = tinyi_f32_bits(x), m, root = 0, rest = 0;
@@ -291,7 +290,7 @@ TINYI_INLINE float tinyi_simd_sqrt_bits(float x)
     return tinyi_bits_f32(root + ((uint32_t)((e + 127) / 2 - 1) << 23));
 }
 
-/* The same by one instruction where there is one, without the library's errno. */
+/* The same by one instruction where there is one. It does not set errno. */
 #if (TINYI_GCC || TINYI_CLANG) && defined __aarch64__
 TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt %s0, %s1" : "=w"(x) : "w"(x)); return x; }
 #elif (TINYI_GCC || TINYI_CLANG) && defined __arm__ && defined __VFP_FP__ && !defined __SOFTFP__

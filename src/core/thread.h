@@ -23,10 +23,10 @@ typedef struct tiny_team {
     int i, n;                               /* number of this thread, 0..n-1, and of threads */
     void *shared;                           /* workspace of the whole team, 64-byte aligned */
     void *own;                              /* workspace of this thread, 64-byte aligned */
-    const struct tiny_kernels *k;           /* of the context's target */
+    const struct tiny_kernels *k;           /* the kernels of the context's target */
     tiny_target ran_on;                     /* target of the last kernel */
     struct tiny_region *region;
-    tiny_idx phase, from;                   /* barriers that were passed: by now; when this thread joined */
+    tiny_idx phase, from;                   /* number of barriers passed: so far; when this thread joined */
 } tiny_team;
 
 typedef void (*tiny_team_fn)(tiny_team *team, void *arg);

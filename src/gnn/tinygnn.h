@@ -1,6 +1,7 @@
 /* tinygnn.h - graph networks in one C header, version @version
  *
- * The shortest program that works
+ * The shortest program that works. It averages the features of each node over its neighbourhood (APPNP, a layer without
+ * weights): the graph is in edges.txt, the features are in features.npy, the result goes to answer.npy.
  *
  *     #define TINYGNN_IMPLEMENTATION
  *     #include "tinygnn.h"

@@ -7,7 +7,7 @@ TINYI_C_BEGIN
 typedef struct tiny_reduce_params {
     int axis;                               /* counted from the last: 0 is the last axis, 1 the one before */
     int all;                                /* nonzero: over all axes */
-    int keep;                               /* nonzero: y keeps a reduced axis with the length 1; else no such axis */
+    int keep;                               /* nonzero: y keeps a reduced axis with the length 1; 0: it is removed */
 } tiny_reduce_params;
 
 /* x f32, y f32 (argmax: i32). params NULL: over the last axis. Over an empty axis: sum and norm2 0, mean NaN, max -inf,

@@ -17,9 +17,10 @@
  *
  * The members of a layer are the arguments of its class in PyTorch Geometric, with their defaults:
  *   all          kind, name, act (none, relu, elu, tanh: the activation of y), dropout (of x; only for training)
- *   all but appnp, readout: in (required for the first layer; default: the width of the layer before), out
- *   gcn, sgc, appnp: add_self_loops (true), edge_weight (false; true: use the weights of the graph); K (sgc: 1,
- *   appnp: 10), alpha (appnp: 0.1)
+ *                all but appnp and readout: out, in (required for the first layer; else the width of the previous one)
+ *   gcn, sgc, appnp
+ *                add_self_loops (true), edge_weight (false; true: use the weights of the graph);
+ *                K (sgc: 1, appnp: 10), alpha (appnp: 0.1)
  *   sage         aggr (mean; sum, add, max, min), normalize (false)
  *   gat, gatv2   heads (1), concat (true), add_self_loops (true), negative_slope (0.2), dropout_edges (of alpha, only
  *                for training; dropout then applies to the summed rows too, as in the authors' program)
@@ -28,9 +29,9 @@
  *   transformer  heads (1), concat (true), edge (features of an edge, none), root_weight (true; false: ignores
  *                lin_skip, which the class saves but does not use)
  *   linear       torch.nn.Linear: weight, bias
- *   readout      one row for each graph: aggr (sum), all (false; true: concatenates x and the outputs of all layers
- *                before)
- * The file need not have biases, the second weight of sage, root, lin_skip and eps. It is an error if a tensor belongs
+ *   readout      makes one row for each graph: aggr (sum), all (false; true: concatenates x and the outputs of all
+ *                previous layers)
+ * Biases, the second weight of sage, root, lin_skip and eps may be missing. It is an error if a tensor belongs
  * to no layer, a shape does not match, a number is not finite, or a kind does not have a member. */
 #ifndef TINYI_GNN_NET_H
 #define TINYI_GNN_NET_H
@@ -48,7 +49,7 @@ typedef struct tgnn_stage {
     tgnn_stage_kind kind;
     tgnn_layer layer;                       /* CONV; the weights of a LINEAR are w[0] and w[1] */
     char name[TGNN_NET_NAME];
-    int act;
+    int act;                                /* tgnn_act */
     tiny_idx n_in, out, n_out;              /* out: from the description; n_out: width of its rows */
     tiny_idx hidden, edge, relations, bases;
     int aggr, all;                          /* READOUT */

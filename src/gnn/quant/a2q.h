@@ -55,7 +55,7 @@ typedef struct tgnn_nearest {
 } tgnn_nearest;
 TINY_API tiny_status tgnn_nearest_make(tiny_ctx *ctx, const float *step, const float *bits, tiny_idx n, int published,
                                        tgnn_nearest *out);
-TINY_API void tgnn_nearest_free(tiny_ctx *ctx, tgnn_nearest *nearest);     /* takes one that could not be made */
+TINY_API void tgnn_nearest_free(tiny_ctx *ctx, tgnn_nearest *nearest);     /* takes one that failed to be made */
 TINY_API int32_t tgnn_nearest_find(const tgnn_nearest *nearest, float largest);
 /* x (n, f) f32: the group of each row */
 TINY_API tiny_status tgnn_nearest_assign(tiny_ctx *ctx, const tgnn_nearest *nearest, const tiny_tensor *x,

@@ -13,7 +13,7 @@
  *   NAME         U8 (out, (in + 1) / 2)     q + 7 of 4 bits, each row from its own byte on
  *   NAME.scale   F32 (out)                  step of each row
  *   NAME.step    F32 (nodes or groups)      of the features that go in, and
- *   NAME.bits    U8, as many                their bits, 1 to 8; both are missing if the input is raw
+ *   NAME.bits    U8, the same number        their bits, 1 to 8; both are missing if the input is raw
  *   NAME.sum     F32 (out)                  step of each column of the product, if it is summed along edges
  * With STEPS nodes the net fits only the graph that it was trained on: another number of nodes is an error. */
 #ifndef TINYI_GNN_QUANT_H
@@ -23,7 +23,7 @@
 TINYI_C_BEGIN
 
 typedef struct tgnn_quant {
-    tgnn_net *net;                          /* its layers; the only weights are biases and eps */
+    tgnn_net *net;                          /* the layers; their only weights here are biases and eps */
     tgnn_a2q_net *q;                        /* steps and rounded bits */
     int8_t *code[TGNN_A2Q_MAPS];            /* of each map, (n_out, n_in), -7 .. 7 */
     tgnn_nibbles turned;                    /* code[0] transposed, if the input is raw */
