@@ -18,8 +18,7 @@
  * Error    the reference sums products in double in the order c, r, s, adds the bias last and rounds once. The fast
  *          form starts from the bias and rounds each sum to float: |fast - ref| <= (n + 3) * 2^-24 * (|bias| + sum |w
  *          x|), n = (C/groups) R S + 1 terms.
- * Left out Winograd and FFT forms: their error does not keep this bound. Transposed convolution.
- *          */
+ * Left out Winograd and FFT forms: their error does not keep this bound. Transposed convolution. */
 #include <string.h>
 #include "math/table_inside.h"
 #include "math/rows_inside.h"

@@ -10,7 +10,7 @@
  *          reads alone.
  * Error    one float rounding for each of n edges, and those of adding e, of the product and of the division of a mean:
  *          LINEAR (n + 5) u.
- * Gradients math/edges_grad.c; The edges that give max and min are not stored: the backward pass finds them again. */
+ * Gradients math/edges_grad.c. The edges that give max and min are not stored: the backward pass finds them again. */
 #include <stdio.h>
 #include <string.h>
 #include "math/edges_inside.h"

@@ -19,10 +19,9 @@
  * Error    |y - exact|_2 <= 7 log2(n) 2^-24 |y|_2 for each way but chirp (N. Higham, "Accuracy and Stability of
  *          Numerical Algorithms", 2nd ed., theorem 24.2). For a single value this gives n^0.5 times as much, relative
  *          to max |y|. Independent roundings spread evenly, with a standard deviation of 0.6 log2(n)^0.5 2^-24 rms y in
- *          each part (W. Gentleman, G.
- *          Sande, AFIPS 29, 1966), and max |y| is no less than rms y / 2^0.5: the bound of the rows, 4 + 3 log2(n), is
- *          over six deviations for every n. chirp computes three transforms of up to 2.3 n + 64 values: twice that
- *          bound. max |y| is taken over all rows of a call.
+ *          each part (W. Gentleman, G. Sande, AFIPS 29, 1966), and max |y| is no less than rms y / 2^0.5: the bound of
+ *          the rows, 4 + 3 log2(n), is over six deviations for every n. chirp computes three transforms of up to 2.3 n
+ *          + 64 values: twice that bound. max |y| is taken over all rows of a call.
  * Left out one long row on several threads; f64; lengths with large powers of primes above 31 go to chirp          */
 #include "math/fft.h"
 #include "math/fft_way_inside.h"

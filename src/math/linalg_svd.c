@@ -9,8 +9,7 @@
  * Fast     from 11 columns on the rotations start close to the result: V_0 are the eigenvectors of B B^T, B <- V_0^T B.
  *          The rotations repair the error that squaring B brings. The matrix product B B^T then shows which pairs are
  *          not orthogonal. Only those are rotated, in rounds of disjoint pairs over the team (a tournament, R. Brent,
- *          F. Luk, SIAM J. Sci. Stat.
- *          Comput. 6(1), 1985).
+ *          F. Luk, SIAM J. Sci. Stat. Comput. 6(1), 1985).
  * Cost     about 6 n^2 max(m, n) for QR and Q, 18 n^3 for the rest; the plain form 12 n^3 a sweep, 6 to 10 sweeps
  * Error    |A - U diag(s) Vt|, |U^T U - I|, |V^T V - I| (times |A|) at most c n 2^-53 |A| in the spectral norm, c about
  *          10

@@ -1,7 +1,6 @@
 /* src/gnn/graph/stream.c - graphs larger than memory: sorted runs, and their merge
  * Method   Edges are read once, and symmetrize and drop_loops are applied as they go into a run. A full run is sorted
- * by
- *          destination, then source (two stable radix sorts of math/sort.h), and added to a file. Runs are merged by a
+ *          by destination, then source (two stable radix sorts of math/sort.h), and added to a file. Runs are merged by a
  *          heap of their first edges (D. Knuth, TAOCP 3, 5.4.1), as many at a time as 4 KB each leave room for; the
  *          last merge writes the rows. Runs are in the order of the input and equal edges take the earlier run, so
  *          edges at one place keep their order, as in the stable sort of whole graphs.
