@@ -1,4 +1,4 @@
-/* src/gnn/graph/graph.c - making graphs, their degrees and norms, and graphs from graphs
+/* src/gnn/graph/graph.c - makes graphs; their degrees and norms; graphs from graphs
  *
  * Paper    T. Kipf, M. Welling, "Semi-Supervised Classification with Graph Convolutional Networks", 2017, eq. 2 (the
  *          norm).
