@@ -54,7 +54,7 @@ typedef struct tiny_ctx_desc {              /* all zero: the sensible default */
 
 /* desc may be NULL. On failure *out is NULL, and desc->log gets the sentence because no context exists to keep it. */
 TINY_API TINYI_EACH tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out);
-TINY_API void tiny_ctx_close(tiny_ctx *ctx);                /* takes NULL */
+TINY_API void tiny_ctx_close(tiny_ctx *ctx);                /* last, after everything made with it; takes NULL */
 
 TINY_API tiny_status tiny_ctx_status(const tiny_ctx *ctx);  /* of the last call that failed */
 TINY_API const char *tiny_ctx_message(const tiny_ctx *ctx); /* its sentence; "" if no call has failed */

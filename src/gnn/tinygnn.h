@@ -78,7 +78,8 @@
  *
  * Errors
  *     Every call that can fail returns a tiny_status, 0 for success. tiny_ctx_message has the sentence. The library
- *     never prints, exits or aborts. A call that fails frees everything that it allocated.
+ *     never prints, exits or aborts. A call that fails frees everything that it allocated. A pointer to the object that
+ *     it should have made is then NULL.
  *
  * Formats and limits
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.

@@ -7,7 +7,7 @@ TINYI_C_BEGIN
 typedef struct tiny_attention_params {
     float scale;                            /* 0: 1 / sqrt(d_head) */
     float softcap;                          /* > 0: s = softcap * tanh(s / softcap) */
-    int causal;                             /* the last query sees all keys, each earlier one sees one key less */
+    int causal;                             /* the last query sees all keys, each query before it one key less */
     /* twist_s not 0: weights of at most twist_t times the largest of their row are suppressed (math/twist.h) */
     float twist_t, twist_s;
 } tiny_attention_params;

@@ -8,8 +8,8 @@
  * Transformers with Hardware-Efficient Training", 2023 (arXiv 2312.06635).
  *
  * state (H, K, V), q and k (T, H, K), v (T, H, V), g (T, H, K), o (T, H, V); all f32. g holds logarithms, at most 0;
- * -inf clears the channel. g NULL: nothing is forgotten (plain linear attention). Use a view of stride 0 to share keys,
- * values and gates between heads, or one gate between the channels of a head.
+ * -inf clears the channel. g NULL: no gates, the state keeps everything (plain linear attention). Use a view of stride
+ * 0 to share keys, values and gates between heads, or one gate between the channels of a head.
  * state_out may be state; otherwise state is not changed. T may be 0. K is at most TINY_GLA_KEYS. */
 #ifndef TINYI_GLA_H
 #define TINYI_GLA_H

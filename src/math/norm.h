@@ -14,7 +14,7 @@ typedef struct tiny_norm_params {
  *   layernorm   y = g (x - mean) / sqrt(variance + eps) + b
  *   l2norm      y = x / max(sqrt(sum x^2), eps); zeros for a row of zeros
  *   groupnorm   as layernorm over each group of channels of each image of x (image, channel, ...); g and b have one
- *               value for each channel; the number of channels is a multiple of groups
+ *               value for each channel, and the number of channels is a multiple of groups
  *   add_rmsnorm, add_layernorm   s = x + r, then the norm of s; s may be exactly x */
 TINY_API tiny_status tiny_rmsnorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g, float eps,
                                   const tiny_tensor *y);

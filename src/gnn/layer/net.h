@@ -76,7 +76,7 @@ TINY_API tiny_status tgnn_net_read_memory(tiny_ctx *ctx, const char *name, const
  * and eps). The same seed gives the same weights on every machine. */
 TINY_API tiny_status tgnn_net_make(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, uint64_t seed,
                                    tgnn_net **out);
-/* draws the weights of an existing net anew */
+/* Draws new initial weights for an existing net. */
 TINY_API tiny_status tgnn_net_draw(tiny_ctx *ctx, tgnn_net *net, uint64_t seed);
 /* The usual networks of the papers, without a description: depth layers of one kind (conv1, conv2 ...). Each but the
  * last has an activation: elu for gat and gatv2, else relu. With readout, the sums of x and of the outputs of all
