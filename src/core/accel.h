@@ -32,7 +32,7 @@ struct tiny_accel {
     void (*forget)(void *user, const tiny_tensor *host);                        /* drop the copy; may be NULL */
     /* From version 2 on; give both or neither. With them, each output of run stays on the device, queued or complete,
      * until the context fetches or discards it. synchronize is then not called: fetch waits for the operations that it
-     * needs. fetch and discard get the output tensor that run got. A dense output may be an input of later operations, whole
+     * needs. fetch and discard get the same tensor. A dense output may be an input of later operations, whole
      * or in part. The whole of it may also be an output again, in place or not, and with other axes. An output with
      * gaps is reused only as the same view. Memory that is used in any other way is fetched before run is called.
      * fetch copies the numbers to the host and ends the stay. If it fails, they are lost and the call that needs them
