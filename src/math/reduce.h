@@ -42,7 +42,7 @@ TINY_API tiny_status tiny_dot(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
 
 typedef enum tinyi_reduce_f { TINYI_REDUCE_SUM, TINYI_REDUCE_NORM2, TINYI_REDUCE_MAX, TINYI_REDUCE_MIN } tinyi_reduce_f;
 
-/* Values that are summed in float at most; blocks are added in double. */
+/* At most this many values are summed in float; blocks are added in double. */
 #define TINYI_REDUCE_BLOCK 4096
 
 /* max and min: NaN where one is; find: the first place of v, or of a NaN when v is one, n where there is none; cols:

@@ -114,19 +114,19 @@ TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn
 
 /* ---- inside: what the bodies share ---- */
 
-/* tgnn_net_run, with another way through convolutions and linear layers; their act follows, readouts are the net's own.
- * by NULL: none. */
+/* tgnn_net_run, with another function for convolutions and linear layers. Activations and readouts stay those of the
+ * net. by NULL: no other function. */
 typedef tiny_status (*tinyi_net_stage_fn)(void *arg, int i, const tgnn_graph *g, const tiny_tensor *x,
                                           const tiny_tensor *y);
 TINYI_FN tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in,
                                       const tiny_tensor *y, const tiny_tensor *before, tinyi_net_stage_fn by,
                                       void *arg);
 
-/* Weight i of a stage: its name in the layer, and what its shape must be. 0: the stage has no such weight. */
+/* Weight i of a stage: its name in the layer, and the shape that it must have. 0: the stage has no such weight. */
 typedef struct tinyi_net_weight { const char *name; int rank, optional; tiny_idx dim[3]; } tinyi_net_weight;
 TINYI_FN int tinyi_net_wants(const tgnn_stage *s, int i, tinyi_net_weight *w);
 
-/* The graphs that the stages sum over; stages that want the same share it. */
+/* The graphs that the stages sum over; stages that need the same graph share it. */
 typedef struct tinyi_net_graphs { tgnn_graph *of[TGNN_NET_MOST]; int shared[TGNN_NET_MOST]; } tinyi_net_graphs;
 TINYI_FN tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g,
                                            const int32_t *relation, int64_t n_relation, tinyi_net_graphs *out);

@@ -63,7 +63,7 @@ TINY_API tiny_status tgnn_nearest_assign(tiny_ctx *ctx, const tgnn_nearest *near
 
 /* ---- inside: what the bodies share ---- */
 
-/* For others in this house. */
+/* For other files. */
 TINY_REF_BEGIN
 TINYI_INLINE float tinyi_a2q_step(float s)
 {

@@ -52,11 +52,11 @@ TINY_API tiny_status tgnn_quant_known(tiny_ctx *ctx, const char *path, int *is);
 
 /* ---- inside: what the bodies share ---- */
 
-/* What the description says, as a number from 1 on (0: not quantized): 1 + 3 input + steps, in the order of the
- * head. */
+/* The "quant" member of the description as a number: 1 + 3 input + steps, in the order of the manual above; 0: not
+ * quantized. */
 enum { TINYI_QUANT_RAW, TINYI_QUANT_POSITIVE, TINYI_QUANT_SIGNED };
 enum { TINYI_QUANT_NODES, TINYI_QUANT_GROUPS, TINYI_QUANT_PUBLISHED };
-/* codes -> the form that a raw input wants */
+/* codes -> the form that a raw input needs */
 TINYI_FN tiny_status tinyi_quant_turn(tiny_ctx *ctx, tgnn_quant *quant);
 
 TINYI_C_END
