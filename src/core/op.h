@@ -80,7 +80,7 @@ enum {
     TINY_OP_ACCUMULATES = 4,                /* out[0] is read too (its old content is an input) */
     /* fast hands out all its work by tiny_take, so it may run in a loose region (core/thread.h) */
     TINY_OP_LOOSE = 16,
-    /* LOOSE, and its control flow depends only on shapes and params, not on data: threads may join at any barrier */
+    /* LOOSE, and its control flow never depends on data that it writes: threads may join at any barrier */
     TINY_OP_LATE = 32,
     /* shape and ref accept f64 in place of f32; tiny_run sends f64 to the reference */
     TINY_OP_F64 = 8
