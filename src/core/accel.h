@@ -24,17 +24,17 @@ struct tiny_accel {
     int (*can_run)(void *user, const tiny_op *op, const tiny_op_row *row);      /* nonzero: yes */
     /* The result is complete on return, or queued until synchronize if that is not NULL. After a failure the processor
      * computes the outputs again, so they may hold anything. An output that is also read (in place, or accumulated
-     * into) must be unchanged. says: 256 bytes for a sentence. */
+     * into) must be unchanged. says: 256 bytes for the sentence of a failure. */
     tiny_status (*run)(void *user, const tiny_op *op, const tiny_op_row *row, char *says);
     tiny_status (*synchronize)(void *user, char *says);                         /* may be NULL */
     tiny_status (*upload)(void *user, const tiny_tensor *host, char *says);     /* keep a copy; may be NULL */
     tiny_status (*download)(void *user, const tiny_tensor *host, char *says);   /* copy it back; may be NULL */
     void (*forget)(void *user, const tiny_tensor *host);                        /* drop the copy; may be NULL */
     /* From version 2 on; give both or neither. With them, each output of run stays on the device, queued or complete,
-     * until the context fetches or discards it. synchronize is then not called: fetch waits for what it needs. The
-     * tensor is the output as run got it. A dense output may be an input of later operations, whole or in part. The
-     * whole of it may also be an output again, in place or not, and with other axes. An output with gaps is reused only
-     * as the same view. Memory that is used in any other way is fetched before run is called.
+     * until the context fetches or discards it. synchronize is then not called: fetch waits for the operations that it
+     * needs. fetch and discard get the same tensor. A dense output may be an input of later operations, whole
+     * or in part. The whole of it may also be an output again, in place or not, and with other axes. An output with
+     * gaps is reused only as the same view. Memory that is used in any other way is fetched before run is called.
      * fetch copies the numbers to the host and ends the stay. If it fails, they are lost and the call that needs them
      * fails. A back end may also write an output to the host at once and do nothing in fetch. */
     tiny_status (*fetch)(void *user, const tiny_tensor *out, char *says);

@@ -22,8 +22,8 @@ TINYI_INLINE tinyi_cursor tinyi_cursor_make(const void *bytes, size_t n)
     return c;
 }
 
-/* Numbers at p whose bytes are known to be there. Those of a known width are written out: compilers make one load or
- * store of them. */
+/* Numbers at p; the caller has checked that their bytes exist. Fixed widths are written out, so that compilers make one
+ * load or store of each. */
 TINYI_INLINE uint16_t tinyi_le16(const unsigned char *p) { return (uint16_t)(p[0] | p[1] << 8); }
 TINYI_INLINE uint32_t tinyi_le32(const unsigned char *p)
 {
@@ -71,7 +71,7 @@ TINYI_FN int tinyi_rd_bytes(tinyi_cursor *c, size_t n, const unsigned char **p);
 TINYI_FN int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count);     /* reads a u64 */
 TINYI_FN int tinyi_count_fits(const tinyi_cursor *c, uint64_t count, uint64_t least_bytes_each);
 
-/* Writing: counted with at NULL, then written into as many bytes. */
+/* A writer: with at NULL it only counts; then it writes that many bytes. */
 typedef struct tinyi_writer { unsigned char *at; size_t n; } tinyi_writer;
 TINYI_FN void tinyi_wr(tinyi_writer *w, uint64_t v, int bytes);                     /* tinyi_put_le */
 TINYI_FN void tinyi_wr_bytes(tinyi_writer *w, const void *bytes, size_t n);
@@ -85,7 +85,7 @@ TINYI_FN size_t tinyi_utf8_char(const unsigned char *p, size_t n);
 TINYI_FN size_t tinyi_utf8_get(const unsigned char *p, size_t n, uint32_t *c);
 /* writes 1 to 4 bytes */
 TINYI_FN size_t tinyi_utf8_put(uint32_t c, unsigned char *p);
-/* what the first byte promises, 1 for a byte that cannot be first */
+/* the length that the first byte announces; 1 for a byte that cannot be first */
 TINYI_INLINE size_t tinyi_utf8_promise(unsigned char first)
 {
     return first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;

@@ -36,7 +36,7 @@ typedef enum tiny_comm_way {
 
 typedef struct tiny_comm tiny_comm;
 typedef struct tiny_comm_desc {             /* all zero but net: the sensible default */
-    /* of this rank; the caller owns it, but tiny_comm_close and a failure close it */
+    /* transport of this rank. The caller owns the struct; tiny_comm_close and a failure call its close */
     tiny_net *net;
     size_t n_most;                          /* length of the longest sum; 0: 65536 */
     int way;                                /* tiny_comm_way */

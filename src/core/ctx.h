@@ -19,16 +19,17 @@ typedef struct tiny_recording tiny_recording; /* core/record.h */
 typedef enum tiny_target { TINY_TARGET_AUTO, TINYI_TARGETS(TINYI_TARGET_ENUM) TINY_TARGET_COUNT } tiny_target;
 #undef TINYI_TARGET_ENUM
 
-/* One thread at a time calls realloc_fn. It works like realloc: with old NULL it allocates; with n_bytes 0 it frees and
- * returns NULL. old_bytes is the size that was requested for old. Memory must be aligned for any scalar type; the
- * library makes larger alignments itself. */
+/* The library calls realloc_fn from one thread at a time. It works like realloc: with old NULL it allocates; with
+ * n_bytes 0 it frees and returns NULL. old_bytes is the size that was requested for old. Memory must be aligned for any
+ * scalar type; the library makes larger alignments itself. */
 typedef struct tiny_allocator {
     void *(*realloc_fn)(void *user, void *old, size_t old_bytes, size_t n_bytes);
     void *user;
 } tiny_allocator;
 
 /* run calls task(arg, 0) ... task(arg, n - 1) on n threads AT THE SAME TIME (they wait for each other) and returns when
- * all have returned. It returns nonzero if it could not start them and ran none; one thread then does the work. */
+ * all have returned. If it cannot start all of them, it must run none and return nonzero. One thread then does the
+ * work. */
 typedef struct tiny_pool {
     int (*run)(void *user, int n, void (*task)(void *arg, int i), void *arg);
     void *user;
@@ -53,7 +54,7 @@ typedef struct tiny_ctx_desc {              /* all zero: the sensible default */
 
 /* desc may be NULL. On failure *out is NULL, and desc->log gets the sentence because no context exists to keep it. */
 TINY_API TINYI_EACH tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out);
-TINY_API void tiny_ctx_close(tiny_ctx *ctx);                /* takes NULL */
+TINY_API void tiny_ctx_close(tiny_ctx *ctx);                /* last, after everything made with it; takes NULL */
 
 TINY_API tiny_status tiny_ctx_status(const tiny_ctx *ctx);  /* of the last call that failed */
 TINY_API const char *tiny_ctx_message(const tiny_ctx *ctx); /* its sentence; "" if no call has failed */
@@ -67,8 +68,8 @@ TINY_API const char *tiny_target_name(tiny_target target);
 TINY_API tiny_target tiny_target_by_name(const char *name); /* TINY_TARGET_COUNT for an unknown name */
 TINY_API int tiny_target_runs_here(tiny_target target);     /* compiled in, and supported by the processor */
 
-/* A table as text: the kernel and target that each operation uses, and the slower target that lends the kernel where
- * the chosen one has none of its own. Returns the size of the whole text with its final 0. Writes at most n_bytes,
+/* A table as text: the kernel of each operation and its target. Where the chosen target has no kernel of its own, that
+ * is the next slower target that has one. Returns the size of the whole text with its final 0. Writes at most n_bytes,
  * always terminated. */
 TINY_API size_t tiny_ctx_report(const tiny_ctx *ctx, char *text, size_t n_bytes);
 

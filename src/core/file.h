@@ -16,7 +16,7 @@ TINYI_C_BEGIN
 typedef struct tiny_file {
     const unsigned char *bytes;
     size_t n_bytes;
-    void *mapped, *owned;                   /* private: one of them, or neither for memory of the caller */
+    void *mapped, *owned;                   /* private: at most one is set; neither for tiny_file_memory */
     size_t mapped_bytes;
 } tiny_file;
 
@@ -37,7 +37,7 @@ TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void
 
 /* ---- inside: what the bodies share ---- */
 
-/* The same in pieces. All zero: nothing is open. After finish (whatever it answers) and after abandon it is all zero
+/* The same in pieces. All zero: nothing is open. After finish, even a failed one, and after abandon it is all zero
  * again. */
 typedef struct tinyi_out {
     char *path, *part;                      /* one block: the name, and the one it is written under */
@@ -46,8 +46,8 @@ typedef struct tinyi_out {
     int special;                            /* a device or a pipe: written in its place */
     int lock;
 } tinyi_out;
-TINYI_FN uint64_t tinyi_file_most(const char *path);   /* bytes that are read of it */
-TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
+TINYI_FN uint64_t tinyi_file_most(const char *path);   /* the most bytes that are read from it */
+TINYI_FN int tinyi_file_special(const char *path);     /* it exists, and is neither a regular file nor a folder */
 /* The steps of a write, for a writer of several files. *file is a FILE. close returns 0, with errno set, if not all
  * bytes were written. The part stays locked until its file is closed and *lock (may be NULL; 0: none) is given back,
  * after it was renamed or removed. */
@@ -59,17 +59,17 @@ TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *
 TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
 TINYI_FN void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out);        /* removes the part */
-/* what is added next stands there; devices and pipes are refused */
+/* sets where the next bytes are written; fails for devices and pipes */
 TINYI_FN tiny_status tinyi_out_seek(tiny_ctx *ctx, tinyi_out *out, uint64_t at);
 
-/* A file in pieces, for what is larger than memory. All zero: nothing is open. */
+/* Reads a file in pieces, for files larger than memory. All zero: nothing is open. */
 typedef struct tinyi_in {
     const char *path;                       /* the caller's */
     void *file;                             /* a FILE */
     uint64_t n_bytes;                       /* its size; 0 for a pipe, which cannot be sought in either */
 } tinyi_in;
 TINYI_FN tiny_status tinyi_in_open(tiny_ctx *ctx, const char *path, tinyi_in *in);
-/* *n < room: it ends here */
+/* *n < room: the end of the file */
 TINYI_FN tiny_status tinyi_in_read(tiny_ctx *ctx, tinyi_in *in, void *bytes, size_t room, size_t *n);
 TINYI_FN tiny_status tinyi_in_seek(tiny_ctx *ctx, tinyi_in *in, uint64_t at);
 TINYI_FN void tinyi_in_close(tinyi_in *in);

@@ -8,7 +8,7 @@ TINYI_C_BEGIN
  * the sentence. 0 bytes give a pointer that can be freed. Free every block before you close the context.
  * On Linux, blocks of at least 4 MB from the default allocator begin at a multiple of 2 MB, and the system is asked for
  * pages of that size. A block that is written sparsely may then use more memory; one that is written from its start on
- * does not. An allocator of your own gets the plain request. */
+ * does not. Your own allocator gets the plain request. */
 TINY_API void *tiny_alloc(tiny_ctx *ctx, size_t bytes);
 TINY_API void tiny_free(tiny_ctx *ctx, void *memory);      /* takes NULL */
 /* A block that is handed out piece by piece from its start and freed as a whole. */
@@ -21,6 +21,7 @@ TINY_API tiny_status tiny_arena_open(tiny_ctx *ctx, tiny_arena *arena, size_t by
 TINY_API void tiny_arena_close(tiny_ctx *ctx, tiny_arena *arena);
 /* n * bytes_each bytes, 64-byte aligned. If they do not fit: NULL, and TINY_E_WORKSPACE in the context. */
 TINY_API void *tiny_arena_take(tiny_ctx *ctx, tiny_arena *arena, size_t n, size_t bytes_each);
+/* Frees all pieces that were taken since arena->used had this value. */
 TINY_API void tiny_arena_reset(tiny_arena *arena, size_t used);
 
 /* ---- inside: what the bodies share ---- */

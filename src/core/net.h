@@ -41,7 +41,7 @@ struct tiny_net {
      * close is called. */
     tiny_status (*send)(tiny_net *net, int to, tiny_message *m);
     tiny_status (*recv)(tiny_net *net, int from, tiny_message *m);
-    /* Peers that wait for this rank then fail, after they have received everything that was sent before. */
+    /* Peers that wait for this rank receive everything that was sent before, then fail. */
     void (*close)(tiny_net *net);
     /* Any thread may call these. changes counts events. pause sleeps until that count differs from seen, or until the
      * clock (tiny_now_ns) reaches until. */

@@ -21,7 +21,7 @@ typedef struct tiny_op {
     const tiny_op_row *row;                 /* an operation that is not in the table; NULL: the row of kind */
 } tiny_op;
 
-/* The number of a kind never changes. Core and math count from 1 (math/ops.h), each header from a base of its own
+/* The number of a kind never changes. Core and math count from 1 (math/ops.h). Each header counts from its own base
  * (llm/ops.h, gnn/ops.h). Rows of your own have kind 0, or a kind from TINY_OP_BASE_YOURS on. */
 enum { TINY_OP_BASE_LLM = 1000, TINY_OP_BASE_GNN = 2000, TINY_OP_BASE_YOURS = 10000 };
 
@@ -61,13 +61,14 @@ struct tiny_op_row {
     tiny_status (*shape)(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want);
     void (*ref)(const tiny_op *op);         /* plain scalar code, any strides, the same bits on every machine */
     void (*fast)(tiny_team *team, const tiny_op *op);   /* called by every thread of the team */
-    void (*work)(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes);   /* NULL: none */
+    /* the workspace that fast needs: of the team, and of each thread; NULL: none */
+    void (*work)(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes);
     void (*cost)(const tiny_op *op, tiny_cost *cost);
     void (*cases)(tiny_case *c);            /* shapes, params and fills of one generated case */
     tiny_bound bound;
     double (*terms)(const tiny_op *op);     /* gives n of the bound; NULL: 1 */
     tiny_grad_fn grad;                      /* NULL: none */
-    const void *relevance;
+    const void *relevance;                  /* reserved: NULL */
     const short *kernels;                   /* the kernel slots that it uses, ended by -1 */
     const char *formula;                    /* one line for the catalogue */
     const char *params_name;                /* "tiny_softmax_params"; NULL: no params, or a row that does not say */
@@ -77,15 +78,16 @@ enum {
     TINY_OP_INPLACE = 1,                    /* out[0] may be exactly in[0] */
     TINY_OP_INPLACE_1 = 2,                  /* out[0] may be exactly in[1] */
     TINY_OP_ACCUMULATES = 4,                /* out[0] is read too (its old content is an input) */
-    /* fast shares all its work by tiny_take, as every row of the table does: see core/thread.h */
+    /* fast hands out all its work by tiny_take, so it may run in a loose region (core/thread.h) */
     TINY_OP_LOOSE = 16,
-    /* and its path depends only on shapes and parameters, on nothing that it writes: threads may join at any barrier */
+    /* LOOSE, and its control flow never depends on data that it writes: threads may join at any barrier */
     TINY_OP_LATE = 32,
     /* shape and ref accept f64 in place of f32; tiny_run sends f64 to the reference */
     TINY_OP_F64 = 8
 };
 
-/* Checks op, then runs it: on the accelerator, the fast path or the reference, as the context says. */
+/* Checks op, then runs it: on the accelerator, the fast path or the reference, as the context says. If a check fails,
+ * nothing is written. */
 TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op);
 /* The same for a list, in one parallel region with a barrier after each operation. */
 TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);

@@ -4,10 +4,10 @@
  *   { "__metadata__": { "key": "text", ... },
  *     "name": { "dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24] }, ... }
  *
- * A walk over the header reports each entry to a sink, in file order, and takes no memory. A reader that needs a table
- * walks twice: to count and to fill. Types, shapes, sizes and offsets are checked before an entry is reported. At the
- * end the walk checks that the sizes of all tensors add up to the size of the data. It does not check for equal names
- * or overlapping tensors: that needs a table. */
+ * A walk over the header reports each entry to a sink, in file order, and allocates nothing. A reader that needs a
+ * table walks twice: once to count, once to fill it. Types, shapes, sizes and offsets are checked before an entry is
+ * reported. At the end the walk checks that the sizes of all tensors add up to the size of the data. It does not check
+ * for equal names or overlapping tensors: that needs a table. */
 #ifndef TINYI_CORE_SAFETENSORS_H
 #define TINYI_CORE_SAFETENSORS_H
 #include "core/doc/json.h"
@@ -43,12 +43,12 @@ typedef struct tinyi_st_sink {
     void (*tensor)(void *arg, const tinyi_st_tensor *tensor);
 } tinyi_st_sink;
 
-/* path stands in the sentences; the bytes are those of the whole file. */
+/* path is used in error sentences; the bytes are those of the whole file. */
 TINYI_FN tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes,
                                    const tinyi_st_sink *sink);
 
-/* The header of a file to write, into `room` bytes at `to`, which TINYI_ST_HEAD(tensors, bytes of the longest name)
- * are: an entry for each tensor in the order of its data, then the end. Names need no escapes. */
+/* The header of a file to write, into `room` bytes at `to`. TINYI_ST_HEAD(tensors, bytes of the longest name) bytes are
+ * enough. Add an entry for each tensor in the order of the data, then the end. Names must not need escapes. */
 #define TINYI_ST_HEAD(n, name) (64 + (size_t)(n) * ((size_t)(name) + 100 + 21 * TINYI_SAFETENSORS_MAX_RANK))
 typedef struct tinyi_st_head {
     unsigned char *to;

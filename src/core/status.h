@@ -34,7 +34,7 @@ TINY_API const char *tiny_status_text(tiny_status status);
 
 /* Makes n bytes of untrusted text safe for a terminal or a log: one line of UTF-8. Control characters (ASCII, U+0080 to
  * U+009F, line separators, direction marks, zero-width spaces) and bytes that are not UTF-8 are written as \xNN.
- * Returns the size of the whole text with its final 0. Writes at most room bytes, always terminated; a text that is cut
+ * Returns the size of the whole text with its final 0. Writes at most room bytes, always terminated; a truncated text
  * ends with "...". Every message of a context has passed through this function. A program that prints names or values
  * from a file should call it too. */
 TINY_API size_t tiny_plain(char *to, size_t room, const void *text, size_t n);

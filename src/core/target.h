@@ -23,7 +23,7 @@
  *
  * A processor with AVX-512 but without its VNNI (Skylake-X) uses avx2. NEONDOT and AVX2VNNI compile only the kernels
  * that gain from a faster v_dot, NEONMM those that multiply pairs of rows, AVX512HALF those that are fastest in vectors
- * of half the width (their text is that of AVX2VNNI). In a pass the compiler may not fuse v_mul with v_add, and
+ * of half the width (the same source as AVX2VNNI). In a pass the compiler may not fuse v_mul with v_add, and
  * -ffast-math is off: so all compilers give the same bits. */
 #ifndef TINYI_TARGET_H
 #define TINYI_TARGET_H
@@ -104,7 +104,7 @@
 #define TINYI_HAVE_AVX2VNNI 0
 #endif
 #if (TINYI_GCC >= 11 || TINYI_CLANG >= 12) && defined __x86_64__ && \
-    defined __linux__ /* other systems do not lend the tiles so */
+    defined __linux__ /* Linux grants the tiles by arch_prctl */
 #define TINYI_HAVE_AMX 1
 #else
 #define TINYI_HAVE_AMX 0
@@ -146,8 +146,7 @@
 #define TINYI_HAVE_NEONMM 0
 #endif
 
-/* Targets that the user leaves out for a faster compile and a smaller program. Targets that build on one of them go
- * too. */
+/* Targets that the user switches off for a faster compile and a smaller program, and the targets that build on them. */
 #ifdef TINY_NO_W128
 #undef TINYI_HAVE_W128
 #define TINYI_HAVE_W128 0
@@ -237,8 +236,8 @@
 #define TINYI_BY_NAME 0
 #endif
 
-/* w128 is one text in the words of SSE4.1: native on x86, SIMDe elsewhere. TINYI_W128_SIMDE takes SIMDe on x86 too
- * (tests). */
+/* w128 is one source in SSE4.1 intrinsics: native on x86, SIMDe elsewhere. TINYI_W128_SIMDE uses SIMDe on x86 too, for
+ * tests. */
 #if TINYI_HAVE_W128 && (!TINYI_X86 || defined TINYI_W128_SIMDE)
 #undef TINYI_W128_SIMDE
 #define TINYI_W128_SIMDE 1
@@ -250,7 +249,7 @@
 #if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2 || TINYI_HAVE_AVX512)
 #include <immintrin.h>
 #endif
-/* SSE in every function, whatever the targets: the scalar one takes its root */
+/* SSE in every function, whatever the targets: the scalar target uses its square root */
 #if defined _M_X64 || (defined __SSE__ && TINYI_X86 && (TINYI_GCC || TINYI_CLANG))
 #define TINYI_SSE 1
 #include <xmmintrin.h>
@@ -264,7 +263,7 @@
 #include "simde/x86/sse4.1.h"
 #endif
 
-/* The correctly rounded root by integers. */
+/* The correctly rounded square root, in integers. */
 TINYI_INLINE float tinyi_simd_sqrt_bits(float x)
 {
     uint32_t u = tinyi_f32_bits(x), m, root = 0, rest = 0;
@@ -291,7 +290,7 @@ TINYI_INLINE float tinyi_simd_sqrt_bits(float x)
     return tinyi_bits_f32(root + ((uint32_t)((e + 127) / 2 - 1) << 23));
 }
 
-/* The same by one instruction where there is one, without the library's errno. */
+/* The same by one instruction where there is one. It does not set errno. */
 #if (TINYI_GCC || TINYI_CLANG) && defined __aarch64__
 TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt %s0, %s1" : "=w"(x) : "w"(x)); return x; }
 #elif (TINYI_GCC || TINYI_CLANG) && defined __arm__ && defined __VFP_FP__ && !defined __SOFTFP__

@@ -9,12 +9,11 @@
  *
  * A barrier spins for a few microseconds, then sleeps.
  *
- * Loose regions do not wait for threads that have no processor when the region opens, because another program is on it:
- * such a thread joins later or not at all. A function may run in a loose region if it shares all its work by tiny_take,
- * apart from code under `if (team->i == 0)`. A late thread may join until the team passes the second barrier. It then
- * runs the code before the first barrier, without work from tiny_take, while the others are already past it. So that
- * code must not read data that is written after the first barrier, except in pieces from tiny_take. Thread 0 is always
- * there from the start. */
+ * A loose region does not wait for threads that are descheduled when it opens. Such a thread joins later or not at all.
+ * A function may run in a loose region if it shares all its work by tiny_take, apart from code under `if (team->i ==
+ * 0)`. A late thread may join until the team passes the second barrier. It then runs the code before the first barrier,
+ * without work from tiny_take, while the others are already past it. So that code must not read data that is written
+ * after the first barrier, except in pieces from tiny_take. Thread 0 is always there from the start. */
 #ifndef TINYI_THREAD_H
 #define TINYI_THREAD_H
 #include "core/ctx.h"
@@ -24,17 +23,17 @@ typedef struct tiny_team {
     int i, n;                               /* number of this thread, 0..n-1, and of threads */
     void *shared;                           /* workspace of the whole team, 64-byte aligned */
     void *own;                              /* workspace of this thread, 64-byte aligned */
-    const struct tiny_kernels *k;           /* of the context's target */
+    const struct tiny_kernels *k;           /* the kernels of the context's target */
     tiny_target ran_on;                     /* target of the last kernel */
     struct tiny_region *region;
-    tiny_idx phase, from;                   /* barriers that were passed: by now; when this thread joined */
+    tiny_idx phase, from;                   /* number of barriers passed: so far; when this thread joined */
 } tiny_team;
 
 typedef void (*tiny_team_fn)(tiny_team *team, void *arg);
 
 /* Runs fn on the threads of the context and waits. The context provides shared_bytes of workspace for the team and
- * own_bytes for each thread before the region opens. Fails inside a region of this context. Inside an OpenMP region of
- * the program it runs on one thread. */
+ * own_bytes for each thread before the region opens. Fails if it is called inside a region of this context. Inside an
+ * OpenMP region of the program it runs on one thread. */
 TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn,
                                    void *arg);
 

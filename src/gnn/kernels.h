@@ -1,4 +1,4 @@
-/* src/gnn/kernels.h - every kernel of tinygnn.h's own for one target (included once per pass, see core/target.h) */
+/* src/gnn/kernels.h - the kernels that only tinygnn.h has, for one target; included once per pass, see core/target.h */
 #include "core/simd.h"
 #if !V_EXTRA && !V_AMX
 #include "gnn/quant/nibble.simd.h"

@@ -1,4 +1,4 @@
-/* src/gnn/ops.c - the rows of graph networks beside those of core and math, and the functions that know both */
+/* src/gnn/ops.c - the operations of tinygnn.h, added to those of core and math, and the functions that use both */
 #include "core/state_inside.h"
 #include "gnn/ops.h"
 #include "gnn/quant/a2q.h"

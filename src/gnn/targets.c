@@ -1,4 +1,4 @@
-/* src/gnn/targets.c - compiles the kernels of tinygnn.h's own once for each target */
+/* src/gnn/targets.c - compiles the kernels that only tinygnn.h has, once for each target */
 #include "gnn/quant/nibble_inside.h"
 #include "core/target.h"
 

@@ -1,4 +1,4 @@
-/* src/gnn/tinygnn.c - for the stitched form, the bodies of src/gnn that have no header of their own */
+/* src/gnn/tinygnn.c - the .c files of src/gnn that have no header of their own, for the stitched header */
 #include "gnn/tinygnn.h"
 #ifdef TINYI_STITCHED
 #include "gnn/train/pass.c"

@@ -1,6 +1,7 @@
 /* tinygnn.h - graph networks in one C header, version @version
  *
- * The shortest program that works
+ * The shortest program that works. It averages the features of each node over its neighbourhood (APPNP, a layer without
+ * weights): the graph is in edges.txt, the features are in features.npy, the result goes to answer.npy.
  *
  *     #define TINYGNN_IMPLEMENTATION
  *     #include "tinygnn.h"
@@ -34,16 +35,16 @@
  * How to include it
  *     Define TINYGNN_IMPLEMENTATION before the include in exactly one .c or .cpp file of a program. Include the header
  *     without it in all other files. C99 and later, C++11 and later. There is no library to link. -fopenmp gives
- *     threads, and SIMDe on the include path gives vector code on processors without a native form.
+ *     threads. SIMDe on the include path gives vector code on processors other than x86 and 64-bit ARM.
  *     A program may also include tinyllm.h, in the same file or in another, in any order. The types are shared, and
  *     tiny_x calls the function of the header that was included last. Both headers must have the same version.
  *     If you rename the header, define TINYGNN_FILE to the new name in quotes: the header includes itself.
  *
  * Options (define them before the include, the same in all files of a program)
  *     TINY_STATIC        every function is static: a private copy in each file that defines TINYGNN_IMPLEMENTATION
- *     TINYGNN_LINKED     TINYGNN_IMPLEMENTATION has no effect: the bodies are linked from elsewhere
- *     TINYGNN_PARTS      splits the bodies over this many files, 1 to 12, which make -j compiles in parallel. Each one
- *                        defines TINYGNN_IMPLEMENTATION, its TINYGNN_PART from 1 on, and the same other options
+ *     TINYGNN_LINKED     TINYGNN_IMPLEMENTATION has no effect: another object file has the bodies
+ *     TINYGNN_PARTS      splits the bodies over this many files, 1 to 12, which make -j compiles in parallel. Each file
+ *                        defines TINYGNN_IMPLEMENTATION, its own TINYGNN_PART (1, 2 ...) and the same other options
  *     TINY_NO_OPENMP     no OpenMP, even if the compiler offers it
  *     TINY_NO_SIMD       only the scalar target
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
@@ -58,10 +59,11 @@
  *
  * Features (docs/guide/options.md)
  *     The default is to read graphs and to run layers and nets. TINYGNN_TOOLS adds training, partitioning and
- *     conversion, TINYGNN_LAB the published systems, TINYGNN_ALL both. TINYGNN_WITH_X adds feature X and those that it
- *     needs. TINYGNN_NO_X removes X and the features that need it. All functions are always declared, but a call of a
- *     removed one does not link. Only the file with TINYGNN_IMPLEMENTATION reads these switches. A file with both
- *     implementations defines both before the first include.
+ *     conversion. TINYGNN_LAB adds implementations of published systems. TINYGNN_ALL adds both. TINYGNN_WITH_X adds
+ *     feature X and those that it needs. TINYGNN_NO_X removes X and the features that need it. All functions are always
+ *     declared, but a call of a removed one does not link. Only the file with TINYGNN_IMPLEMENTATION reads these
+ *     switches. A file that holds the bodies of both headers defines both IMPLEMENTATION macros before its first
+ *     include.
 @features
  *
  * Memory
@@ -69,25 +71,27 @@
  *     free every object before tiny_ctx_close.
  *
  * Threads
- *     Only one thread at a time may call with a context. Two contexts share nothing. A context uses as many threads as
- *     its description says: its own POSIX threads, those of OpenMP on other systems, or your pool. Compile with
- *     -fopenmp or define TINY_PTHREAD. The threads of a context sleep between calls and end in tiny_ctx_close.
+ *     Only one thread at a time may call with a context. Two contexts share nothing. The description of a context sets
+ *     its number of threads. They are its own POSIX threads if the system has them, otherwise those of OpenMP, or your
+ *     pool. Compile with -fopenmp, or define TINY_PTHREAD and link with -pthread: without either, only a pool gives
+ *     more than one thread. The threads of a context sleep between calls and end in tiny_ctx_close.
  *
  * Errors
  *     Every call that can fail returns a tiny_status, 0 for success. tiny_ctx_message has the sentence. The library
- *     never prints, exits or aborts. A call that fails frees everything that it allocated.
+ *     never prints, exits or aborts. A call that fails frees everything that it allocated. A pointer to the object that
+ *     it should have made is then NULL.
  *
  * Formats and limits
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  *     Graphs are read from edge lists, Matrix Market, .npz, .npy and .tgraph files (gnn/graph/read.h). They have up to
  *     2^31 - 1 nodes, and may have more edges than that. Edge lists larger than memory are converted to .tgraph in
- *     pieces (gnn/graph/stream.h). Networks are read from safetensors with a description in JSON (gnn/layer/net.h),
- *     weights of one layer from .npz.
+ *     pieces (gnn/graph/stream.h). Networks are read from safetensors with a description in JSON (gnn/layer/net.h). The
+ *     weights of a single layer are read from .npz (gnn/layer/layer.h).
  *
  * What is not there
- *     Training on, and sampling of, graphs that do not fit into the address space; training of edge features;
- *     quantization of attention.
+ *     Training and sampling on graphs that do not fit into the address space; training with edge features; quantization
+ *     of attention layers.
  *
  * Changes
  *     0.2.0  a program chooses its features; packages; see CHANGELOG.md

@@ -1,5 +1,5 @@
-/* src/math/all.c - for the stitched form, the bodies that have no header of their own: x.c beside an x.h joins by
- * itself */
+/* src/math/all.c - the .c files that have no header of their own, for the stitched header; an x.c next to an x.h is
+ * stitched in by itself */
 #include "math/all.h"
 #ifdef TINYI_STITCHED
 #include "core/doc/value_text.c"

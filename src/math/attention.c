@@ -1,23 +1,22 @@
 /* src/math/attention.c - plain attention
  * Papers   A. Vaswani et al., "Attention is all you need", 2017 (arXiv 1706.03762), eq. 1; grouped heads: J. Ainslie et
  *          al., 2023 (arXiv 2305.13245); the tiles with a running maximum: T. Dao et al., 2022 (arXiv 2205.14135).
- * Formula  s[c] = scale * q . k[c];  s = softcap * tanh(s / softcap);  s += bias;  p = softmax(s over the keys it
- *          sees); o = sum_c p[c] v[c].  A query that sees no key gives zeros.
+ * Formula  s[c] = scale * q . k[c];  s = softcap * tanh(s / softcap);  s += bias;  p = softmax(s over the visible
+ *          keys); o = sum_c p[c] v[c].  A query that sees no key gives zeros.
  *          Twisted (math/twist.h): e[c] = exp(s[c] - m), l = sum e; trivial: e <= t, low_sum = their sum;
  *          o = (sum of the others e v + s / (low_sum + 1e-6 l) sum of the trivial e^2 v) / l.  Two passes over the
- *          keys, for m and for the rest, one over the values; where 512 KB hold the scores of all keys, the second pass
- *          does not need the keys.
- * Data     (token, head, d), any strides. One task is a tile of rows of one key head: the query heads that share it are
- *          rows of the same tile, so that keys and values are read once for the whole group.
- * Cost     2 n_query n_head n_key (d + d_v) flops (half of it when causal); a tile keeps 96 x (d + d_v + 67) floats, a
- *          twisted one 131072 + 96 x (d_v + 1) more at most; up to 4096 keys it does the same products, beyond that
- *          both of them twice.
- * Error    a score is off by at most (d + 3) u sum|q||k| scale, a weight by twice that, relatively, the sums by n_key
- *          u.
+ *          keys, for m and for the rest, and one over the values. If the scores of all keys fit into 512 KB, the second
+ *          pass does not read the keys.
+ * Data     (token, head, d), any strides. One task is a tile of rows of one key head. The query heads that share the
+ *          key head are rows of the same tile, so keys and values are read once for the whole group.
+ * Cost     2 n_query n_head n_key (d + d_v) flops (half of it when causal); A tile keeps 96 x (d + d_v + 67) floats, a
+ *          twisted one at most 131072 + 96 x (d_v + 1) more. Twisting adds no products for up to 4096 keys; beyond that
+ *          both products, q k and p v, are computed twice.
+ * Error    a score is off by at most (d + 3) u sum|q||k| scale, a weight by twice that (relative), the sums by n_key u.
  *          For unit variance and d <= 128 that is at most 2e-5 max|v| = 335 u max|v|; the generated cases have d <= 70
  *          and outputs of at least a third of max|v|: k = 200 of the largest output.
- * Left out the split over keys for one query of very many keys, windows, sinks, rotary positions: operations of their
- * own. */
+ * Left out the split over keys for one query with very many keys; windows; sinks; rotary positions, which are an
+ * operation of their own. */
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
 #include "math/elem.h"

@@ -7,7 +7,7 @@ TINYI_C_BEGIN
 typedef struct tiny_attention_params {
     float scale;                            /* 0: 1 / sqrt(d_head) */
     float softcap;                          /* > 0: s = softcap * tanh(s / softcap) */
-    int causal;                             /* the last query sees all keys, each earlier one sees one key less */
+    int causal;                             /* the last query sees all keys, each query before it one key less */
     /* twist_s not 0: weights of at most twist_t times the largest of their row are suppressed (math/twist.h) */
     float twist_t, twist_s;
 } tiny_attention_params;
@@ -43,12 +43,12 @@ TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const t
  *
  * j0 is a multiple of TINYI_ATT_STEP, j1 too or the number of rows. Up to TINYI_ATT_FEW rows meet keys by dot products;
  * more rows by tiles of registers.
- * Weights of hidden keys are exactly 0 and their values never matter, whatever they hold.
+ * Weights of hidden keys are exactly 0, and their values are ignored, even NaN.
  *
- * Few rows take keys and values of pages where they lie, in spans and in the types below, each number once
- * (math/attention_few.simd.h): tinyi_att_tile_dots is tinyi_att_tile_scores then, and tinyi_att_tile_blend is
- * tinyi_att_tile_absorb where no key is hidden. Rows of them follow each other; keys that lie apart, as in a tensor of
- * all heads, are better off with tinyi_att_tile_scores, which asks for the next rows wherever they begin. */
+ * Few rows read keys and values of pages in place, in spans and in the types below, each number once
+ * (math/attention_few.simd.h). tinyi_att_tile_dots then replaces tinyi_att_tile_scores, and tinyi_att_tile_blend
+ * replaces tinyi_att_tile_absorb if no key is hidden. The rows of a span are contiguous. Strided keys, as in a tensor
+ * of all heads, are faster with tinyi_att_tile_scores, which prefetches the next rows wherever they begin. */
 #define TINYI_ATT_ROWS 96
 #define TINYI_ATT_KEYS 64
 #define TINYI_ATT_STEP 32
@@ -77,7 +77,7 @@ TINYI_INLINE size_t tinyi_att_tile_floats(size_t d, size_t d_v)
 {
     return TINYI_ATT_ROWS * (d + d_v + TINYI_ATT_KEYS + 3) + 16;
 }
-/* the first float behind the tile */
+/* the first float after the tile */
 TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d, tiny_idx d_v, int n_row);
 TINYI_FN void tinyi_att_tile_begin(tinyi_att_tile *t);
 TINYI_FN void tinyi_att_tile_query(tinyi_att_tile *t, int j, const float *q, tiny_idx step, float scale);

@@ -1,8 +1,8 @@
-/* src/math/binary.c - sums, products, and what else takes two numbers to one
+/* src/math/binary.c - element-wise arithmetic on one or two tensors
  * Formula  y[i] = a[i] op b[i]; scale: y[i] = alpha x[i] + beta; axpy: y[i] = y[i] + alpha x[i], each step rounded.
  * Data     any strides, in the order of the memory of y (math/walk_inside.h); runs that are not dense go through a
  *          buffer on the stack.
- * Cost     one flop and 12 bytes an element: memory decides.
+ * Cost     one flop and 12 bytes an element: memory-bound.
  * Error    none: the same bits as the reference, on every target. */
 #include <string.h>
 #include "math/table_inside.h"

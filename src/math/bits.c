@@ -1,7 +1,7 @@
-/* src/math/bits.c - a matrix of 64 x 64 bits turned round
- * Method   H. Warren, "Hacker's Delight", section 7-3: blocks of 32 x 32 beside the diagonal change places, then blocks
- *          of 16 x 16 within each quarter, down to single bits. A mask picks the bits of the row that go, one exclusive
- *          or compares and one moves both sides.
+/* src/math/bits.c - transposes a matrix of 64 x 64 bits
+ * Method   H. Warren, "Hacker's Delight", section 7-3: the two off-diagonal blocks of 32 x 32 are exchanged, then
+ *          blocks of 16 x 16 within each quarter, down to single bits. A mask selects the bits of a row that move. One
+ *          exclusive or finds the bits that differ, two more exchange them.
  * Cost     6 passes over 64 words, 6 operations for each pair of words: 18 for each of the 64 rows, no table. */
 #include "math/bits_inside.h"
 

@@ -1,23 +1,24 @@
 /* src/math/conv.c - direct convolution
  *
  * Paper    the loop order follows J. Zhang, F. Franchetti, T. M. Low, "High Performance Zero-Memory Overhead Direct
- *          Convolutions", ICML 2018, in that no matrix of patches is ever made.
+ *          Convolutions", ICML 2018, and no im2col matrix is ever made.
  * Formula  y[n,k,i,j] = bias[k] + sum_{c,r,s} w[k,c,r,s] * x[n,c, i*sh - pt + r*dh, j*sw - pl + s*dw], zeros outside.
  * Method   The output of one image and group is cut in tiles. The input of a tile is copied once into a slab, with its
  *          zeros, rows `pitch` apart, and split by the remainder of row and column modulo the stride. In the slab the
- *          inputs of neighbouring outputs are neighbours for any stride, so tap t = (c, r, s) of output (i, j) stands
- *          at off[t] + i * pitch + j: one table of offsets describes stride, dilation and padding, and one kernel does
- *          them all: sum over t of w[k][t] * slab[off[t] + q] for a block of channels k and of positions q.
- *          Narrow outputs take q over all rows at once (a few positions between the rows are computed for nothing, into
- *          a strip from which the rows are copied); wide ones take each row by itself and write where y is.
- *          A kernel of one tap at stride 1 reads dense x where it stands, without a slab. One channel to one
- *          (depthwise) takes four rows of outputs at a time, so that a row of inputs serves several of them.
+ *          inputs of neighbouring outputs are neighbours for any stride, so tap t = (c, r, s) of output (i, j) is at
+ *          off[t] + i * pitch + j. One table of offsets describes stride, dilation and padding. One kernel serves all
+ *          of them: sum over t of w[k][t] * slab[off[t] + q] for a block of channels k and of positions q.
+ *          For narrow outputs q runs over all rows at once: the result goes to a strip, from which the rows are copied,
+ *          and a few positions between the rows are wasted. For wide outputs each row is computed by itself, straight
+ *          into y.
+ *          A kernel of one tap at stride 1 reads dense x in place, without a slab. The depthwise form computes four
+ *          rows of outputs at a time, so that several of them use one row of inputs.
  *          Channels are taken in blocks whose slab fits the second-level cache; y holds the sums in between.
  * Cost     2 N K OH OW (C/groups) R S flops; x is copied once for each block of output channels.
  * Error    the reference sums products in double in the order c, r, s, adds the bias last and rounds once. The fast
  *          form starts from the bias and rounds each sum to float: |fast - ref| <= (n + 3) * 2^-24 * (|bias| + sum |w
  *          x|), n = (C/groups) R S + 1 terms.
- * Left out Winograd and FFT forms: their error is of another kind. Transposed convolution.                          */
+ * Left out Winograd and FFT forms: their error does not keep this bound. Transposed convolution. */
 #include <string.h>
 #include "math/table_inside.h"
 #include "math/rows_inside.h"

@@ -1,6 +1,6 @@
-/* src/math/convert.c - one data type to another, and int8 with a scale; what is promised: math/convert.h
- * Data     any strides. Dense runs of f32 against f16, bf16 or i8 go to a kernel as they are; other pairs meet in a
- *          buffer of float or double that holds both types exactly; int64 beyond 2^53 goes one by one.
+/* src/math/convert.c - one data type to another, and int8 with a scale; see math/convert.h for the exact results
+ * Data     any strides. Dense runs between f32 and f16, bf16 or i8 go straight to a kernel. Other pairs go through a
+ *          buffer of float or double that holds both types exactly. int64 values beyond 2^53 are converted one by one.
  * Error    none: the same bits as the reference (a NaN is any NaN). */
 #include <string.h>
 #include "math/table_inside.h"

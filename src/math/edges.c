@@ -1,15 +1,16 @@
-/* src/math/edges.c - sums over edges, and what all operations along edges have: their offsets, columns, sizes
+/* src/math/edges.c - sums over edges; the checks of offsets, columns and sizes that all edge operations share
  * Paper    J. Gilmer et al., "Neural Message Passing for Quantum Chemistry", 2017: messages and their sums.
  * Formula  in math/edges.h.
- * Threads  Work is edges + rows, cut into at most 256 pieces of equal work whatever the number of threads; a piece owns
- *          the rows that begin in it. A row of more than two pieces of edges (a hub) is taken piece by piece, its
- *          partial sums are added in the order of the pieces: the bits of the result do not depend on the threads, and
- *          no thread waits for one with a hub.
- * Cost     spmm reads a row of x an edge: 4 f bytes, at random places; the features of a row stay in registers (8
- *          vectors at a time) and its lines are fetched 12 to 32 edges ahead, which is what such reads alone take.
- * Error    one rounding an edge in float, n edges: LINEAR (n + 5) u with the sum of e, the product and the division of
- *          a mean.
- * Gradients math/edges_grad.c; winners of max and min are no output, a backward pass finds them again. */
+ * Threads  Work is counted as edges + rows and cut into at most 256 equal pieces, whatever the number of threads. A
+ *          piece owns the rows that begin in it. A row with more edges than two pieces (a hub) is processed piece by
+ *          piece, and its partial sums are added in the order of the pieces. So the result does not depend on the
+ *          number of threads, and a hub does not keep one thread busy while the others wait.
+ * Cost     spmm reads one row of x for each edge: 4 f bytes at a random place. The sums of a row stay in registers, 8
+ *          vectors at a time. Rows of x are prefetched 12 to 32 edges ahead, so the time is close to that of the random
+ *          reads alone.
+ * Error    one float rounding for each of n edges, and those of adding e, of the product and of the division of a mean:
+ *          LINEAR (n + 5) u.
+ * Gradients math/edges_grad.c. The edges that give max and min are not stored: the backward pass finds them again. */
 #include <stdio.h>
 #include <string.h>
 #include "math/edges_inside.h"

@@ -22,8 +22,8 @@ typedef enum tiny_edge_reduce {
     TINY_EDGE_REDUCE_COUNT
 } tiny_edge_reduce;
 
-/* y[r] = reduce over the edges p of row r of w[p] act(x[col[p]] + e[p]); 0 for a row without edges. The mean is divided
- *   by the number of edges. x (n_x, f) f32, y (n, f). col NULL: edge p comes from row p (a reduction over segments,
+/* y[r] = reduce over the edges p of row r of w[p] act(x[col[p]] + e[p]); 0 for a row without edges. The mean divides by
+ *   the number of edges. x (n_x, f) f32, y (n, f). col NULL: edge p comes from row p (a reduction over segments,
  *   x (m, f)). w (m) or (m, heads), NULL: ones. e (m, f), NULL: none. relu: act(v) is max(0, v), else v.
  *   max and min are NaN where one value is. */
 typedef struct tiny_spmm_params { int reduce, relu; } tiny_spmm_params;

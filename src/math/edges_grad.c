@@ -1,23 +1,22 @@
-/* src/math/edges_grad.c - the gradients of the operations along edges, by further rows
+/* src/math/edges_grad.c - the gradients of the edge operations, made of other operations
  * Paper    P. Velickovic et al., 2018, and S. Brody et al., 2022: the layers; T. Dao et al., "FlashAttention", 2022,
  *          section 3.1: the sum over a row of P dP is dy . y.
- * Formula  dy is dL/dy, r the row of edge p, c = col[p]. What the operations compute stands in math/edges.h and
- *          edges_score.h.
+ * Formula  dy is dL/dy, r the row of edge p, c = col[p]. The operations are defined in math/edges.h and edges_score.h.
  *          spmm       u = act(x[c] + e[p]). sum: g[p] = dy[r]; mean: dy[r] / edges of r; max, min: dy[r] at the first
  *                     edge that has the extreme value, else 0. dw[p] = sum over a head of g u, dz[p] = w g act'(x[c] +
  *                     e[p]), de = dz, dx[c] = sum dz[p].
- *                     Without act, of a sum or mean: dx = A' dy, which is spmm over the turned rows, and dw is sddmm of
- *                     dy and x + e.
+ *                     For a sum or mean without act: dx = A' dy, which is spmm over the transposed graph, and dw is
+ *                     sddmm of dy and x + e.
  *          sddmm      DOT: k = scale ds; da[r] = sum k (b[c] + e[p]), db[c] = sum k a[r], de = k a[r]: two spmm.
  *                     ADD: z = a[r] + b[c] + e; dz = ds att leaky'(z); da[r] = sum dz, db[c] = sum dz, de = dz, datt =
  *                     sum ds leaky(z).
  *          softmax    ds = p (dp - sum over the row of p dp)
- *          attention  P anew; dv = P' dy, dP = sddmm of dy and v, ds = P (dP - dy . y); then as sddmm.
- * Order    Sums over a column go by the turned rows: a stable counting sort, so that the edges of a column keep their
- *          order. The sums themselves are spmm: the bits do not depend on the threads.
- * Memory   three numbers an edge for the turned rows; spmm of a sum or mean and scores by DOT need heads numbers an
- *          edge more, all others some times the features an edge.
- * Left out keeping the turned rows from one backward pass to the next: the tape owns nothing between them. */
+ *          attention P is computed again; dv = P' dy, dP = sddmm of dy and v, ds = P (dP - dy . y); then as sddmm.
+ * Order    Sums over a column use the transposed graph, made by a stable counting sort: the edges of a column keep
+ *          their order. The sums themselves are spmm, so they do not depend on the number of threads.
+ * Memory   three numbers an edge for the transposed graph. spmm of a sum or mean and DOT scores need `heads` more
+ *          numbers an edge. All others need a small multiple of the features for each edge.
+ * Left out keeping the transposed graph between backward passes: the tape owns nothing between them. */
 #include "math/grad_inside.h"
 #include "math/table_inside.h"
 #include "math/rows_inside.h"

@@ -1,14 +1,14 @@
 /* src/math/edges_score.c - products along edges, softmax over the edges of a row, attention over a row
  * Papers   P. Velickovic et al., "Graph Attention Networks", 2018, eq. 1-4, and S. Brody et al., "How Attentive are
- *          Graph Attention Networks?", 2022, eq. 7 (the two scores by addition); M. Milakov, N. Gimelshein, 2018 (arXiv
+ *          Graph Attention Networks?", 2022, eq. 7 (the two additive scores); M. Milakov, N. Gimelshein, 2018 (arXiv
  *          1805.02867), algorithm 3 (one pass over a row).
  * Formula  in math/edges_score.h.
- * Threads  pieces of edges + rows as in math/edges.c; a row is taken as a whole.
- * Cost     attention reads each row of b and of v once, 64 edges at a time: scores, then weights, then values, while a
- *          near cache still has them; nothing of the size of the edges is written.
- * Error    sddmm: f / lanes terms a lane, then the lanes: LINEAR (f + 6) u. softmax: as in math/softmax.c, SCALE (10 +
- *          n) u. attention: a score off by (f + 6) u of its absolute sum D moves its weight by that factor; the cases
- *          keep D below 6: SCALE (60 + 8 f + n) u.
+ * Threads  pieces of edges + rows as in math/edges.c, but one thread processes a whole row.
+ * Cost     attention reads the rows of b and of v once for each edge, 64 edges at a time: scores, then weights, then
+ *          values, while they are still in a near cache. It writes nothing in proportion to the edges.
+ * Error    sddmm: f / lanes terms in a lane, then a sum over lanes: LINEAR (f + 6) u. softmax: as in math/softmax.c,
+ *          SCALE (10 + n) u. attention: a score with the absolute sum D is off by (f + 6) u D, which is the relative
+ *          error of its weight; the cases keep D below 6: SCALE (60 + 8 f + n) u.
  * Gradients math/edges_grad.c. */
 #include <string.h>
 #include "math/edges_inside.h"

@@ -56,7 +56,7 @@ TINYI_FN float tinyi_gelu_tanh_ref(float x);
 /* Correctly rounded square roots: one instruction where the processor has it, exact integers elsewhere. */
 TINYI_FN float tinyi_sqrtf(float x);
 TINYI_FN double tinyi_sqrt(double x);
-TINYI_FN double tinyi_elem_sqrt_integer(double x);       /* the same where no instruction takes roots */
+TINYI_FN double tinyi_elem_sqrt_integer(double x);       /* the same without a root instruction */
 
 /* In double, the same bits on every machine, relative error below 1e-15. */
 TINYI_FN double tinyi_exp64(double x);

@@ -5,22 +5,23 @@
  *          prime
  * Formula  the reference is the sum itself in double, j in order, with exp(-2 pi i (j k mod n) / n) of tinyi_cis64,
  *          times the factor, rounded once: 8 n^2 operations a row
- * Ways     batch: V_LANES rows side by side, one lane each. Rows are turned on the way in and out; columns that lie
- *          side by side need no turning.
- *          split: one row x[i s + l] as s lanes l < s <= V_LANES, s the largest such divisor of n; the lanes are
- *          transformed like a batch, then multiplied by exp(-2 pi i l k / n) and transformed across.
+ * Ways     batch: V_LANES rows side by side, one in each lane. Rows are transposed on the way in and out; adjacent
+ *          columns need no transpose.
+ *          split: one row x[i s + l] as s lanes, l < s <= V_LANES, where s is the largest such divisor of n. The lanes
+ *          are transformed like a batch, multiplied by exp(-2 pi i l k / n), and then transformed across lanes.
  *          chirp: X[k] = c[k] sum over j of (x[j] c[j]) conj c[k-j], c[j] = exp(-pi i j^2 / n), as a cyclic convolution
  *          of length M >= 2n - 1, M a product of 2, 3, 5, by three split transforms (one of them in the plan).
- *          real rows of even length are rows of n/2 complex values, unravelled afterwards; of odd length complex ones.
- *          A table is the value at a double-precision product of two of its entries, one of 64 and one of n/64.
- * Cost     about 4.25 n log2 n for powers of two, half for real rows; chirp: 2 transforms of M < 2.3 n + 64, 8 n more
+ *          A real row of even length is transformed as n/2 complex values, and the bins are separated afterwards. One
+ *          of odd length is transformed as a complex row. A table entry is the product, in double, of two stored
+ *          factors: one of 64 and one of n/64.
+ * Cost     about 4.25 n log2 n flops for powers of two, half of that for real rows; chirp: 2 transforms of M < 2.3 n +
+ *          64, and 8 n flops
  * Error    |y - exact|_2 <= 7 log2(n) 2^-24 |y|_2 for each way but chirp (N. Higham, "Accuracy and Stability of
- *          Numerical Algorithms", 2nd ed., theorem 24.2): of a single value that says n^0.5 times as much of max |y|.
- *          Roundings that do not conspire spread evenly, with a deviation of 0.6 log2(n)^0.5 2^-24 rms y in each part
- *          (W. Gentleman, G.
- *          Sande, AFIPS 29, 1966), and max |y| is no less than rms y / 2^0.5: the bound of the rows, 4 + 3 log2(n), is
- *          over six deviations for every n. chirp takes three transforms of up to 2.3 n + 64: twice that. Rows of one
- *          call share the largest |y| of the call.
+ *          Numerical Algorithms", 2nd ed., theorem 24.2). For a single value this gives n^0.5 times as much, relative
+ *          to max |y|. Independent roundings spread evenly, with a standard deviation of 0.6 log2(n)^0.5 2^-24 rms y in
+ *          each part (W. Gentleman, G. Sande, AFIPS 29, 1966), and max |y| is no less than rms y / 2^0.5: the bound of
+ *          the rows, 4 + 3 log2(n), is over six deviations for every n. chirp computes three transforms of up to 2.3 n
+ *          + 64 values: twice that bound. max |y| is taken over all rows of a call.
  * Left out one long row on several threads; f64; lengths with large powers of primes above 31 go to chirp          */
 #include "math/fft.h"
 #include "math/fft_way_inside.h"

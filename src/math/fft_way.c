@@ -1,4 +1,4 @@
-/* src/math/fft_way.c - the fast form of Fourier transforms: ways, tables, rows; papers, formula and bounds stand in
+/* src/math/fft_way.c - the fast form of Fourier transforms: ways, tables, rows; papers, formula and bounds are in
  * math/fft.c */
 #include "math/fft_way_inside.h"
 #include "math/elem.h"

@@ -4,12 +4,12 @@
  *          25(11), 1976
  * Formula  y[i] = scale * sum over j of H_r[i / m][j / m] (-1)^popcount(i % m & j % m) x[j] over blocks of n = r m, m =
  *          2^k, r = 1 or an order of hadamard.h; the reference is the sum in double
- * Cost     n (log2 m + r) additions, r = 1: log2 m; stages inside a vector by exchanging lanes, then two stages a pass,
- *          then a product with H_r
- * Error    the sums of fast take log2 m + r roundings each, and the matrix is sqrt(n) times an orthogonal one: at most
- *          (log2 m + r + 2) n^0.5 2^-24 max |y|
- * Left out orders like 52 and 92, for which there are other constructions; in place: the reference has no room for its
- * block */
+ * Cost     n (log2 m + r) additions, n log2 m for r = 1. Stages inside a vector exchange lanes; the others run two to a
+ *          pass; the product with H_r comes last.
+ * Error    each sum of the fast form has log2 m + r roundings, and the matrix is sqrt(n) times an orthogonal one: at
+ *          most (log2 m + r + 2) n^0.5 2^-24 max |y|
+ * Left out orders like 52 and 92, which need other constructions; working in place, because the reference has no buffer
+ * for a block */
 #include "math/table_inside.h"
 #include "math/hadamard_inside.h"
 #include "math/elem.h"

@@ -2,8 +2,8 @@
  * Papers   K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008; F. Van Zee, R. van de
  *          Geijn, "BLIS: a framework for rapidly instantiating BLAS functionality", 2015: panels, tiles, five loops.
  * Work     y is cut into pieces, which threads take one by one. A piece covers all of k, so pieces never wait for each
- *          other. In a piece k is cut into blocks of kc: kc x nc numbers of b lie in panels in the second-level cache.
- *          A few rows of a are packed into the first-level cache and multiplied with all panels of b.
+ *          other. In a piece k is cut into blocks of kc: kc x nc numbers of b are kept as panels in the second-level
+ *          cache. A few rows of a are packed into the first-level cache and multiplied with all panels of b.
  *          In larger products, rows of a are first packed for all threads, at most 16 MB in a phase: all rows and a
  *          part of k, if they fit. The thread that takes a column block packs it into its own buffer. Several threads
  *          may pack the same block at the end of a phase, when pieces are parts of a column. Data that are packed or
@@ -15,7 +15,7 @@
  *          SMALL   the same for many products, each done by one thread, b packed only where it must be.
  *          DOT, AXPY: see math/matvec.c.
  * Memory   own: a block of b and a panel of a, about half a MB; shared: the narrow factor of ROWS, 16 MB at most.
- * Left out Strassen's recursion: its error does not keep the bound. Packed weights kept from call to call. */
+ * Left out Strassen's recursion, whose error does not keep the bound; packed weights kept from call to call. */
 #include <string.h>
 #include "math/gemm_inside.h"
 #include "math/matvec_inside.h"

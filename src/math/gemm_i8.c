@@ -1,4 +1,4 @@
-/* src/math/gemm_i8.c - the int8 product: dots for a few rows, else packed blocks
+/* src/math/gemm_i8.c - the int8 product: dot products for a few rows, else packed blocks
  *
  * Rows of a are packed once for all threads (at most 8 MB of them at a time, 16 as pairs). A piece of work is a block
  * of columns. The thread that takes it packs its part of b into its own buffer, at most half of a second-level cache.

@@ -6,29 +6,28 @@
  *            recurrent  S_t = diag(a_t) S_{t-1} + k_t v_t^T;  o_t = s S_t^T q_t
  *            parallel   b_t = g_1 + .. + g_t;  o_t = s (q_t exp b_t)^T S_0 + s sum_{u<=t} (q_t exp b_t . k_u exp -b_u)
  *                       v_u
- *            chunked    of C tokens, that S enters and D = a_1 .. a_C leaves; parts of c tokens:
+ *            chunked    S is the state before a chunk of C tokens, D = a_1 .. a_C; a chunk has parts of c tokens:
  *                         o_t = s (q_t a_1 .. a_t)^T S + sum_{u<=t} A_tu v_u,  A_tu = s sum_d q_td k_ud (a_{u+1} ..
  *                         a_t)_d
  *                         S   = diag(D) S + sum_u (k_u a_{u+1} .. a_C) v_u^T
- *                       A of tokens in different parts is a product of matrices: q_t by the gates of its part up to t,
- *                       k_u by those behind u up to the end of the part before t's. Within a part it is summed pair by
- *                       pair.
- *          Every factor is a product of numbers that are at most 1: no exponential of -b is ever formed, so that strong
- *          gates cost nothing but their own vanishing (division by exp b, part by part or not, is what fails there).
- * Data     (token, head, d), any strides. A task is a head, or some columns of its values where heads are fewer than
- *          threads: columns of S never meet.
- * Cost     recurrent 6 K V flops a token and head, S is read and written for each; chunked 4 K V + (C + c) (K + V)
- *          flops, S is read and written once a chunk. One exponential a gate in each.
- * Error    recurrent: o is a sum of products that were rounded once a token; what a token left is weighted by the gates
- *          after it, so that the error is (n + K + 4) u of the largest |q||S| at most, n tokens until a gate has
- *          forgotten. Generated cases have T <= 300 and K <= 70 in chunks of at most 96, whose roundings have both
- *          signs: SCALE 100 u (8 u was seen).  Chunked: a product of up to C gates is C u off.
- *          Where the product of gates over a part falls below 2^-126 it counts as 0: what is lost is less than 2^-126
- *          of |q||k||v|.
- *          Tokens whose values, keys or entering state are not finite go through the recurrent form, as the product of
- *          a hidden pair with infinity would be felt by tokens before it.
- * Left out  the gate as one more product (low rank, logsigmoid): a layer's business; threads over chunks, whose states
- *          would have to be joined by a scan: a head has enough to do. */
+ *                       A of tokens in different parts is a matrix product: q_t times the gates of its part up to t,
+ *                       k_u times the gates after u up to the end of the part before that of t. Within a part A is
+ *                       summed pair by pair.
+ *          Every factor is a product of numbers that are at most 1: exp(-b) is never formed. Strong gates therefore
+ *          only underflow to 0, where a division by exp b would overflow.
+ * Data     (token, head, d), any strides. A task is a head. With fewer heads than threads it is some columns of the
+ *          values of a head: columns of S do not depend on each other.
+ * Cost     flops for each token and head: recurrent 6 K V, chunked 4 K V + (C + c) (K + V). recurrent reads and writes
+ *          S for each token, chunked once a chunk. Both compute one exponential for each gate.
+ * Error    recurrent: each token rounds S once, and the gates after that token scale its rounding error too. So the
+ *          error is at most (n + K + 4) u of the largest |q||S|, where n is the number of tokens until the gates have
+ *          forgotten one. Generated cases have T <= 300, K <= 70 and chunks of at most 96, and their roundings have
+ *          both signs: SCALE 100 u (8 u was measured). Chunked: a product of up to C gates is off by C u.
+ *          A product of gates over a part that is below 2^-126 counts as 0, which loses less than 2^-126 |q||k||v|.
+ *          Tokens with keys, values or a state that are not finite go through the recurrent form. In a matrix product,
+ *          an infinite later token times a weight of 0 would give NaN in earlier ones.
+ * Left out  computing the gates (low rank, logsigmoid), which belongs to the layer; threads over chunks, which would
+ *          need a scan over states: a head is work enough for a thread. */
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
 #include "math/elem.h"

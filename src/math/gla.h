@@ -8,8 +8,8 @@
  * Transformers with Hardware-Efficient Training", 2023 (arXiv 2312.06635).
  *
  * state (H, K, V), q and k (T, H, K), v (T, H, V), g (T, H, K), o (T, H, V); all f32. g holds logarithms, at most 0;
- * -inf clears the channel. g NULL: nothing is forgotten (plain linear attention). Use a view of stride 0 to share keys,
- * values and gates between heads, or one gate between the channels of a head.
+ * -inf clears the channel. g NULL: no gates, the state keeps everything (plain linear attention). Use a view of stride
+ * 0 to share keys, values and gates between heads, or one gate between the channels of a head.
  * state_out may be state; otherwise state is not changed. T may be 0. K is at most TINY_GLA_KEYS. */
 #ifndef TINYI_GLA_H
 #define TINYI_GLA_H
@@ -42,7 +42,7 @@ TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tin
 
 /* ---- inside: what the bodies share ---- */
 
-/* S (K, V), rows ld apart; e: what the gates leave, K numbers. q has the scale in it.
+/* S (K, V), rows ld apart; e (K): the factors exp(g) of the gates. q has the scale in it.
  * step   S = diag(e) S + k v^T;  o = S^T q
  * query  the same S;  dq = S d_o
  * back   S += q d_o^T;  dk = S v;  dv = S^T k;  dg = e (sum over a row of S before), before (K, V) dense;  S = diag(e)
@@ -78,10 +78,10 @@ typedef struct tinyi_gla {
 /* g: which input holds the gates */
 TINYI_FN void tinyi_gla_read(const tiny_op *op, int g, tinyi_gla *a);
 TINYI_FN tiny_status tinyi_gla_check(tiny_ctx *ctx, const char *name, const tiny_op *op, int g, tinyi_gla *a);
-/* what gate d of token t and head h leaves: exp(min(g, 0)) */
+/* the factor of gate d of token t and head h: exp(min(g, 0)) */
 TINYI_FN double tinyi_gla_left(const tinyi_gla *a, tiny_idx t, tiny_idx h, tiny_idx d);
 TINYI_FN void tinyi_gla_table(tiny_case *c, int i_input, void *data);                   /* gates for generated cases */
-/* row (t, h) of x dense, from column j on: where it lies, or copied to room */
+/* row (t, h) of x as dense numbers from column j on: in place, or copied to room */
 TINYI_FN const float *tinyi_gla_row(const tiny_tensor *x, tiny_idx t, tiny_idx h, tiny_idx j, tiny_idx n, float *room);
 /* e = exp(min(g, 0)) of a token */
 TINYI_FN void tinyi_gla_leave(tiny_team *team, const tinyi_gla *a, tiny_idx t, tiny_idx h, float *e);

@@ -5,18 +5,19 @@
  *            R_T = d_state_out + s q_T do_T^T,  R_t = diag(exp g_{t+1}) R_{t+1} + s q_t do_t^T
  *            dq_t = s S_t do_t;  dk_t = R_t v_t;  dv_t = R_t^T k_t;  d_state = diag(exp g_1) R_1
  *            dg_t = exp g_t (sum over the row of R_t S_{t-1});  0 where a gate was cut at 0
- *          The paper has dg_t = sum_{r >= t} (q_r dq_r - k_r dk_r), the same number without the states: a difference of
- *          large numbers where a gate is strong and its gradient small. In float that is off by u |q dq|, however small
- *          dg; the gates of a layer multiply it by their logarithm, and a gradient check with strong gates fails. So
- *          states are needed, and are made again.
- * Data     as math/gla.h says; the three that are shaped like q come out as one tensor. Forward with S for dq, which is
- *          kept once in B tokens; then back by blocks of B: states inside a block are made again, and R goes over them.
+ *          The paper has dg_t = sum_{r >= t} (q_r dq_r - k_r dk_r), the same number without the states. Where a gate is
+ *          strong and its gradient small, that is a difference of large numbers: in float it is off by u |q dq|,
+ *          however small dg is. A layer then multiplies dg by the logarithm of the gate, and a gradient check with
+ *          strong gates fails. So this form needs the states, and computes them again.
+ * Data     as math/gla.h says; the gradients of q, k and g are one tensor. The forward pass computes S and dq, and
+ *          stores S every B tokens. The backward pass goes by blocks of B: it computes the states of the block again,
+ *          then R.
  * Memory   T / B + B + 2 states of a head for each thread, B = 16, 32 or 64 as T grows.
- * Cost     6 K V flops a token and head forward, 6 for the states again, 10 back.
- * Error    as the recurrent form (math/gla.c), with T tokens back too: SCALE 200 u of the largest number of each
- *          output; cases have T <= 100.
- * Left out matrix products over chunks: they would save the reading of states, not arithmetic, see
- * docs/papers/gla.md. */
+ * Cost     flops for each token and head: 6 K V forward, 6 K V for the states again, 10 K V backward.
+ * Error    as the recurrent form (math/gla.c), over T tokens forward and T backward: SCALE 200 u of the largest number
+ *          of each output; cases have T <= 100.
+ * Left out matrix products over chunks: they would read states less often but not save arithmetic (docs/papers/gla.md).
+ * */
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
 #include "math/elem.h"

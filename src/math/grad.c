@@ -1,17 +1,17 @@
-/* src/math/grad.c - the gradients of the rows of math, each by further rows
- * Formula  dy is dL/dy. What a row computes stands in its own file; here
- *          sum, mean         dx = dy repeated; / n                    dot           da = b dy, db = a dy
+/* src/math/grad.c - the gradients of the operations of math, made of other operations
+ * Formula  dy is dL/dy. Each operation is defined in its own file. Here:
+ *          sum, mean         dx = dy repeated; mean: / n               dot           da = b dy, db = a dy
  *          softmax           dx = s y (dy - sum dy y)                  log_softmax   dx = s (dy - e^y sum dy)
  *          cross_entropy     dx = (softmax x - target) dy / N          max, min      dy to the first extreme value
- *          norms             t = dy g, h the normed value, r its factor: dx = r (t - mean t - h mean(t h)), rms without
- *                            mean t
- *          matmul            da = dz b', db = a' dz, dz = dy act'(a b + bias), which relu reads from its result
- *          convolution       by columns: dw = dz col', dx = col2im(w' dz), some images at a time
- *          attention         P anew for each key head: dv = P' do, dS = P (dP - sum dP P), dP = do v', dq = dS k s, dk
- *                            = dS' q s; twisted weights: dv of those, dP back through math/twist.c
- *          l2norm            dx = (dy - y sum dy y) / |x|, below eps dy / eps
- * Data     any strides; a factor that is no parameter of a row stands in a tensor of one number, so that f64 stays
- *          f64. */
+ *          norms             dx = r (t - mean t - h mean(t h)) with t = dy g, h the normalised value, r its factor;
+ *                            rmsnorm without mean t
+ *          matmul            da = dz b', db = a' dz, dz = dy act'(a b + bias); for relu, act' comes from the result
+ *          convolution       dw = dz col', dx = col2im(w' dz) with col = im2col(x), some images at a time
+ *          attention         P is computed again for each key head: dP = do v', dS = P (dP - sum dP P);
+ *                            dv = P' do, dq = dS k s, dk = dS' q s. With TWIST, dv uses the twisted weights and dP goes
+ *                            back through math/twist.c
+ *          l2norm            dx = (dy - y sum dy y) / |x|; below eps dy / eps
+ * Data     any strides. A factor that no params struct can hold is a tensor of one number, so that f64 stays f64. */
 #include "math/grad_inside.h"
 #include "math/table_inside.h"
 #include "math/rows_inside.h"

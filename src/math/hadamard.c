@@ -1,4 +1,4 @@
-/* src/math/hadamard.c - Hadamard matrices whose order is no power of two: see hadamard.h */
+/* src/math/hadamard.c - Hadamard matrices whose order is not a power of two: see math/hadamard_inside.h */
 #include "math/hadamard_inside.h"
 #include <string.h>
 

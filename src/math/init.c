@@ -1,4 +1,4 @@
-/* src/math/init.c - what weights are before they learn */
+/* src/math/init.c - initial values of weights */
 #include "math/init.h"
 #include "math/table_inside.h"
 #include "math/elem.h"

@@ -7,7 +7,7 @@ TINYI_C_BEGIN
 
 TINY_API tiny_status tiny_init_constant(tiny_ctx *ctx, const tiny_tensor *w, double value);
 TINY_API tiny_status tiny_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation);
-/* N(0, 2 / fan) */
+/* N(0, 2 / fan); fan is fan_in, or with fan_out nonzero fan_out: see math/optim.h */
 TINY_API tiny_status tiny_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out);
 /* uniform, +-sqrt(6 / (in + out)) */
 TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w);

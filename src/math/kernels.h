@@ -1,8 +1,8 @@
 /* src/math/kernels.h - every kernel of math for one target (included once per pass, see core/target.h)
  *
- * The plain passes take all of it. A pass with one more instruction (V_EXTRA, V_AMX) takes what gains from it only: the
- * int8 product, which is built on v_dot and has a tile form; V_HALF takes nothing. In a program of one target there is
- * no second form. */
+ * Plain passes compile all kernels. A pass for one extra instruction (V_EXTRA, V_AMX) compiles only the int8 product,
+ * which is built on v_dot and has a tile form. V_HALF compiles nothing here. A program with a single target has no
+ * second form. */
 #include "core/simd.h"
 #if !V_HALF
 

@@ -1,10 +1,10 @@
-/* src/math/layer.c - layers and losses made of rows
+/* src/math/layer.c - layers and losses made of operations of the table
  * Papers   S. Ioffe, C. Szegedy, "Batch Normalization", 2015 (arXiv 1502.03167), algorithm 1, biased variance. G.
  *          Hinton, O. Vinyals, J. Dean, "Distilling the Knowledge in a Neural Network", 2015 (arXiv 1503.02531). P.
  *          Huber, 1964.
- * Formula  see math/layer.h. Batch norm is the group norm of the axes (C, N, ...), one group of all images for a
- *          channel. huber, m = min(|d|, delta): m^2 / 2 + delta (|d| - m). clamp is max, then min. Upsampling copies a
- *          view whose rows and columns are repeated by stride 0. */
+ * Formula  see math/layer.h. Batch norm is a group norm over the axes (C, N, ...): one group holds one channel of all
+ *          images. huber, m = min(|d|, delta): m^2 / 2 + delta (|d| - m). clamp is max, then min. Upsampling copies a
+ *          view that repeats rows and columns by stride 0. */
 #include "math/layer.h"
 #include "math/grad_inside.h"
 #include "math/table_inside.h"

@@ -33,7 +33,7 @@ TINY_API tiny_tensor tiny_tape_hash_gather(tiny_tape *tape, const tiny_tensor *z
                                            const tiny_tensor *c);
 /* (N, C, H, W), nearest */
 TINY_API tiny_tensor tiny_tape_upsample2x(tiny_tape *tape, const tiny_tensor *x);
-/* (N, C, ...): means of floor(o C / n) .. ceil((o + 1) C / n) */
+/* (N, C, ...): output channel o is the mean of input channels floor(o C / n_out) .. ceil((o + 1) C / n_out) - 1 */
 TINY_API tiny_tensor tiny_tape_channel_pool(tiny_tape *tape, const tiny_tensor *x, tiny_idx n_out);
 /* The adjoint of conv2d with the same params; w (C in, C out, R, S). y has the smallest size from which conv2d makes a
  * tensor of the size of x. */

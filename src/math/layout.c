@@ -1,16 +1,17 @@
 /* src/math/layout.c - copy, permute, gather, scatter-add
  *
- * Copy      Axes of one step are dropped, the others sorted by the stride of y and joined where both sides allow it.
- *           What is left is one of three: rows that lie dense on both sides; a transpose, where x is dense along
- *           another axis than y (tiles of 64 x 64 elements: 16 KiB of f32 on either side stay in the first-level cache,
- *           in blocks that are turned in registers); or single steps.
- *           Turning a block of N rows in registers: log2(N) rounds, each of which zips row i with row i + N/2.
- * Gather    Rows are copied in the order of the indices; rows ahead are fetched early.
- * Scatter   Threads own columns when rows are wide, else ranges of destinations; each walks all indices in order. So
- *           the additions into one number come in the order of the indices on any number of threads.
- * Cost      copy, permute, gather: read once, written once. scatter-add: x once, y twice; narrow rows read the
- *           indices once a thread.
- * Error     none; scatter-add is the same bits, because its order of additions is part of its definition.
+ * Copy      Axes of length 1 are dropped. The others are sorted by the stride of y and joined where both sides allow
+ *           it. Three cases are left. Rows that are dense on both sides are copied. If x is dense along another axis
+ *           than y, it is a transpose: tiles of 64 x 64 elements (16 KiB of f32 on either side stay in the first-level
+ *           cache), made of blocks that are transposed in registers. Everything else is copied element by element.
+ *           A block of N rows is transposed in registers by log2(N) rounds. Each round interleaves row i with row i +
+ *           N/2.
+ * Gather    Rows are copied in the order of the indices, and later rows are prefetched.
+ * Scatter   For wide rows each thread owns some columns, else a range of destinations. Each thread reads all indices in
+ *           order. So the additions into one number are in the order of the indices with any number of threads.
+ * Cost      copy, permute, gather: each number is read once and written once. scatter-add: x once, y twice; every
+ *           thread reads all indices.
+ * Error     none. scatter-add gives the same bits too, because its order of additions is part of its definition.
  * Left out  accumulating scatter-add in double: it would need a second copy of y.                                   */
 #include <stdio.h>
 #include <string.h>

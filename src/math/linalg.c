@@ -3,8 +3,8 @@
  * Paper    A.-L. Cholesky's method as in G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013, 4.2 and 3.1
  * Formula  L[i][j] = (A[i][j] - sum p<j L[i][p] L[j][p]) / L[j][j],  L[j][j] = sqrt(A[j][j] - sum p<j L[j][p]^2)
  *          x[i] = (b[i] - sum p<i T[i][p] x[p]) / T[i][i]
- * Data     the workspace holds U = L^T row by row, so that both forms run along rows; every triangle comes as a lower
- *          one: transposed by its strides, an upper one with rows and columns backward
+ * Data     the workspace holds U = L^T row by row, so that both forms run along rows. Every triangle is read as a lower
+ *          one: a transposed one by its strides, an upper one with rows and columns in reverse order.
  * Cost     n^3/3 (factor), n^2 per right-hand side, n^3/3 (inverse of a triangle), 2n^3/3 more for (L L^T)^-1
  * Error    backward: |A - L L^T| <= (n + 1) 2^-53 |L||L^T| / (1 - (n + 1) 2^-53) element by element, both forms (sums
  *          of n products in any order); |T x - b| <= (n + 1) 2^-53 |T||x| likewise; then one rounding for f32

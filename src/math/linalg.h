@@ -13,8 +13,8 @@
  *
  * A context on target REFERENCE runs the plain forms: + - * / and square roots of double in a fixed order, the same
  * bits on every machine. Other targets run blocked forms on the context's threads; their results differ only in
- * rounding. Cholesky and triangles are here, LU, QR, least squares, eigenvalues and singular values in
- * math/linalg_lu.h, math/linalg_qr.h, math/linalg_eig.h and math/linalg_svd.h. */
+ * rounding. This file has Cholesky and triangular systems. LU, QR with least squares, eigenvalues and singular values
+ * are in math/linalg_lu.h, math/linalg_qr.h, math/linalg_eig.h and math/linalg_svd.h. */
 #ifndef TINYI_LINALG_H
 #define TINYI_LINALG_H
 #include "core/op.h"
@@ -34,7 +34,7 @@ TINY_API tiny_status tiny_cholesky_solve(tiny_ctx *ctx, const tiny_tensor *l, co
 /* (L L^T)^-1, both triangles */
 TINY_API tiny_status tiny_cholesky_inverse(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *inverse);
 
-/* ---- triangles; the other triangle is never read */
+/* ---- triangular matrices; the other triangle is never read */
 typedef struct tiny_tri_params {            /* all zero: lower, not transposed, with its own diagonal */
     int upper;                              /* t is upper */
     int transposed;                         /* solve T^T X = B, invert T^T */

@@ -1,4 +1,4 @@
-/* src/math/linalg_block.c - matrices in and out of workspace, and the blocked steps */
+/* src/math/linalg_block.c - copies matrices into and out of workspace; the blocked steps of the factorisations */
 #include "math/linalg_block_inside.h"
 #include "math/elem.h"
 #include <stdarg.h>

@@ -7,13 +7,14 @@
  *          rest;
  *          A = Q T Q^T, Q = H_0 ... H_{n-3}. A sweep of QL from m-1 down to l with the shift of the 2 x 2 block at l;
  *          an off-diagonal e[i] counts as 0 when |e[i]| <= 2^-53 max (|d|, |e|).
- * Data     the upper triangle of the workspace, rows of Q^T as vectors: every rotation and reflection runs along rows.
+ * Data     the upper triangle of the workspace, and the vectors as rows of Q^T: every rotation and reflection runs
+ *          along rows.
  * Fast     reduction in panels of 32 columns: J. Dongarra, D. Sorensen, S. Hammarling, J. Comput. Appl. Math. 27, 1989
  *          (half of the work is a symmetric matrix times a vector, the other half one product of rank 64); Q by blocked
- *          reflections; QL writes down the rotations of 32 sweeps while the team turns the vectors by the 32 before,
- *          four sweeps in one pass:
+ *          reflections; QL records the rotations of 32 sweeps while the team applies those of the previous 32 to the
+ *          vectors, four sweeps in one pass:
  *          F. Van Zee, R. van de Geijn, G. Quintana-Orti, "Restructuring the QR algorithm for dense symmetric
- *          matrices", ACM TOMS 40(3), 2014. n <= 8 runs the plain form on one thread: there is no faster one at that
+ *          matrices", ACM TOMS 40(3), 2014. n <= 8 runs the plain form on one thread, which is the fastest at that
  *          size.
  * Cost     4n^3/3 (reduction) + 4n^3/3 (Q) + about 5n^3 (rotations); eigenvalues alone 4n^3/3
  * Error    |A V - V diag(w)| and |V^T V - I| (times |A|) at most c n 2^-53 |A| in the spectral norm, c about 10;

@@ -5,7 +5,7 @@
 TINYI_C_BEGIN
 
 /* eigenvalues and vectors of a symmetric matrix: A V = V diag(w)
- * a (n, n), only its lower triangle is read; w (n) ascending; v (n, n), orthonormal, the vectors are its columns. The
+ * a (n, n), only its lower triangle is read; w (n) ascending; v (n, n), whose columns are the orthonormal vectors. The
  * largest component of each vector (the first of equals) is positive. v may be NULL. */
 TINY_API tiny_status tiny_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *w, const tiny_tensor *v);
 

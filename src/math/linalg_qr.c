@@ -3,17 +3,18 @@
  * Paper    G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013: 5.2 (Householder QR, the sign of B. Parlett
  *          that makes the diagonal of R positive), 5.4.2 (column pivoting of P. Businger, G. Golub, Numer. Math. 7,
  *          1965); blocked reflections: see math/linalg_block_inside.h
- * Formula  column j: a <- a - v (v . a) for all columns a from j on, v from the part of column j below row j, norm root
- *          2
+ * Formula  column j: a <- a - v (v . a) for all columns a from j on, v from the part of column j from row j on, with
+ *          norm sqrt(2)
  * Data     the workspace holds A^T: a column of A is a row there, and reflections run along rows. Row j: R above the
- *          diagonal in 0..j, v from j on, the diagonal of R apart. Right-hand sides are more rows.
+ *          diagonal in places 0 .. j - 1, v from j on. The diagonal of R is stored separately. Right-hand sides are
+ *          more rows.
  * Cost     2n^2 (m - n/3), as much again for Q, 4mn for a right-hand side
  * Error    both forms: norms of A - Q R (relative to A) and of Q^T Q - I at most c m n 2^-53, c about 4, in the
  *          spectral norm (N. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., 19.3), in practice near
  *          n^0.5 2^-53
- * Rank     the reference pivots columns, the norms computed afresh in every step. The fast form first computes QR
- *          without pivoting and |R^-1|: no pivot is below 1 / |R^-1|, so when that is above the tolerance the rank is
- *          full. When it is not, R is factored again with pivoting, by the plain form.
+ * Rank     the reference pivots columns and computes their norms again in every step. The fast form first computes QR
+ *          without pivoting, and |R^-1|. No pivot is below 1 / |R^-1|, so the rank is full if that is above the
+ *          tolerance. If it is not, the plain form factors R again with pivoting.
  * Left out minimum-norm solutions of rank-deficient systems (tiny_svd gives them); updates of factors             */
 #include "math/linalg_block_inside.h"
 #include "math/elem.h"

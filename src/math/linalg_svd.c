@@ -2,15 +2,14 @@
  *
  * Paper    one-sided Jacobi: M. Hestenes, J. SIAM 6, 1958; J. Demmel, K. Veselic, "Jacobi's method is more accurate
  *          than QR", SIAM J. Matrix Anal. Appl. 13(4), 1992. QR first: Z. Drmac, K. Veselic, same journal 29(4), 2008.
- * Formula  rows b_i of B = A^T (or of R^T after A = Q R) are turned in pairs until |b_i . b_j| <= tol |b_i||b_j|, tol =
- *          (8 + n^0.5) 2^-53; the same turns make V^T out of the identity. Then s_i = |b_i|, u_i = b_i / s_i. A row of
- *          |b_i| <= n 2^-53 max |b| is rounding noise: it is left alone, and its u comes from completing an orthonormal
+ * Formula  rows b_i of B = A^T (or of R^T after A = Q R) are rotated in pairs until |b_i . b_j| <= tol |b_i||b_j|, tol
+ *          = (8 + n^0.5) 2^-53; the same rotations make V^T out of the identity. Then s_i = |b_i|, u_i = b_i / s_i. A
+ *          row of |b_i| <= n 2^-53 max |b| is rounding noise: it is not rotated, and its u completes the orthonormal
  *          basis.
- * Fast     from 11 columns on the turns start near the end: V_0 from the eigenvectors of B B^T (whose error of the
- *          square of 2^-53 the turns repair), B <- V_0^T B; then which pairs are not orthogonal is read off B B^T, one
- *          matrix product, and only those are turned, in rounds of disjoint pairs over the team (a tournament, R.
- *          Brent, F. Luk, SIAM J. Sci. Stat.
- *          Comput. 6(1), 1985).
+ * Fast     from 11 columns on the rotations start close to the result: V_0 are the eigenvectors of B B^T, B <- V_0^T B.
+ *          The rotations repair the error that squaring B brings. The matrix product B B^T then shows which pairs are
+ *          not orthogonal. Only those are rotated, in rounds of disjoint pairs over the team (a tournament, R. Brent,
+ *          F. Luk, SIAM J. Sci. Stat. Comput. 6(1), 1985).
  * Cost     about 6 n^2 max(m, n) for QR and Q, 18 n^3 for the rest; the plain form 12 n^3 a sweep, 6 to 10 sweeps
  * Error    |A - U diag(s) Vt|, |U^T U - I|, |V^T V - I| (times |A|) at most c n 2^-53 |A| in the spectral norm, c about
  *          10

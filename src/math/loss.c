@@ -1,12 +1,14 @@
 /* src/math/loss.c - cross-entropy of classes, with label smoothing
  * Paper    C. Szegedy et al., "Rethinking the Inception Architecture", 2016 (arXiv 1512.00567), section 7: smoothing.
  * Formula  (1/N) sum over rows of  log sum_j e^x[j] - (1 - e) x[label] - e (1/n) sum_j x[j]
- * Data     rows of any strides; rows that are not dense go through a buffer of one thread. The loss of each row is kept
- *          in double and added in the order of rows by one thread: the result does not depend on their number.
+ * Data     rows of any strides; rows that are not dense go through a buffer of each thread. The loss of each row is
+ *          kept in double, and one thread adds them in the order of rows: the result does not depend on the number of
+ *          threads.
  * Cost     one exponential and 4 bytes a number.
- * Error    the sum of exponentials is off by (n/4 + 6) u under a logarithm, n at most 1024 (blocks), the sum of x by
- *          (n/4 + 3) u of the absolute values. A loss with smoothing e is at least e log n (Jensen), without one rarely
- *          below 1 for the generated rows of 64 and more numbers: SCALE (80 + 3 n) u. */
+ * Error    the sum of exponentials has the relative error (n/4 + 6) u, with n at most 1024 (blocks), and its logarithm
+ *          that absolute error. The sum of x is off by (n/4 + 3) u of the absolute values. A loss with smoothing e is
+ *          at least e log n (Jensen), without one rarely below 1 for the generated rows of 64 and more numbers: SCALE
+ *          (80 + 3 n) u. */
 #include "math/loss.h"
 #include "math/table_inside.h"
 #include "math/rows_inside.h"

@@ -1,12 +1,12 @@
-/* src/math/matmul.c - products of matrices: the rows of the table
+/* src/math/matmul.c - products of matrices: the operations
  * Formula  y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j]); int8: the sum, or act(scale_a[i] scale_b[j] sum + bias[j]).
  * Data     see matmul.h. The reference sums in double in the order of k and rounds once; the int8 sum is exact modulo
  *          2^32.
- * Error    f32: every number of y is a sum of k products and a bias, in one accumulator or several, fused or not: at
- *          most k + 1 roundings of partial sums and one of each product, each at most u times the sum of magnitudes M:
- *          (k + 2) u M to first order; the factor 1.01 holds the rest up to k = 2^17. An activation has a slope of at
- *          most 1.13 (relu2: 2 M), and M passed through it is at least M / 2 (relu2: M^2): 2.3 times that, and 8 u of
- *          its own. int8 with scales: 6 roundings, times 2.3, and 8.
+ * Error    f32: every number of y is a sum of k products and a bias, in one accumulator or several, fused or not. That
+ *          is at most k + 1 roundings of partial sums and one of each product, each at most u times the sum of
+ *          magnitudes M: (k + 2) u M to first order. The factor 1.01 covers the higher orders up to k = 2^17. An
+ *          activation has a slope of at most 1.13 (relu2: 2 M), and the activation of M is at least M / 2 (relu2: M^2).
+ *          So the factor is 2.3, and the activation itself adds 8 u. int8 with scales: 6 roundings, times 2.3, plus 8.
  * Left out y += a b: an accumulating form, and factors of y other than 1. */
 #include <string.h>
 #include "math/gemm_inside.h"

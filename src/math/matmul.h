@@ -35,20 +35,20 @@ TINY_API tiny_status tiny_matmul_i8(tiny_ctx *ctx, const tiny_tensor *a, const t
 
 /* ---- inside: what the bodies share ---- */
 
-/* What the drivers must know of a target: tile rows and columns, and the blocks that its caches hold. */
+/* The sizes of a target: rows and columns of its tiles, and the blocks that its caches hold. */
 typedef struct tinyi_gemm_shape {
     int mr, nr;                             /* a tile is mr x nr; mr is 12 or 6, with smaller tiles for what is left */
     int kc, nc, mc;                         /* depth of a block, columns of a block, rows of a piece of work */
 } tinyi_gemm_shape;
 
-/* The same of the int8 product. */
+/* The same for the int8 product. */
 typedef struct tinyi_gemm_i8_shape {
     int bytes;                              /* of a packed number: 1, or 2 in the form of pairs */
     int rows, columns;                      /* of a tile at most: parts of 128, and 16 or 32 */
 } tinyi_gemm_i8_shape;
 
-/* What a tile asks the second-level cache to fetch while it computes, from two addresses on: a line with each two steps
- * of k, and step bytes further the next time. */
+/* What a tile prefetches into the second-level cache while it computes, from two addresses on: one line every two steps
+ * of k, then step bytes further. */
 typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; ptrdiff_t step; } tinyi_gemm_ahead;
 
 /* Panels: v holds nr columns side by side, [k][nr], zeros where there are none; s holds rows, [k][w] with w the tile

@@ -5,8 +5,8 @@
  *          read the same rows again from the second-level cache.
  *          AXPY: w is dense along r. A piece is a range of r, and its sums lie in the first-level cache.
  * Cost     the bytes of w: the time is that of reading them.
- * Error    DOT: lanes are summed one by one, then added up; AXPY: one sum in order of k. Both are sums of k
- *          products. */
+ * Error    DOT: each lane has its own sum, and the lanes are added at the end; AXPY: one sum in order of k. Both are
+ *          sums of k products. */
 #include <string.h>
 #include "math/matvec_inside.h"
 

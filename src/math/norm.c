@@ -6,14 +6,16 @@
  *          layernorm  y[i] = g[i] (x[i] - m) / sqrt((1/n) sum_j (x[j] - m)^2 + eps) + b[i], m = (1/n) sum_j x[j]
  *          groupnorm  the same, n over the channels of a group and all places of an image; g and b of the channel
  *          l2norm     y[i] = x[i] / max(sqrt(sum_j x[j]^2), eps)
- * Data     rows of any strides; what is not dense goes through a buffer, one for each thread. y may be x.
- * Cost     rmsnorm 4n flops, reads x twice; layernorm 9n, three times: rows up to 8k values stay in the first cache.
- * Error    Sums: float inside a block of 4096 with four accumulators a lane, double above: relative (n/4 + 3) u, n
- *          never above 4096. rmsnorm, l2norm: half of that through the root, three roundings more: (5 + n/8) ulp.
- *          layernorm, groupnorm: the mean is a float, mid, and a rest that is summed over x - mid, so that a large
- *          common offset does not enter; rest is off by (n/4 + 3) u of the deviation, the deviation by half of that,
- *          and the largest |y| is no smaller than one deviation: NORM (16 + 0.4 n) u where the largest |y| is not far
- *          below the largest |g| + |b| (if they cancel there, the error is relative to those).
+ * Data     rows of any strides; a row that is not dense goes through a buffer of the thread. y may be x.
+ * Cost     rmsnorm 4n flops, reads x twice; layernorm 9n flops, reads x three times. Rows of up to 8k values stay in
+ *          the first-level cache.
+ * Error    Sums: float inside a block of 4096 with four accumulators in each lane, double over the blocks: a relative
+ *          error of (n/4 + 3) u, with n at most 4096. rmsnorm, l2norm: the square root halves it, three roundings
+ *          follow: (5 + n/8) ulp. layernorm, groupnorm: the mean is a float `mid` plus the mean of x - mid, so that a
+ *          large common offset adds no error. That second mean is off by (n/4 + 3) u of the standard deviation, the
+ *          deviation itself by half of that, and the largest |y| is at least one deviation: NORM (16 + 0.4 n) u. This
+ *          holds if the largest |y| is not far below the largest |g| + |b|. If g and b cancel there, the error is
+ *          relative to |g| + |b|.
  * Left out partial RMS (pRMSNorm of the paper): no released model uses it. */
 #include <string.h>
 #include "math/table_inside.h"

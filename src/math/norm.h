@@ -14,7 +14,7 @@ typedef struct tiny_norm_params {
  *   layernorm   y = g (x - mean) / sqrt(variance + eps) + b
  *   l2norm      y = x / max(sqrt(sum x^2), eps); zeros for a row of zeros
  *   groupnorm   as layernorm over each group of channels of each image of x (image, channel, ...); g and b have one
- *               value for each channel; the number of channels is a multiple of groups
+ *               value for each channel, and the number of channels is a multiple of groups
  *   add_rmsnorm, add_layernorm   s = x + r, then the norm of s; s may be exactly x */
 TINY_API tiny_status tiny_rmsnorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g, float eps,
                                   const tiny_tensor *y);
@@ -34,7 +34,7 @@ TINY_API tiny_status tiny_add_layernorm(tiny_ctx *ctx, const tiny_tensor *x, con
 
 /* ---- inside: what the bodies share ---- */
 
-/* (x - mid - rest) * r is the normed value; mid is a float near the mean */
+/* (x - mid - rest) * r is the normalised value; mid is a float near the mean */
 typedef struct tinyi_norm_fit { float mid, rest, r; } tinyi_norm_fit;
 
 /* g and b may be NULL, y may be x. moments: sum and sum of squares of x - mid. affine: y = g ((x - mid - rest) r) +
@@ -45,8 +45,8 @@ typedef struct tinyi_norm_fit { float mid, rest, r; } tinyi_norm_fit;
     K(norm_moments_f32, void, (const float *x, size_t n, float mid, double *sum, double *squares))                  \
     K(norm_affine_f32, void, (float *y, const float *x, size_t n, const tinyi_norm_fit *fit, float g, float b))
 
-/* Squares of floats leave the range of float above 1e19 and below 1e-19. Sums from outside these limits are taken again
- * in double, value by value: it is rare. The small ones matter only beside a small eps. */
+/* Squares of floats leave the range of float above 1e19 and below 1e-19. Sums outside these limits are computed again
+ * in double, which is rare. Small ones matter only if eps is small too. */
 #define TINYI_NORM_BLOCK 4096               /* values summed in float at most */
 TINYI_INLINE int tinyi_norm_doubtful(double squares, float eps)
 {

@@ -1,4 +1,4 @@
-/* src/math/normal.c - the normal numbers of core/rng.h: they need our own log, sin and cos
+/* src/math/normal.c - the normal numbers of core/rng.h, with the log, sin and cos of this library
  *
  * Formula  z = sqrt(-2 ln u) cos(2 pi v), u in (0, 1], v in [0, 1), in double, rounded once */
 #include "core/rng.h"

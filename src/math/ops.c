@@ -1,4 +1,4 @@
-/* src/math/ops.c - the table itself */
+/* src/math/ops.c - the table of operations */
 #include "math/table_inside.h"
 #include <string.h>
 

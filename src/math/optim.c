@@ -6,12 +6,13 @@
  *          X. Glorot, Y. Bengio, 2010, eq. 16; K. He et al., 2015 (arXiv 1502.01852), eq. 10 and 14; A. Saxe et al.,
  *          2014.
  * Formula  see math/optim.h.
- * Data     all parameters without Muon in one region, cut in pieces of one size, so that the threads do not enter a
- *          result.
+ * Data     all parameters without Muon are updated in one region, in pieces of fixed size, so results do not depend on
+ *          the threads.
  * Cost     AdamW reads and writes w, m, v and reads g: 28 bytes a parameter. Muon of (r, c), r <= c: 10 r r c + 5 r r r
  *          multiplications and as many additions.
- * Error    f32: one rounding a written operation; f64 and the reference target compute in double and round once.
- * Left out the 0.2 sqrt(max) scaling of Muon of later papers: the lr takes it. */
+ * Error    f32: one rounding for each operation of the formula; f64 and the reference target compute in double and
+ *          round once.
+ * Left out the 0.2 sqrt(max) scaling of later papers on Muon: set lr instead. */
 #include "math/optim.h"
 #include "math/init.h"
 #include "math/table_inside.h"

@@ -24,14 +24,14 @@ TINYI_C_BEGIN
 typedef struct tiny_param {
     const char *name;
     tiny_tensor value, grad;
-    int group;                              /* of the optimiser, counted from 0 */
+    int group;                              /* index into desc.group of the optimiser */
 } tiny_param;
 
 typedef enum tiny_optim_kind { TINY_OPTIM_ADAMW, TINY_OPTIM_ADAM, TINY_OPTIM_SGD, TINY_OPTIM_MUON } tiny_optim_kind;
 
 /* Zero means the default. t counts from 1, g is the gradient after clipping.
- *   ADAMW  m += (1 - b1)(g - m); v += (1 - b2)(g^2 - v); w -= lr decay w; w -= lr m / (1 - b1^t) / (sqrt(v / (1 -
- *          b2^t)) + eps)
+ *   ADAMW  m += (1 - b1)(g - m); v += (1 - b2)(g^2 - v); w -= lr decay w;
+ *          w -= lr m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps)
  *   ADAM   the same, but decay w is added to g instead
  *   SGD    g += decay w; m = momentum m + g; w -= lr m (nesterov: lr (g + momentum m))
  *   MUON   for matrices; other tensors are used as (dim[0], the rest). m = momentum m + g; u = g + momentum m;
@@ -57,6 +57,7 @@ typedef struct tiny_optim_desc {
 } tiny_optim_desc;
 
 typedef struct tiny_optim tiny_optim;
+/* Copies the list and the names. The memory of values and gradients stays in use until tiny_optim_close. */
 TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params,
                                      const tiny_optim_desc *desc, tiny_optim **out);
 TINY_API void tiny_optim_close(tiny_optim *opt);           /* takes NULL */

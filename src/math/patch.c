@@ -1,10 +1,9 @@
 /* src/math/patch.c - windows over images
  * Papers   K. Chellapilla, S. Puri, P. Simard, "High Performance Convolutional Neural Networks for Document
- *          Processing", 2006: convolution by columns, which is how the gradients of math/conv.h are taken.
+ *          Processing", 2006: convolution by im2col, which is how the gradients of math/conv.h are computed.
  * Formula  see math/patch.h.
  * Data     any strides. One piece of work is one plane (n, c), for im2col one (n, c, r, s). No other piece writes
- * there,
- *          and each sum is in the order of r, s.
+ *          there, and each sum is in the order of r, s.
  * Cost     im2col reads and writes each number size0 size1 times; col2im adds as often.
  * Error    im2col, max_pool exact. col2im, avg_pool: at most n = size0 size1 roundings of partial sums: LINEAR (n + 1)
  *          u. */

@@ -1,16 +1,15 @@
 /* src/math/reduce.c - sums, extremes and scalar products along an axis
  * Formula  sum x, sum x / n, sum x^2, sum a b, max x, min x, the index of max x, log sum e^x
  * Data     any strides. The axes that are summed are joined to as few runs as the strides allow. A run of stride 1 is
- *          read where it lies; others are gathered block by block. When rows are summed up (the reduced axis is not
- *          dense, but another one is), columns are summed side by side instead, 1024 of them with their sums in the
- *          first cache.
- * Cost     one or two flops and 4 (dot: 8) bytes a value: memory decides.
- * Error    Float inside a block of 4096 with four accumulators a lane, double over the blocks and pieces: a value meets
- *          at most n / 4 + 3 roundings, n never above 4096 (columns: 256 + 1), and one at the end. LINEAR: (5 + n / 4)
- *          u. max, min, argmax: exact, but for the sign of a zero.
- *          logsumexp: the extended sum of math/softmax.c, of relative error (n / 4 + 6) u under a logarithm, plus 2 u
- *          of the result; its value on |x| is at least ln 2 for n > 1, and for n = 1 nothing is off: LINEAR (10 + 0.4
- *          n) u.
+ *          read in place; other runs are gathered block by block. If the reduced axis is not dense but another axis is,
+ *          columns are summed side by side instead: 1024 at a time, with their sums in the first-level cache.
+ * Cost     one or two flops and 4 (dot: 8) bytes a value: memory-bound.
+ * Error    Float inside a block of 4096 with four accumulators in each lane, double over the blocks and pieces. A value
+ *          goes through at most n / 4 + 3 roundings, with n at most 4096 (columns: 256 + 1), and one at the end.
+ *          LINEAR: (5 + n / 4) u. max, min, argmax: exact, but for the sign of a zero.
+ *          logsumexp: the extended sum of math/softmax.c has a relative error of (n / 4 + 6) u, which is the absolute
+ *          one of its logarithm, plus 2 u of the result. The result on |x| is at least ln 2 for n > 1, and exact for n
+ *          = 1: LINEAR (10 + 0.4 n) u.
  *          Pieces and blocks do not depend on the number of threads, nor does the result. */
 #include <string.h>
 #include "math/table_inside.h"

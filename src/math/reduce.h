@@ -7,7 +7,7 @@ TINYI_C_BEGIN
 typedef struct tiny_reduce_params {
     int axis;                               /* counted from the last: 0 is the last axis, 1 the one before */
     int all;                                /* nonzero: over all axes */
-    int keep;                               /* nonzero: y keeps a reduced axis with the length 1; else no such axis */
+    int keep;                               /* nonzero: y keeps a reduced axis with the length 1; 0: it is removed */
 } tiny_reduce_params;
 
 /* x f32, y f32 (argmax: i32). params NULL: over the last axis. Over an empty axis: sum and norm2 0, mean NaN, max -inf,
@@ -42,7 +42,7 @@ TINY_API tiny_status tiny_dot(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
 
 typedef enum tinyi_reduce_f { TINYI_REDUCE_SUM, TINYI_REDUCE_NORM2, TINYI_REDUCE_MAX, TINYI_REDUCE_MIN } tinyi_reduce_f;
 
-/* Values that are summed in float at most; blocks are added in double. */
+/* At most this many values are summed in float; blocks are added in double. */
 #define TINYI_REDUCE_BLOCK 4096
 
 /* max and min: NaN where one is; find: the first place of v, or of a NaN when v is one, n where there is none; cols:

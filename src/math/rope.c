@@ -1,11 +1,12 @@
 /* src/math/rope.c - rotary positions
- * Paper    J. Su et al., "RoFormer", 2021 (arXiv 2104.09864), eq. 34; halves instead of neighbours as GPT-NeoX pairs
- *          them.
- * Formula  see math/rope.h. Angles, sines and cosines in double; f32 rounds the last two to float in the fast form.
- * Data     any strides. A thread takes tokens; the sines of a token are made once for all its heads.
+ * Paper    J. Su et al., "RoFormer", 2021 (arXiv 2104.09864), eq. 34; the pairs (i, i + n_rot / 2) are those of
+ *          GPT-NeoX.
+ * Formula  see math/rope.h. Angles, sines and cosines are computed in double. The fast form of f32 rounds the sines and
+ *          cosines to float.
+ * Data     any strides. A piece of work is some tokens. The sines of a token are computed once for all its heads.
  * Cost     6 flops a number, and n_rot / 2 sines and cosines a token.
- * Error    three roundings of numbers not above |x0| + |x1| <= sqrt(2) r, r the length of the pair, which is the length
- *          of the turned pair too, so that one of its numbers is at least r / sqrt(2): NORM 6 u, and one for the
+ * Error    three roundings of numbers of at most |x0| + |x1| <= sqrt(2) r, where r is the length of the pair. The
+ *          rotated pair has the same length, so one of its numbers is at least r / sqrt(2): NORM 6 u, and one for the
  *          sum. */
 #include "math/rope.h"
 #include "math/table_inside.h"

@@ -3,11 +3,11 @@
  *          e = e^(-|x|); cos; -sin; -1/2 x^(-3/2); 1/2 x^(-1/2); the sign; -1; x > 0; 2 max(x, 0); with s the sigmoid:
  *          silu s (1 + x (1 - s)); gelu (1 + erf(x/sqrt 2))/2 + x e^(-x^2/2)/sqrt(2 pi); gelu_tanh, z = x (a + b x^2):
  *          s(z) (1 + x (1 - s(z)) (a + 3 b x^2)), a = 2 sqrt(2/pi), b = 0.044715 a.
- * Data     any strides (math/walk_inside.h); what is not dense goes through buffers on the stack.
+ * Data     any strides (math/walk_inside.h); runs that are not dense go through buffers on the stack.
  * Cost     12 bytes a number, and an exponential for most.
- * Error    In units of u times the value at |x|, which for the three with a zero is at least 1/2: an exponential is off
- *          by 2.5 ulp, each further operation by one; erf takes e^ of a rounded square below 33: LINEAR 48 u. round:
- *          exact. */
+ * Error    In units of u times the value at |x|, which is at least 1/2 for the three derivatives that have a zero: an
+ *          exponential is off by 2.5 ulp, each further operation by one. The slope of erf is e^ of a rounded square
+ *          below 33: LINEAR 48 u. round: exact. */
 #include "math/slope.h"
 #include "math/table_inside.h"
 #include "math/rows_inside.h"

@@ -1,25 +1,26 @@
 /* src/math/softmax.c - softmax over rows
- * Papers   M. Dukhan, A. Ablavatski, "The Two-Pass Softmax Algorithm", 2020 (arXiv 2001.04438): TWO_PASS, after its
+ * Papers   M. Dukhan, A. Ablavatski, "The Two-Pass Softmax Algorithm", 2020 (arXiv 2001.04438): TWO_PASS follows its
  *          abstract and the released kernels. M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax",
  *          2018 (arXiv 1805.02867), algorithm 3: ONLINE, with a maximum and a sum in each lane.
  * Formula  s = scale x rounded to float; y[i] = e^(s[i] - mu) / sum_j e^(s[j] - mu), mu = max s.
- *          TWO_PASS needs no mu: e^s = p 2^n with p in [sqrt 1/2, sqrt 2] and n a whole number in a float, which no row
- *          can overflow; (a, ea) + (b, eb) = (a 2^(ea - e) + b 2^(eb - e), e), e = max(ea, eb); y = p 2^(n - e) / m for
- *          a sum (m, e).
+ *          TWO_PASS needs no mu: e^s = p 2^n with p in [sqrt 1/2, sqrt 2] and an integer n that is kept as a float, so
+ *          no row can overflow; (a, ea) + (b, eb) = (a 2^(ea - e) + b 2^(eb - e), e), e = max(ea, eb); y = p 2^(n - e)
+ *          / m for a sum (m, e).
  * Data     rows of any strides: a row that is not dense goes through a buffer of its length, one for each thread.
- *          Rows are summed in blocks of 4096 (fewer for narrow vectors), blocks in segments of 16384, in index order:
- *          float inside a block, double above. A long row is shared by the threads segment by segment, with a barrier
- *          after each pass; the bits of the result depend on neither the number of threads nor on who did what.
- * Cost     see the forms in softmax.h. AUTO: three passes while a row and its result stay in the nearer caches, where
- *          the second exp of the other forms costs more than the memory it saves; TWO_PASS beyond. The last pass over a
- *          very large y stores past the caches: its lines are then not read before they are written.
+ *          Rows are summed in index order, in blocks of 4096 (fewer for narrow vectors), and blocks in segments of
+ *          16384: float inside a block, double above. The threads share a long row segment by segment, with a barrier
+ *          after each pass. The result does not depend on the number of threads.
+ * Cost     see the forms in softmax.h. AUTO uses three passes while a row and its result stay in the nearer caches:
+ *          there the second exp of the other forms costs more than the memory traffic that it saves. For longer rows it
+ *          uses TWO_PASS. The last pass over a very large y uses non-temporal stores, so its cache lines are not read
+ *          before they are written.
  * Error    The sum of a row of positive terms is off by at most (n / 4 + 3) u relatively (four accumulators a lane, n
- *          never above 512, double above that), an exp by 3 u at the top and, at s - mu = -d, by
- *          d u more, of which e^-d leaves less than u; division and product add 1.5 u. NORM: (8 + n / 4) u.
- *          log_softmax: the same relative error of the sum is an absolute one of its logarithm, which is at least
- *          ln 2 for n > 1 at the smallest y; two subtractions add 2 u: (8 + 0.4 n) u.
- *          Below 2^-126 y is 0. TWO_PASS takes |s| < 2.9e6 (11000 without fma); a row beyond that is done by ONLINE.
- * Left out the split of one exponent word for integers (a float holds n exactly up to 2^24). */
+ *          never above 512, double above that), an exp by 3 u at the maximum. At s - mu = -d it is off by d u more, of
+ *          which e^-d leaves less than u. Division and product add 1.5 u. NORM: (8 + n / 4) u. log_softmax: the
+ *          relative error of the sum is the absolute error of its logarithm, and the largest |y| is at least ln 2 for n
+ *          > 1. Two subtractions add 2 u: (8 + 0.4 n) u.
+ *          Below 2^-126 y is 0. TWO_PASS needs |s| < 2.9e6 (11000 without fma); other rows use ONLINE.
+ * Left out keeping n as an integer: a float holds it exactly up to 2^24. */
 #include <string.h>
 #include "core/cpu_inside.h"
 #include "math/table_inside.h"

@@ -2,8 +2,7 @@
  *
  *   y = exp(scale x - max) / sum exp(scale x - max), f32; y may be exactly x.
  *   log_softmax: y = scale x - log sum exp(scale x).
- *   -inf gives 0. A row in which all values are -inf gives zeros (log_softmax: -inf). +inf or NaN in a row makes the
- *   whole row NaN. */
+ *   -inf gives 0. A row that holds only -inf gives zeros (log_softmax: -inf). +inf or NaN makes its whole row NaN. */
 #ifndef TINYI_SOFTMAX_H
 #define TINYI_SOFTMAX_H
 #include "core/op.h"

@@ -1,18 +1,20 @@
 /* src/math/sort.c - radix sort, the k largest, prefix sums
  *
  * Sort     LSD radix with digits of 8 bits (H. H. Seward, 1954; D. Knuth, TAOCP 3, 5.2.5). Digits in which all keys
- *          agree are skipped. Stable, linear in every case. With threads, each takes a contiguous piece: it counts the
- *          digits of its piece, one thread turns the counts of all pieces into places (digit first, then piece), and
- *          each moves its piece: the result does not depend on the number of threads.
+ *          agree are skipped. Stable, linear in every case. With several threads, each one has a contiguous piece and
+ *          counts its digits. One thread turns the counts of all pieces into start positions, ordered by digit, then by
+ *          piece. Then each thread moves the keys of its piece. The result does not depend on the number of threads.
  *          Floats become unsigned keys: -0 as 0, negative numbers with all bits flipped, others with the sign bit
  *          flipped, every NaN above all of them.
- * Top-k    One pass with a filter: the k-th best so far is a limit, and the kernel reports only what is not below it.
- *          k <= 64: a sorted list takes each find by insertion. Otherwise finds are collected, and a full buffer is cut
- *          to its k best by a search for the k-th key over three histograms (11, 11 and 10 bits): linear, whatever the
- *          values. A long single row is cut in pieces, one per thread; one thread selects from their winners.
- *          Expected finds on shuffled data: k * (1 + ln(n / k)).
+ * Top-k    One pass with a filter: the k-th best value so far is a limit, and the kernel reports only values that are
+ *          not below it. For k <= 64 each one is inserted into a sorted list. For larger k they are collected in a
+ *          buffer. When it is full, only its k best stay: the k-th key is found by three histograms (11, 11 and 10
+ *          bits), in linear time whatever the values. A long single row is cut in pieces, one per thread, and one
+ *          thread selects from the results of the pieces. On shuffled data the kernel reports k * (1 + ln(n / k))
+ *          values on average.
  * Cumsum   Sums in double, each y rounded once. The fast form sums four blocks side by side, because each addition
- *          waits for the last one; a long row is cut in pieces: totals first, then starts, then the sums.
+ *          waits for the previous one. A long row is cut in pieces: first the total of each piece, then the start value
+ *          of each piece, then the sums.
  * Error    topk: exact. cumsum: the double sums differ by at most n * 2^-53 * sum |x|, and each result is rounded once:
  *          |fast - ref| <= (2 + n * 2^-29) * 2^-24 * sum |x|.
  * Left out sorting in place without scratch; comparison sorts of records (argsort the key instead).            */

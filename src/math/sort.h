@@ -40,8 +40,8 @@ TINY_API tiny_status tiny_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclus
 
 /* ---- inside: what the bodies share ---- */
 
-/* For others in this house: an unsigned key that orders floats as above, and the sort of items (key << 32 | value)
- * by key on the caller's own scratch: no context, no failure. */
+/* For other files: an unsigned key that orders floats as above, and a sort of items (key << 32 | value) by key in
+ * scratch memory of the caller, which needs no context and cannot fail. */
 TINYI_FN uint32_t tinyi_sort_key_f32(uint32_t bits);
 TINYI_FN void tinyi_sort_pairs(uint64_t *item, uint64_t *scratch, size_t n);
 /* The k largest of n floats, 1 <= k <= n < 2^31, in the order of topk, at the start of own: the low half of an item is

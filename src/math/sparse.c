@@ -1,4 +1,4 @@
-/* src/math/sparse.c - what a matrix must be, and the calls; the work is done in math/sparse_lines.c and
+/* src/math/sparse.c - the checks of a matrix, and the public calls; the conversions are in math/sparse_lines.c and
  * math/sparse_forms.c */
 #include "math/sparse.h"
 #include "math/bits_inside.h"

@@ -1,4 +1,4 @@
-/* src/math/sparse_forms.c */
+/* src/math/sparse_forms.c - conversions to and from ELL, BSR, BITMAP and dense matrices */
 #include "math/sparse_forms_inside.h"
 #include "core/state_inside.h"
 #include <string.h>

@@ -1,11 +1,12 @@
-/* src/math/sparse_lines.c
+/* src/math/sparse_lines.c - conversions through compressed rows or columns
  *
- * Method   Everything passes through compressed rows (or, for CSC, compressed columns), called lines here. Entries come
- *          to their line by a stable counting sort: count, add up, place. Lines whose entries do not ascend are sorted
- *          by insertion up to 32 entries and by radix above (math/sort.h); then duplicates stand side by side. A change
- *          between CSR and CSC needs no sort: placing the lines in order leaves each result line ascending.
- *          With threads each counts and places a piece of the entries, with a table of counts of its own; pieces stand
- *          in order, so the result is the same for any number of threads.
+ * Method   Everything passes through compressed rows (or, for CSC, compressed columns), called lines here. A stable
+ *          counting sort (count, prefix sum, place) moves the entries to their lines. Lines whose entries do not ascend
+ *          are sorted, by insertion up to 32 entries and by radix sort above (math/sort.h). Duplicates are then next to
+ *          each other. A change between CSR and CSC needs no sort: placing the lines in order leaves each result line
+ *          ascending.
+ *          With several threads each one counts and places a piece of the entries, with its own table of counts. The
+ *          pieces keep their order, so the result is the same for any number of threads.
  * Cost     linear in entries + rows + columns (BITMAP: + words, dense: + elements). Memory besides the result: one copy
  *          of the entries, and for each thread one count a line (only when there are at least four entries a line).
  * Error    none, but for sums of duplicates: in double, in their order, rounded once.

@@ -1,15 +1,15 @@
-/* src/math/tape.c - the tape: what ran, and the walk back
+/* src/math/tape.c - the tape: the record of operations, and the backward pass
  * Paper    S. Linnainmaa, 1970; A. Griewank, A. Walther, "Evaluating Derivatives", 2008, chapter 3: reverse mode.
- *          Segments:
- *          T. Chen et al., 2016 (arXiv 1604.06174).
- * Method   Values lie one after the other in one block, as on a stack, so that a tensor's value is found by bisection
- *          over addresses; its gradient is a block of the same size and strides. Backward walks the operations from the
- *          last to the first and calls the gradient of each row with the inputs, the outputs and dL/d(outputs) as they
- *          lie. A gradient that is computed first is written in place; later ones are added. When the operation that
- *          made a value has been walked, the memory of its gradient is free for those before it.
+ *          Segments: T. Chen et al., 2016 (arXiv 1604.06174).
+ * Method   Values are stored one after the other in one block, like a stack, so the value of a tensor is found by
+ *          bisection over addresses. Its gradient is a block of the same size and strides. The backward pass walks the
+ *          operations from the last to the first, and calls the gradient of each one with its inputs, its outputs and
+ *          dL/d(outputs). The first contribution to a gradient is written in place, later ones are added. After the
+ *          operation that made a value has been walked, the memory of its gradient is free for earlier values.
  * Memory   values + the gradients alive at one time + the scratch of one gradient. The stack grows upwards in all
- *          phases; a dry run makes the same steps with addresses that nobody reads.
- * Threads  the order of all additions is that of the operations; each operation promises its own result. */
+ *          phases. A dry run takes the same steps, with addresses that are never read.
+ * Threads  the order of all additions is that of the operations, and each operation gives the same result for any
+ *          number of threads. */
 #include "math/tape.h"
 #include "math/grad_inside.h"
 #include "math/table_inside.h"

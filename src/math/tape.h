@@ -17,22 +17,24 @@
  * A value is a tiny_tensor in the memory of the tape. A view of it (a transpose, a slice, a reshape, an axis of stride
  * 0) is the same value: gradients are found by address. Any other tensor is a constant and must not change until
  * the backward pass. Only operations that depend on a parameter are recorded and get gradients. Write each tensor once.
- * Several operations may write different parts of it (concat works so), and axpy and scatter_add may add to a tensor
- * that no operation has read.
+ * Several operations may write different parts of it, as concat does. axpy and scatter_add may add to a tensor that no
+ * operation has read yet.
  *
  * The first failure stays: later calls return it and do nothing, tensors come back empty, and tiny_tape_status has it.
  *
- * Memory: one block that is taken when the tape is opened, and the list of recorded operations. A dry run (desc.dry)
- * computes nothing; parameters and inputs may hold anything. Afterwards tiny_tape_high is the size that the same calls
- * need. So a model function must not read data of the tape while tiny_tape_dry is nonzero.
+ * Memory: one block that is allocated when the tape is opened, and the list of recorded operations. A dry run
+ * (desc.dry) computes nothing; parameters and inputs may hold anything. Afterwards tiny_tape_high is the size that the
+ * same calls need. So a model function must not read data of the tape while tiny_tape_dry is nonzero.
  *
  * To write the gradient of a row, use the operation as it ran and these functions of g:
- *     tiny_grad_of(g, i)         dL/d(output i), of the output's shape and strides, or NULL when nothing flows into it
+ *     tiny_grad_of(g, i)         dL/d(output i), of the output's shape and strides, or NULL if the loss does
+ *                                not depend on it
  *     tiny_grad_wants(g, i)      nonzero if dL/d(input i) is needed
  *     tiny_grad_run(g, kind, a, b, params, &y)     runs an operation into new scratch memory y
  *     tiny_grad_add(g, i, &dx)   adds dx to dL/d(input i); dx has the shape of the input, or a shape that the input was
  *                                repeated to
- *     tiny_grad_give(g, i, kind, a, b, params)     both in one, without a copy where possible
+ *     tiny_grad_give(g, i, kind, a, b, params)     tiny_grad_run and tiny_grad_add in one, mostly without
+ *                                a copy
  * Scratch is freed when the function returns. In a dry run (tiny_grad_dry) it must not read data. Example, y = e^x:
  *     static tiny_status grad_exp(tiny_grad *g, const tiny_op *op)
  *     {

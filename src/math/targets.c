@@ -1,5 +1,5 @@
-/* src/math/targets.c - compiles the kernels of math once for each target, and fills the table for the one that was
- * chosen */
+/* src/math/targets.c - compiles the kernels of math once for each target, and fills the kernel table of the chosen
+ * target */
 #include "core/cpu_inside.h"
 #include "core/target.h"
 #include "math/table_inside.h"

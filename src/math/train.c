@@ -1,6 +1,6 @@
 /* src/math/train.c - the training loop; parameters in a file
- * Data     one permutation of the samples, one tape of the size of the dry run.
- * Left out the samples that do not fill the last batch of an epoch: the next epoch has another order. */
+ * Data     one permutation of the samples, and one tape of the size that the dry run needed.
+ * Left out an incomplete last batch of an epoch: the next epoch has another order. */
 #include "math/train.h"
 #include "math/grad_inside.h"
 #include "math/table_inside.h"

@@ -10,7 +10,7 @@
 TINYI_C_BEGIN
 
 typedef struct tiny_train_state {
-    int64_t step, steps, epoch;             /* step counts from 1 after the first */
+    int64_t step, steps, epoch;             /* step: steps done, 1 in the first callback; steps: in all */
     double loss, grad_norm, factor;         /* of this step; factor: from the schedule */
     tiny_optim *optim;
     size_t tape_bytes;

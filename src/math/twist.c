@@ -2,19 +2,20 @@
  * Paper    "Accumulated Trivial Attention Matters in Vision Transformers on Small Datasets", 2022 (arXiv 2210.12333),
  *          and its authors' code.
  * Formula  m = max a; Tr = {i: a[i] <= t m}; D = sum_Tr a + 1e-6;  y[i] = s a[i]^2 / D in Tr, else a[i]. No row is
- *          divided by its sum again.
- *          Back, which weights are trivial being constant: Q = sum_Tr g a^2;  da[i] = s (2 a[i] g[i] / D - Q / D^2) in
- *          Tr, else g[i];  ds = Q / D.
- * Data     rows of any strides; t m is rounded as the weights are, so that f32 forms agree about who is trivial. A row
- *          that is not dense goes through a buffer of its length. Rows are the tasks: a single long one is not shared.
- * Cost     reads 3n and writes n; back reads 7n and writes n. A row of attention stays in the first cache meanwhile.
- * Error    D as a sum of softmax: blocks of 4096 (fewer for narrow vectors) in float with four accumulators a lane,
- *          double above, (n/4 + 3) u with n <= 512. A trivial y is off by that and 5 u relatively: NORM (8 + n/4) u.
- *          Back: sum_Tr a da = s Q / D, so that s|Q| / D^2 <= max|da| and s 2a|g| / D <= 2 max|da|; Q is off by (n/4 +
- *          5) u D max(a|g|) <= (n/4 + 5) u D^2 max|da| / s. Together (3/4 (n/4 + 5) for the second term, 2 (n/4 + 8)
- *          for the first, and 2 (n/4 + 3) for D^2): NORM (32 + 1.25 n) u. d_s = Q / D is one number a row and may
- *          cancel: the bound is meant for g of one sign, which the generated cases have; tests/math/twist.c has both
- *          signs against double.
+ *          divided by its sum again. The gradient, with a constant set of trivial weights: Q = sum_Tr g a^2;  da[i] = s
+ *          (2 a[i] g[i] / D - Q / D^2) in Tr, else g[i];  ds = Q / D.
+ * Data     rows of any strides; t m is rounded like the weights, so that all f32 forms agree on which weights are
+ *          trivial. A row that is not dense goes through a buffer of its length. A task is a row: a single long row
+ *          uses one thread.
+ * Cost     reads 3n and writes n; the gradient reads 7n and writes n. A row of attention stays in the first-level cache
+ *          between the passes.
+ * Error    D is summed as in softmax: blocks of 4096 (fewer for narrow vectors) in float with four accumulators in each
+ *          lane, double above, (n/4 + 3) u with n <= 512. A trivial y has that relative error and 5 u: NORM (8 + n/4)
+ *          u. The gradient: sum_Tr a da = s Q / D, so that s|Q| / D^2 <= max|da| and s 2a|g| / D <= 2 max|da|; Q is off
+ *          by (n/4 + 5) u D max(a|g|) <= (n/4 + 5) u D^2 max|da| / s. Together (3/4 (n/4 + 5) for the second term, 2
+ *          (n/4 + 8) for the first, and 2 (n/4 + 3) for D^2): NORM (32 + 1.25 n) u. d_s = Q / D is one number a row and
+ *          may cancel: the bound holds for g of one sign, which the generated cases have; tests/math/twist.c compares
+ *          both signs with double.
  * Left out the transform with a threshold that is learned (the paper keeps t fixed). */
 #include "math/table_inside.h"
 #include "math/rows_inside.h"

@@ -37,7 +37,7 @@ TINY_API tiny_status tiny_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, co
 /* ---- inside: what the bodies share ---- */
 
 /* for the operations that have such params */
-#define TINYI_TWIST_LEAST 1e-6 /* what the sum of the trivial weights has at least, so that nothing is divided by 0 */
+#define TINYI_TWIST_LEAST 1e-6 /* added to the sum of the trivial weights, so that nothing is divided by 0 */
 TINYI_FN double tinyi_twist_s(float s, const tiny_tensor *given);
 TINYI_FN tiny_status tinyi_twist_check(tiny_ctx *ctx, const char *name, const tiny_op *op, float t, float s,
                                        const tiny_tensor *given);

@@ -3,17 +3,17 @@
  *          Random Projection", 2019 (arXiv 1908.11512), section 3; R after P. Li, T. Hastie, K. Church, "Very Sparse
  *          Random Projections", 2006.
  * Formula  in fastrp.h.
- * Method   Row j of R is drawn from its own generator, by geometric gaps, and kept as positions and values: n d / s of
+ * Method   Row j of R is drawn from its own generator, by geometric gaps. R is kept as positions and values: n d / s of
  *          them. U_1 adds the few entries of the neighbours' rows. The further powers are spmm, one tile of columns
  *          after the other. A row can be scaled to length 1 only when all its columns are known: with tiles, a first
  *          round computes the lengths and a second one the sums.
  *          Squares are summed in blocks of 16 columns, the blocks in double, so that the tile size changes no bit. Two
  *          powers at a time are added to y.
- * Cost     q - 1 products of (edges) x d; memory: y, two tiles, one float for each node and power, R.
+ * Cost     for q powers q - 1 products of edges x d; memory: y, two tiles, one float for each node and power, R.
  * Factors  (degree / sum)^beta is computed as a logarithm in double. A common factor does not matter for rows of length
  *          1, so the largest is made 1 there. Squares of numbers far from 1 are computed in double. A factor outside
  *          1e-30 .. 1e30 is an error, and so is any result that is not finite.
- * Error    each power is a mean in float: relative (degree + 5) u a step.
+ * Error    each power is a mean in float: it adds a relative error of (degree + 5) u.
  * Left out the Gaussian projection, concatenation of the powers, and updates for new nodes. */
 #include <string.h>
 #include "gnn/embed/fastrp.h"

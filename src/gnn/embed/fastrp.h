@@ -33,7 +33,7 @@ typedef struct tgnn_fastrp_desc {           /* all zero: powers 2 and 3, rows of
     const tiny_tensor *projection;          /* R itself (nodes, d), f32; NULL: drawn from seed */
 } tgnn_fastrp_desc;
 
-/* y (nodes, d) dense f32. Isolated nodes give zeros (before standardize). Edge weights must not be negative. A context
+/* y (nodes, d) dense f32. Isolated nodes get zeros (before standardize). Edge weights must not be negative. A context
  * on target REFERENCE computes the formula in double, and needs memory for two matrices of that size. */
 TINY_API tiny_status tgnn_fastrp(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_fastrp_desc *desc,
                                  const tiny_tensor *y);

@@ -1,14 +1,15 @@
-/* src/gnn/graph/coarsen.c - heavy-edge matching, and the graph that is left of it
+/* src/gnn/graph/coarsen.c - heavy-edge matching, and the smaller graph that it gives
  *
  * Paper    G. Karypis, V. Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs", 1998,
  *          section 3.1; pairs without a common edge (two-hop) after D. LaSalle et al., "Improving Graph Partitioning
  *          for Modern Graphs and Architectures", 2015.
- * Method   Nodes are visited in random order, those of few edges first; each takes the free neighbour with the heaviest
- *          edge, the lightest one of several. Where more than a tenth of the nodes stay alone (stars, isolated nodes),
- *          those of up to three edges with the same heaviest neighbour become pairs. Pairs get numbers in the order of
- *          their first node. A row of the smaller graph joins the rows of its pair, by a table of the columns seen;
- *          rows are made by all threads, each by one, so threads change nothing.
- * Cost     linear in nodes and edges, but for the table: one line of cache an edge. */
+ * Method   Nodes are visited in random order, those with few edges first. Each is matched with its unmatched neighbour
+ *          of heaviest edge; of several, with the lightest node. If more than a tenth of the nodes stay unmatched
+ *          (stars, isolated nodes), unmatched nodes of up to three edges with the same heaviest neighbour become pairs.
+ *          Pairs are numbered in the order of their first node. A row of the smaller graph merges the rows of its pair,
+ *          with a table of the columns seen. One thread makes a row as a whole, so the result does not depend on the
+ *          number of threads.
+ * Cost     linear in nodes and edges; the table costs one cache line for each edge. */
 #include <string.h>
 #include "gnn/graph/coarsen_inside.h"
 #include "math/layout.h"

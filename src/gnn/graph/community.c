@@ -1,13 +1,13 @@
 /* src/gnn/graph/community.c - label propagation, and orders from labels
  *
  * Paper    U. Raghavan, R. Albert, S. Kumara, "Near linear time algorithm to detect community structures in large-scale
- *          networks", 2007; the limit of a community after H. Meyerhenke, P. Sanders, C. Schulz, "Partitioning Complex
- *          Networks via Size-constrained Clustering", 2014.
+ *          networks", 2007; the size limit of a community is from H. Meyerhenke, P. Sanders, C. Schulz, "Partitioning
+ *          Complex Networks via Size-constrained Clustering", 2014.
  * Method   Labels of the sources of a row are counted in a small table. A group of nodes writes its new labels to a
  *          second array. When the whole group is done, they replace the old ones and the sizes of communities are
  *          updated. Between equally frequent labels the smallest hash of (label, round, seed) decides.
- * Cost     each edge is read once a round; 8 bytes a node and 8 a label.
- * Left out weights: an edge counts 1. */
+ * Cost     each edge is read once a round. Memory: 8 bytes for each node and 8 for each label.
+ * Left out edge weights: every edge counts 1. */
 #include <string.h>
 #include "gnn/graph/community.h"
 #include "gnn/graph/graph_inside.h"

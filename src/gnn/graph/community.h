@@ -19,9 +19,9 @@ typedef struct tgnn_communities_desc {      /* all zero: up to 6 rounds, communi
 /* Label propagation: in each round a node takes the most frequent label among the sources of its edges. If its own
  * label is one of several most frequent ones, it keeps that. The rounds end when at most one node in fifty changes.
  * Nodes are updated in 8 groups, one after the other; 64 consecutive nodes are in the same group. Nodes of one group do
- * not see each other's changes. So a community may exceed most_nodes by the nodes that one group adds. Of two single
- * nodes only the one with the larger number moves. label[v] is 0 .. *n_label - 1, in the order of the first node of
- * each label. The same seed gives the same labels with any number of threads. */
+ * not see each other's changes. So a community may exceed most_nodes by the nodes that one group adds. Between two
+ * communities of one node each, only the node with the larger number moves. label[v] is 0 .. *n_label - 1, in the order
+ * of the first node of each label. The same seed gives the same labels with any number of threads. */
 TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_communities_desc *desc,
                                       int32_t *label, tiny_idx *n_label);
 /* Sorts the nodes by part or label (0 .. k - 1), then by number: an order for tgnn_graph_permute. */

@@ -1,10 +1,9 @@
-/* src/gnn/graph/graph.c - making graphs, their degrees and norms, and graphs from graphs
+/* src/gnn/graph/graph.c - makes graphs; their degrees and norms; graphs from graphs
  *
  * Paper    T. Kipf, M. Welling, "Semi-Supervised Classification with Graph Convolutional Networks", 2017, eq. 2 (the
  *          norm).
  * Method   The final list of edges is written (both directions, loops dropped or added). math/sparse.h then makes rows
- * of
- *          it by a stable counting sort.
+ *          of it by a stable counting sort.
  * Cost     linear in nodes + edges; at most 40 bytes an edge while a graph is made, 16 (20 with weights) afterwards.
  * Error    degrees and norms are computed in double, rounded once. */
 #include <string.h>

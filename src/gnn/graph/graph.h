@@ -6,8 +6,8 @@
  * between the same two nodes keep their order. Weights and features of edges are in the order of tgnn_graph_in:
  * source[p] of that matrix is the number of the edge in the input, -1 for an added loop.
  *
- * A graph belongs to the context that made it, and does not change. Two threads may read one graph if tgnn_graph_out
- * was called before. */
+ * A graph belongs to the context that made it, and does not change. Several threads may read one graph, each with its
+ * own context, after one call of tgnn_graph_out. */
 #ifndef TINYI_GRAPH_H
 #define TINYI_GRAPH_H
 #include "core/file.h"
@@ -48,8 +48,8 @@ TINY_API const tiny_sparse *tgnn_graph_in(const tgnn_graph *g);    /* CSR: row d
 /* CSR: row s, columns its destinations; source[q] is the position p of that edge in tgnn_graph_in. */
 TINY_API tiny_status tgnn_graph_out(tiny_ctx *ctx, tgnn_graph *g, const tiny_sparse **out);
 
-/* degree[n]: the sum of the weights of the edges of each destination, with by_source of each source. With counted every
- * edge counts 1. */
+/* degree (n): the sum of the weights of the edges into each destination; with by_source, of the edges out of each
+ * source. With counted every edge counts 1. */
 TINY_API tiny_status tgnn_graph_degrees(tiny_ctx *ctx, tgnn_graph *g, int by_source, int counted, float *degree);
 
 /* A new graph with the normalised weights that convolutions need.

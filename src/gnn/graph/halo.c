@@ -1,8 +1,9 @@
 /* src/gnn/graph/halo.c - halo lists, and the graphs of the parts
  *
- * Method   Nodes are visited by number; the parts that a node's edges lead to are noted once each, first counted, then
- *          written: so all lists ascend without a sort. halo of t is the union of send(u, t) over u.
- * Cost     two looks at each edge; 4 bytes an entry, and 8 k^2. */
+ * Method   Nodes are visited in order of their numbers. Each part that a node has edges into is noted once. One walk
+ *          counts, a second one writes, so all lists ascend without a sort. The halo of t is the union of send(u, t)
+ *          over u.
+ * Cost     each edge is read twice; memory: 4 bytes for each entry, and 8 k^2. */
 #include <string.h>
 #include "gnn/graph/halo.h"
 #include "gnn/graph/graph_inside.h"

@@ -1,11 +1,11 @@
-/* src/gnn/graph/inflate.c - unpacking of DEFLATE streams
+/* src/gnn/graph/inflate.c - unpacks DEFLATE streams
  * Papers   P. Deutsch, "DEFLATE Compressed Data Format Specification", RFC 1951, and "GZIP file format", RFC 1952,
  *          1996.
- * Method   Canonical Huffman codes, decoded bit by bit from the counts of each length: no tables to build, 1 to 15
- *          steps a symbol.
- *          Fast enough for a reader of files (about 100 MB/s); the memory is the output and 2 KB. In pieces (a pipe)
- *          the output is a window: when it is full it is handed on, and its last 32 KB, as far as a copy may reach
- *          back, move to its start.
+ * Method   Canonical Huffman codes, decoded bit by bit from the number of codes of each length: no tables to build, 1
+ *          to 15 steps for each symbol.
+ *          That is about 100 MB/s, enough for reading files. Memory is the output and 2 KB. A stream that comes in
+ *          pieces (a pipe) is unpacked into a window. When the window is full, it is passed on, and its last 32 KB move
+ *          to its start: a copy may reach back that far.
  * Left out preset dictionaries: neither gzip nor zip has them. */
 #include <string.h>
 #include "gnn/graph/inflate_inside.h"

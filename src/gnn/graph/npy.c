@@ -1,7 +1,8 @@
 /* src/gnn/graph/npy.c - .npy, .npz and features.coo
  * Papers   NEP 1 of NumPy (the .npy format, versions 1.0 to 3.0); PKWARE's APPNOTE 6.3 (zip).
  * Method   The header of a .npy file is a Python dict with three keys; nothing else is accepted. Members of a zip file
- *          come from its central directory. Sizes are compared with the local header, checksums with the bytes.
+ *          come from its central directory. Their sizes are compared with the local header, and their checksums with
+ *          the unpacked bytes.
  * Left out structured types, objects (they would need Python), complex numbers, encrypted members, and archives of
  * several disks. */
 #include <stdio.h>

@@ -45,17 +45,17 @@ TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const uns
                                       const char *name, unsigned char **out, size_t *n_out);
 TINYI_FN int tinyi_zip_has(const unsigned char *bytes, size_t n_bytes, const char *name);
 
-/* The head of a .npy file: where its numbers begin, as what they are handed out, in which order they stand. */
+/* The header of a .npy file: where its numbers begin, their type in the tensor, and their order. */
 typedef struct tinyi_npy_head {
     char type;                              /* as numpy names it: f, i, u, b */
     int size, big, fortran;
     tiny_tensor t;                          /* dtype and shape of the array; no data */
     uint64_t at, count;                     /* of the numbers in the file */
 } tinyi_npy_head;
-/* bytes: n_bytes of the start of a file of n_file; the sentence names what is wrong */
+/* bytes: the first n_bytes of a file of n_file bytes; the sentence names the fault */
 TINYI_FN tiny_status tinyi_npy_open(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes,
                                     uint64_t n_file, tinyi_npy_head *h);
-/* number i of the file, which lies at from, as one of ours */
+/* number i of the file's numbers at from, as a number of the tensor's type */
 TINYI_FN tiny_status tinyi_npy_take(tiny_ctx *ctx, const char *name, const tinyi_npy_head *h, uint64_t i,
                                     const unsigned char *from, void *to);
 

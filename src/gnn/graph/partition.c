@@ -1,16 +1,17 @@
-/* src/gnn/graph/partition.c - multilevel and streaming partition, and the measures of a partition
+/* src/gnn/graph/partition.c - multilevel and streaming partition, and the measures of a partition (cut, weights)
  *
  * Paper    G. Karypis, V. Kumar, "Multilevel k-way Partitioning Scheme for Irregular Graphs", 1998.
  * Method   The graph shrinks by heavy-edge matching until it has max(30 k, 200) nodes or loses less than a tenth
- *          (coarsen.c). There it is bisected recursively: several first halves are grown by best gain, each is refined,
- *          and the one with the least cut is kept. On the way back every level is refined by passes of best moves
- *          between all parts (refine.c). A move with a gain may take a part above the limit, in proportion to the gain:
- *          hubs can then gather in one part, and nodes that cost little to move leave it later.
- *          On the last level nodes move until every part keeps the limit.
- * Bound    limit = max(floor((1 + imbalance) W / k), ceil(W / k) + heaviest - 1). While a part is above it, the
- *          lightest part is below the mean, so it takes any node and ends below the limit: the last step can always be
- *          made.
- * Cost     about linear in edges times the logarithm of the boundary; the growing in (30 k) log k.
+ *          (coarsen.c). The smallest graph is bisected recursively: several first halves are grown by best gain, each
+ *          is refined, and the one with the smallest cut is kept. Then the parts are carried back level by level, and
+ *          on each level passes of best moves between all parts refine them (refine.c). A move with a gain may take a
+ *          part above the limit, in proportion to the gain: hubs can then gather in one part, and nodes that cost
+ *          little to move leave it later.
+ *          On the last level, nodes move until no part exceeds the limit.
+ * Bound    limit = max(floor((1 + imbalance) W / k), ceil(W / k) + heaviest - 1). While a part is above the limit, the
+ *          lightest part is below the mean. So it can take any node and stay within the limit: the last step always
+ *          succeeds.
+ * Cost     about the number of edges times the logarithm of the boundary; growing the halves: 30 k log k.
  * Left out merging of nodes with equal neighbours, contiguous parts, and several weights a node. */
 #include <string.h>
 #include "gnn/graph/partition.h"

@@ -16,7 +16,7 @@ typedef struct tgnn_partition_desc {        /* all zero: nodes and edges count 1
     double imbalance;
     const int32_t *node_weight;             /* of each node, at least 0; NULL: ones. Their sum: up to 2147483647 */
     int edge_weights;                       /* use the weights of edges (finite, not negative); else each counts 1 */
-    /* initial halves that are tried for each bisection; 0: 8, or 2 if the graph could not be made small */
+    /* initial halves that are tried for each bisection; 0: 8, or 2 if coarsening left a large graph */
     int tries;
     int passes;                             /* of refinement on each level; 0: 8 */
     uint64_t seed;
@@ -31,7 +31,7 @@ typedef struct tgnn_partition_info {
      * numbers: (1 + imbalance) times the mean, rounded down; and the mean, rounded up, plus the heaviest node less
      * 1. */
     int64_t limit;
-    int levels;                             /* number of coarsened graphs with the first; 0: none was made */
+    int levels;                             /* number of graphs, g and the coarsened ones; 0: none was made */
 } tgnn_partition_info;
 
 /* 1 <= k <= nodes (k = 1 also for an empty graph). Every part has a node. info may be NULL. While it works it needs

@@ -8,11 +8,11 @@
  *              64  i64 offset[n + 1], i32 source[m], f32 weight[m], i64 number[m]; each begins at a multiple of 64,
  *                  zeros between; the sources of a destination ascend
  *              older: the same without a box, and "tgraph\r\n", u32 1 in place of the 12 zeros
- * Checks   Every count is compared with the bytes that are there before anything is taken; what is read goes through
- *          the checks of tgnn_graph_make, a mapped file through tiny_sparse_check. A mapped file that changes between
- *          calls cannot lead one outside its arrays: they look at the numbers that they use. One that changes within a
- *          call: docs/guide/limits.md.
- * Left out Matrix Market arrays and complex or skew-symmetric matrices: they are no graphs. */
+ * Checks   Every count is compared with the bytes of the file before memory is allocated. Graphs that are read go
+ *          through the checks of tgnn_graph_make, mapped files through tiny_sparse_check. If a mapped file changes
+ *          between calls, no call leaves its arrays: each call checks the numbers that it uses. docs/guide/limits.md
+ *          has the case of a file that changes during a call.
+ * Left out Matrix Market arrays and complex or skew-symmetric matrices: they are not graphs. */
 #include <stdio.h>
 #include <string.h>
 #include "gnn/graph/read.h"

@@ -18,8 +18,8 @@ TINYI_C_BEGIN
 
 /* desc NULL: the edges as they are. A .tgraph file is used as it is if desc is NULL or all zero. A bipartite file fails
  * unless desc is bipartite. The edges of a .tgraph file always keep their numbers. Weights must be finite. Reading a
- * file takes at most 512 times its size and 16 megabytes of memory (dense features: 4096 times; a compressed file: 64
- * times that). */
+ * file takes at most 512 times its size plus 16 megabytes of memory. The factor is 4096 for dense features, and 64
+ * times as large for a compressed file. */
 TINY_API tiny_status tgnn_graph_read(tiny_ctx *ctx, const char *path, const tgnn_graph_desc *desc, tgnn_graph **out);
 /* name is used in error sentences. The bytes are not needed after the call. */
 TINY_API tiny_status tgnn_graph_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes,

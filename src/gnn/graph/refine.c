@@ -1,15 +1,17 @@
-/* src/gnn/graph/refine.c - passes of best moves with hill climbing, balance, and growing a first half
+/* src/gnn/graph/refine.c - refinement by passes of best moves, balancing, and growing a first half
  *
- * Paper    C. Fiduccia, R. Mattheyses, "A Linear-Time Heuristic for Improving Network Partitions", 1982; for k parts
- *          after G. Karypis, V. Kumar, "Multilevel k-way Partitioning Scheme for Irregular Graphs", 1998.
- * Formula  gain of a move = edges of the node to the new part - edges to its own (weights).
- * Method   A heap holds the nodes at the boundary by an upper bound of their gain. The first is taken and its gain to
- *          each part that it touches is computed; when it is below the bound and another may be better, it goes back
- *          with what it is. The best move is made even when it costs something, until a share of the edges was touched
- *          without a new best cut; then the moves after the best are taken back. A part that has no room shuts a node
- *          out until one of its neighbours moves.
- *          A node moves once a pass. Bounds of its neighbours follow each move, so that they stay upper bounds.
- * Left out the bucket list of the paper: weights of merged edges would make it long; a heap costs a logarithm. */
+ * Paper    C. Fiduccia, R. Mattheyses, "A Linear-Time Heuristic for Improving Network Partitions", 1982; the form for k
+ *          parts is from G. Karypis, V. Kumar, "Multilevel k-way Partitioning Scheme for Irregular Graphs", 1998.
+ * Formula  gain of a move = weight of the node's edges to the new part - weight of its edges to its own part.
+ * Method   A heap holds the boundary nodes, ordered by an upper bound of their gain. The first node is taken, and its
+ *          gain to each part that it touches is computed. If that gain is below the bound and another node may be
+ *          better, the node goes back into the heap with its true gain. The best move is made even if its gain is
+ *          negative. A pass ends when a share of the edges was touched without a new best cut. Then the moves after the
+ *          best cut are undone. A node whose target part is full waits until one of its neighbours moves.
+ *          A node moves at most once a pass. Each move updates the bounds of the neighbours, so that they stay upper
+ *          bounds.
+ * Left out the bucket list of the paper: the weights of merged edges would make it long. A heap costs a logarithm
+ *          instead. */
 #include <string.h>
 #include <stdlib.h>
 #include "gnn/graph/refine_inside.h"

@@ -6,11 +6,11 @@
  * Formula  for j = d - f .. d - 1: t = random in 0 .. j; take t, or j where t was taken before. Every set of f edges is
  *          equally likely.
  * Random   number i for node v in layer l is number i of the generator (seed, l << 32 | v) of core/rng.h.
- * Method   Counts and a prefix sum, then the threads draw places of edges for some nodes, ask for those lines of
- *          memory, and only then read them. At last one thread gives the new nodes their places in the order of the
- *          edges, with a table of all nodes.
- * Cost     an edge: a quarter of a Philox block, one random read of the graph and one of the table; both are asked for
- *          ahead. */
+ * Method   Edges are counted and a prefix sum gives their places. Then the threads draw edges for some nodes at a time:
+ *          they draw the positions, prefetch them, and only then read them. At the end one thread numbers the new nodes
+ *          in the order of the edges, with a table of all nodes.
+ * Cost     for each edge a quarter of a Philox block, one random read of the graph and one of the table, both
+ *          prefetched. */
 #include <string.h>
 #include "gnn/graph/sample.h"
 #include "gnn/graph/graph_inside.h"

@@ -27,7 +27,7 @@ typedef struct tgnn_sampler_desc {
     /* (n_layers) number of edges into a node, for the seeds first; 0: none, -1: all */
     const int32_t *fanout;
     /* Nonzero: each draw is from all edges of the node. Zero: a node with more edges than the fanout gets that many
-     * different ones; another one gets all of them in their order. Duplicate edges are different edges. */
+     * different ones; any other node gets all its edges, in their order. Duplicate edges are different edges. */
     int replace;
 } tgnn_sampler_desc;
 

@@ -1,14 +1,13 @@
 /* src/gnn/graph/stream.c - graphs larger than memory: sorted runs, and their merge
  * Method   Edges are read once, and symmetrize and drop_loops are applied as they go into a run. A full run is sorted
- * by
- *          destination, then source (two stable radix sorts of math/sort.h), and added to a file. Runs are merged by a
- *          heap of their first edges (D. Knuth, TAOCP 3, 5.4.1), as many at a time as 4 KB each leave room for; the
- *          last merge writes the rows. Runs are in the order of the input and equal edges take the earlier run, so
- *          edges at one place keep their order, as in the stable sort of whole graphs.
- *          Where edges are merged or loops added, the last merge runs twice: the first one counts what the places of
- *          the file depend on.
- * Cost     36 bytes an edge of a run; with r runs that are merged k at a time, the edges are written 1 + ceil(log_k r)
- *          times.
+ *          by destination, then source (two stable radix sorts of math/sort.h), and added to a file. A heap of
+ *          their first edges merges runs (D. Knuth, TAOCP 3, 5.4.1), as many at a time as fit into memory with 4 KB
+ *          each. The last merge writes the rows. Runs are in the order of the input, and of equal edges the one of the
+ *          earlier run comes first. So duplicate edges keep their order, as in the stable sort of whole graphs.
+ *          If duplicates are merged or loops added, the last merge runs twice: the first time it only counts, because
+ *          the offsets in the file depend on the counts.
+ * Cost     36 bytes of memory for each edge of a run. With r runs that are merged k at a time, the edges are written 1
+ *          + ceil(log_k r) times.
  * Left out Matrix Market, .npz and packed arrays: they are read as a whole (tgnn_graph_read). */
 #include <stdio.h>
 #include <string.h>

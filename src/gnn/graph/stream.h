@@ -31,7 +31,8 @@ typedef struct tgnn_convert_info {
     int n_merges;                           /* merges over all edges, without the last one */
 } tgnn_convert_info;
 
-/* desc and info may be NULL. It calls progress of the context for every thousandth, and cancel for every piece. */
+/* desc and info may be NULL. It calls progress of the context for every thousandth of the input, and cancel for every
+ * piece. */
 TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const char *out, const tgnn_convert_desc *desc,
                                         tgnn_convert_info *info);
 

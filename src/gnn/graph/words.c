@@ -1,4 +1,4 @@
-/* src/gnn/graph/words.c */
+/* src/gnn/graph/words.c - reads and writes words and numbers of text files */
 #include <stdio.h>
 #include <string.h>
 #include <math.h>                           /* INFINITY; no function of it is called */

@@ -6,11 +6,11 @@
  *          Schlichtkrull et al., 2018 (1703.06103), eq. 2 and 3. Graph transformer: Y. Shi et al., 2021 (2009.03509),
  *          eq. 1-4 without the gate. SGC: F. Wu et al., 2019 (1902.07153), eq. 8. APPNP: J. Gasteiger et al., 2019
  *          (1810.05997), eq. 4.
- * Method   Each is a few operations of the table, in the order that costs less: GCN multiplies by W first where that
- *          makes rows shorter. R-GCN sums over a graph with a row for each (relation, node), so that one spmm serves
- *          all relations.
- * Left out block-diagonal R-GCN, edge features of GAT, residual gates of the transformer, dropout: these layers only
- * infer. */
+ * Method   Each layer is a few operations of the table, in the cheaper order: GCN multiplies by W first if that makes
+ *          rows shorter. R-GCN sums over a graph with a row for each (relation, node), so that one spmm serves all
+ *          relations.
+ * Left out block-diagonal R-GCN, edge features of GAT, residual gates of the transformer, dropout: these functions are
+ *          for inference only. */
 #include <stdio.h>
 #include <string.h>
 #include "gnn/layer/layer.h"

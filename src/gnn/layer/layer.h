@@ -7,25 +7,32 @@
  *
  * Weight matrices are (out, in), as in torch.nn.Linear: y = x W' + b. Those of R-GCN are (relations, in, out).
  * Names are those of the state_dict of the layer; (1, heads, c) counts as (heads, c). A missing weight has data NULL
- * and its term is skipped. x_j: features of a source, x_i: of the destination; sums go over the edges j -> i.
+ * and its term is skipped. x_j: features of a source, x_i: of the destination; sums go over the edges j -> i. S: the
+ * normalised adjacency matrix.
  *
- *   GCN          sum norm_ij x_j W' + b                                  lin.weight bias
- *   SAGE         aggr_j(x_j) W_l' + b_l + x_i W_r'                       lin_l.weight lin_l.bias lin_r.weight
- *   GAT          sum alpha_ij h_j + b, h = x W', alpha = softmax of      lin.weight att_src att_dst bias
- *                leaky(att_src . h_j + att_dst . h_i) for each head
- *   GATV2        sum alpha_ij l_j + b, l = x W_l' + b_l, r = x W_r' + b_r,   lin_l.weight lin_l.bias lin_r.weight
- *                lin_r.bias att bias
- *                alpha = softmax of att . leaky(l_j + r_i)
- *   GIN          mlp((1 + eps) x_i + sum x_j), mlp: Linear, ReLU, Linear nn.0.weight nn.0.bias nn.2.weight nn.2.bias
- *                eps
- *   GINE         the same with relu(x_j + e_ij W_e' + b_e)               the five of GIN, lin.weight lin.bias
- *   RGCN         x_i root + b + sum_r mean over relation r of x_j W_r    weight root bias comp   (W_r = sum_b
- *                                                                                                comp[r][b] weight[b])
- *   TRANSFORMER  sum alpha_ij (v_j + e_ij W_e') + x_i W_s' + b_s,        lin_query.weight .bias lin_key.weight .bias
- *                lin_value.weight .bias
- *                alpha = softmax of q_i . (k_j + e_ij W_e') / sqrt c     lin_edge.weight lin_skip.weight .bias
- *   SGC          S^steps x W' + b                                        lin.weight lin.bias
- *   APPNP        z = (1 - alpha) S z + alpha x, steps times, from x      (none) */
+ * Each kind: its formula, then the names of its weights.
+ *
+ *   GCN          sum norm_ij x_j W' + b
+ *                lin.weight bias
+ *   SAGE         aggr_j(x_j) W_l' + b_l + x_i W_r'
+ *                lin_l.weight lin_l.bias lin_r.weight
+ *   GAT          sum alpha_ij h_j + b, h = x W', alpha = softmax of leaky(att_src . h_j + att_dst . h_i) for each head
+ *                lin.weight att_src att_dst bias
+ *   GATV2        sum alpha_ij l_j + b, l = x W_l' + b_l, r = x W_r' + b_r, alpha = softmax of att . leaky(l_j + r_i)
+ *                lin_l.weight lin_l.bias lin_r.weight lin_r.bias att bias
+ *   GIN          mlp((1 + eps) x_i + sum x_j), mlp: Linear, ReLU, Linear
+ *                nn.0.weight nn.0.bias nn.2.weight nn.2.bias eps
+ *   GINE         the same with relu(x_j + e_ij W_e' + b_e) in place of x_j
+ *                the five of GIN, lin.weight lin.bias
+ *   RGCN         x_i root + b + sum_r mean over relation r of x_j W_r; with comp, W_r = sum_b comp[r][b] weight[b]
+ *                weight root bias comp
+ *   TRANSFORMER  sum alpha_ij (v_j + e_ij W_e') + x_i W_s' + b_s, alpha = softmax of q_i . (k_j + e_ij W_e') / sqrt c
+ *                lin_query.weight .bias lin_key.weight .bias lin_value.weight .bias
+ *                lin_edge.weight lin_skip.weight .bias
+ *   SGC          S^steps x W' + b
+ *                lin.weight lin.bias
+ *   APPNP        z = (1 - alpha) S z + alpha x, steps times, from x
+ *                no weights */
 #ifndef TINYI_GNN_LAYER_H
 #define TINYI_GNN_LAYER_H
 #include "math/edges_score.h"
@@ -64,7 +71,7 @@ TINY_API const char *tgnn_layer_weight(tgnn_layer_kind kind, int i);
 
 /* Makes the graph that the layer sums over: adds loops, normalises, splits relations. relation: for RGCN the relation
  * of each edge in the order of the input, 0 .. relations - 1 of the layer's weights; n_relation: the number of edges.
- * Other kinds pass NULL, 0. */
+ * Other kinds pass NULL, 0. Close *out with tgnn_graph_close. */
 TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g,
                                       const int32_t *relation, int64_t n_relation, tgnn_graph **out);
 

@@ -1,7 +1,7 @@
-/* src/gnn/layer/net.c - what a description says, what shape each weight must have, and the run through the layers
+/* src/gnn/layer/net.c - parses a description, knows the shape of each weight, and runs the layers
  *
- * The members of a layer are gathered first and judged when its map is closed: "kind" may come last. Every width is
- * known and bounded before a weight is looked at. The files are the matter of net_file.c. */
+ * The members of a layer are collected first and checked when its JSON object ends, because "kind" may come last. Every
+ * width is known and bounded before a weight is read. net_file.c reads and writes the files. */
 #include <stdio.h>
 #include <string.h>
 #include "gnn/layer/net.h"

@@ -17,9 +17,10 @@
  *
  * The members of a layer are the arguments of its class in PyTorch Geometric, with their defaults:
  *   all          kind, name, act (none, relu, elu, tanh: the activation of y), dropout (of x; only for training)
- *   all but appnp, readout: in (required for the first layer; default: the width of the layer before), out
- *   gcn, sgc, appnp: add_self_loops (true), edge_weight (false; true: use the weights of the graph); K (sgc: 1,
- *   appnp: 10), alpha (appnp: 0.1)
+ *                all but appnp and readout: out, in (required for the first layer; else the width of the previous one)
+ *   gcn, sgc, appnp
+ *                add_self_loops (true), edge_weight (false; true: use the weights of the graph);
+ *                K (sgc: 1, appnp: 10), alpha (appnp: 0.1)
  *   sage         aggr (mean; sum, add, max, min), normalize (false)
  *   gat, gatv2   heads (1), concat (true), add_self_loops (true), negative_slope (0.2), dropout_edges (of alpha, only
  *                for training; dropout then applies to the summed rows too, as in the authors' program)
@@ -28,9 +29,9 @@
  *   transformer  heads (1), concat (true), edge (features of an edge, none), root_weight (true; false: ignores
  *                lin_skip, which the class saves but does not use)
  *   linear       torch.nn.Linear: weight, bias
- *   readout      one row for each graph: aggr (sum), all (false; true: concatenates x and the outputs of all layers
- *                before)
- * The file need not have biases, the second weight of sage, root, lin_skip and eps. It is an error if a tensor belongs
+ *   readout      makes one row for each graph: aggr (sum), all (false; true: concatenates x and the outputs of all
+ *                previous layers)
+ * Biases, the second weight of sage, root, lin_skip and eps may be missing. It is an error if a tensor belongs
  * to no layer, a shape does not match, a number is not finite, or a kind does not have a member. */
 #ifndef TINYI_GNN_NET_H
 #define TINYI_GNN_NET_H
@@ -48,7 +49,7 @@ typedef struct tgnn_stage {
     tgnn_stage_kind kind;
     tgnn_layer layer;                       /* CONV; the weights of a LINEAR are w[0] and w[1] */
     char name[TGNN_NET_NAME];
-    int act;
+    int act;                                /* tgnn_act */
     tiny_idx n_in, out, n_out;              /* out: from the description; n_out: width of its rows */
     tiny_idx hidden, edge, relations, bases;
     int aggr, all;                          /* READOUT */
@@ -75,7 +76,7 @@ TINY_API tiny_status tgnn_net_read_memory(tiny_ctx *ctx, const char *name, const
  * and eps). The same seed gives the same weights on every machine. */
 TINY_API tiny_status tgnn_net_make(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, uint64_t seed,
                                    tgnn_net **out);
-/* draws the weights of an existing net anew */
+/* Draws new initial weights for an existing net. */
 TINY_API tiny_status tgnn_net_draw(tiny_ctx *ctx, tgnn_net *net, uint64_t seed);
 /* The usual networks of the papers, without a description: depth layers of one kind (conv1, conv2 ...). Each but the
  * last has an activation: elu for gat and gatv2, else relu. With readout, the sums of x and of the outputs of all
@@ -113,19 +114,19 @@ TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn
 
 /* ---- inside: what the bodies share ---- */
 
-/* tgnn_net_run, with another way through convolutions and linear layers; their act follows, readouts are the net's own.
- * by NULL: none. */
+/* tgnn_net_run, with another function for convolutions and linear layers. Activations and readouts stay those of the
+ * net. by NULL: no other function. */
 typedef tiny_status (*tinyi_net_stage_fn)(void *arg, int i, const tgnn_graph *g, const tiny_tensor *x,
                                           const tiny_tensor *y);
 TINYI_FN tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in,
                                       const tiny_tensor *y, const tiny_tensor *before, tinyi_net_stage_fn by,
                                       void *arg);
 
-/* Weight i of a stage: its name in the layer, and what its shape must be. 0: the stage has no such weight. */
+/* Weight i of a stage: its name in the layer, and the shape that it must have. 0: the stage has no such weight. */
 typedef struct tinyi_net_weight { const char *name; int rank, optional; tiny_idx dim[3]; } tinyi_net_weight;
 TINYI_FN int tinyi_net_wants(const tgnn_stage *s, int i, tinyi_net_weight *w);
 
-/* The graphs that the stages sum over; stages that want the same share it. */
+/* The graphs that the stages sum over; stages that need the same graph share it. */
 typedef struct tinyi_net_graphs { tgnn_graph *of[TGNN_NET_MOST]; int shared[TGNN_NET_MOST]; } tinyi_net_graphs;
 TINYI_FN tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g,
                                            const int32_t *relation, int64_t n_relation, tinyi_net_graphs *out);

@@ -1,8 +1,9 @@
-/* src/gnn/layer/net_file.c - the weights of a net: from safetensors, drawn, and into safetensors
+/* src/gnn/layer/net_file.c - the weights of a net: reads them from safetensors, draws initial ones, writes them to
+ * safetensors
  *
- * The walk of core/safetensors.h reports each tensor once. It is looked up among the weights of the description,
- * so that memory is taken only for what the file really holds. Two tensors over the same bytes are refused: the format
- * has no such thing. */
+ * The walk of core/safetensors.h reports each tensor once. It is looked up among the weights of the description, so
+ * memory is allocated only for tensors that the file really has. Two tensors over the same bytes are an error: the
+ * format does not allow that. */
 #include <stdio.h>
 #include <string.h>
 #include "gnn/layer/net_file_inside.h"

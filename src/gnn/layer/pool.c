@@ -2,9 +2,9 @@
  * Paper    H. Gao, S. Ji, "Graph U-Nets", 2019 (arXiv 1905.05178), eq. 2, with tanh for the sigmoid; C. Cangea et al.,
  *          "Towards Sparse Hierarchical Graph Classifiers", 2018 (arXiv 1811.01287): ceil(ratio n) nodes of each graph.
  * Formula  s = X p / |p|; i = the ceil(r n_g) largest s of each graph g; Y = X[i] * tanh(s[i]); A' = A[i, i]
- * Cost     sums and the rows that are kept are operations of the table; the choice is a radix sort of each graph,
- *          linear.
- * Error    |p| is summed in double. The order is exact for the scores that are given.
+ * Cost     sums and the kept rows are operations of the table; nodes are chosen by a radix sort of each graph, in
+ *          linear time.
+ * Error    |p| is summed in double. The order is exact for the given scores.
  * Left out the min_score and multiplier of PyG. */
 #include <string.h>
 #include "gnn/layer/pool.h"

@@ -19,7 +19,7 @@ TINYI_C_BEGIN
 
 typedef struct tgnn_pool {
     tiny_idx n, n_graphs;                   /* n: number of nodes that are kept */
-    /* their numbers in the old graph; for each graph the best first, of equal scores the lower number */
+    /* their numbers in the old graph, in each graph the highest score first; of equal scores the lower number first */
     int32_t *node;
     int64_t *graph_at;                      /* where each graph begins among them, n_graphs + 1 */
     tgnn_graph *graph;                      /* node[i] becomes node i; edges keep their numbers */

@@ -2,12 +2,14 @@
  * Paper    Z. Zhu et al., "A2Q: Aggregation-Aware Quantization for Graph Neural Networks", ICLR 2023 (arXiv
  *          2302.00193): eq. 1 (quantizer), the local gradient of section 3.2, the memory penalty of section 3.3, the
  *          Nearest Neighbour Strategy (algorithm 1).
- * Formula  see the head of a2q.h. Here z is the float nearest to |x| / a, and floor(z + 1/2) that of the float sum: a
- *          number within half a unit of the last place of a tie may go either way. Bits are rounded half up.
- * Fast     rows on all threads. Steps of columns and of groups are summed by one, in the order of the rows.
+ * Formula  see the head of a2q.h. Here z is the float nearest to |x| / a, and z + 1/2 is rounded to a float before
+ *          floor: a number within half a unit in the last place of a tie may be rounded either way. Bits are rounded
+ *          half up.
+ * Fast     all threads work on rows. One thread sums the gradients of steps of columns and of groups, in the order of
+ *          the rows.
  * Error    none: the same bits as the reference. Sums are in double, in the order of rows and columns, and rounded
  *          once.
- * Left out bits above 8 (the authors' program has no upper end): codes are bytes. */
+ * Left out bits above 8 (the authors' program has no upper limit): codes are bytes here. */
 #include <string.h>
 #include "gnn/ops.h"
 #include "gnn/quant/a2q.h"

@@ -6,8 +6,8 @@
  * |a| and |b| are used, a at least 1e-8, b from 1 to 8.
  *
  * The operation tgnn_a2q_row has a gradient. For x it is the straight-through estimate: dL/dxq where |x| <= a Q, else
- * 0. For a and b it is the local gradient of the paper, independent of dL/dxq: that of the node's own error
- * E = mean_f |xq - x|,
+ * 0. For a and b it is the local gradient of the paper. It does not depend on dL/dxq: it is the gradient of the node's
+ * own error E = mean_f |xq - x|,
  *     dE/da = mean_f sgn(xq - x) (in range: q - x / a; clipped: Q sgn(x))
  *     dE/db = mean_f sgn(xq - x) (in range: 0;         clipped: sgn(x) 2^(b - 1) ln 2 a)
  * With task, dL/dxq replaces sgn(xq - x) / f: for weights, and for classes of graphs. */
@@ -37,8 +37,8 @@ TINY_API tiny_status tgnn_a2q(tiny_ctx *ctx, const tiny_tensor *x, const tiny_te
 /* round(|b|), from 1 to 8; and 2^(b - 1) - 1 */
 TINY_API int tgnn_a2q_round(float bits);
 TINY_API int tgnn_a2q_limit(int bits);
-/* Fails if a step is 0 or not finite, or if bits are not finite or outside of 1 .. 8. The sentence names the first one
- * and begins with what, e.g. "conv1". */
+/* Fails if a step is 0 or not finite, or if bits are not finite or outside of 1 .. 8. The sentence names the first
+ * fault and begins with the text `what`, e.g. "conv1". */
 TINY_API tiny_status tgnn_a2q_check(tiny_ctx *ctx, const char *what, const float *step, const float *bits, tiny_idx n);
 /* The size of n rows of f numbers in kilobytes, by the paper's measure sum f |b| / 8192; with positive one bit less for
  * each number. For integer bits it is exactly the size in tgnn_packed_make. */
@@ -55,7 +55,7 @@ typedef struct tgnn_nearest {
 } tgnn_nearest;
 TINY_API tiny_status tgnn_nearest_make(tiny_ctx *ctx, const float *step, const float *bits, tiny_idx n, int published,
                                        tgnn_nearest *out);
-TINY_API void tgnn_nearest_free(tiny_ctx *ctx, tgnn_nearest *nearest);     /* takes one that could not be made */
+TINY_API void tgnn_nearest_free(tiny_ctx *ctx, tgnn_nearest *nearest);     /* takes one that failed to be made */
 TINY_API int32_t tgnn_nearest_find(const tgnn_nearest *nearest, float largest);
 /* x (n, f) f32: the group of each row */
 TINY_API tiny_status tgnn_nearest_assign(tiny_ctx *ctx, const tgnn_nearest *nearest, const tiny_tensor *x,
@@ -63,7 +63,7 @@ TINY_API tiny_status tgnn_nearest_assign(tiny_ctx *ctx, const tgnn_nearest *near
 
 /* ---- inside: what the bodies share ---- */
 
-/* For others in this house. */
+/* For other files. */
 TINY_REF_BEGIN
 TINYI_INLINE float tinyi_a2q_step(float s)
 {

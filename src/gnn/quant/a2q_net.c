@@ -1,12 +1,11 @@
 /* src/gnn/quant/a2q_net.c - steps and bits of a net as parameters of its training
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), sections 3.1 to 3.3; the settings are those of the authors' program
  *          for a GCN on Cora.
- * Method   The quantizers are operations on the tape of the pass. After the way back the penalty adds its slope to the
- *          bits,
+ * Method   The quantizers are operations on the tape. After the backward pass the penalty adds its derivative to the
+ *          gradient of the bits,
  *              d/db lambda max(0, M - T)^2 = 2 lambda (M - T) f / 8192 for each row,
- *          Adam takes its step, and bits are brought back into 1 .. 8: a b that fell through 0 would come up again on
- *          the other side.
- *          With groups M is that of the rows of the step, and T the same share of it: so many bits a number.
+ *          then Adam makes its step and bits are clamped to 1 .. 8: since |b| is used, a b below 0 would grow again.
+ *          With groups M counts only the rows of the training step, and T is the target of bits for those rows.
  * Left out features of edges, attention; batch norms (they would have to be folded into steps). */
 #include <string.h>
 #include "gnn/ops.h"

@@ -10,11 +10,12 @@
  *
  * These are quantized:
  *   features   the input of each product with weights: a step and bits for each node or group. Input features are not
- *              quantized if they are 0 or one positive number a row: they are integers times that number.
+ *              quantized if each row holds only zeros and one positive value: such a row is already a vector of
+ *              integers times that value.
  *   weights    4 bits, a step for each output
  *   sums       the rows that are summed along edges: 4 bits, a step for each column
- * gcn layers multiply row j by 1 / sqrt(degree) before they quantize it, and row i after the sum: so the sum is one of
- * integers. gin layers apply the weights before they sum, which gives the same. Dropout comes after quantization.
+ * gcn layers multiply row j by 1 / sqrt(degree) before they quantize it, and row i after the sum. So only integers are
+ * summed. gin layers apply the weights before they sum, which gives the same result. Dropout comes after quantization.
  * Layers may be gcn, gin, linear and readout. Every edge counts 1. */
 #ifndef TINYI_GNN_A2Q_NET_H
 #define TINYI_GNN_A2Q_NET_H
@@ -76,16 +77,16 @@ TINY_API tiny_status tgnn_a2q_net_run(tiny_ctx *ctx, const tgnn_net *net, const 
 
 /* ---- inside: what the bodies share ---- */
 
-/* The products of a net; raw, positive: of the features of the input. A layer of another kind is refused. */
+/* The products of a net; raw, positive: of the features of the input. A layer of another kind is an error. */
 TINYI_FN tiny_status tinyi_a2q_maps(tiny_ctx *ctx, const tgnn_net *net, int raw, int positive, tgnn_a2q_net *q);
 /* The values of all maps in one block, n_steps for each that is not raw; cleared. */
 TINYI_FN tiny_status tinyi_a2q_room(tiny_ctx *ctx, const tgnn_net *net, tgnn_a2q_net *q, tiny_idx n_steps);
-/* Whether each row of x holds nothing but 0 and one number above it, which goes to factor (rows; may be NULL).
- * positive: none is below 0. */
+/* 1 if each row of x holds only zeros and one positive value, which goes to factor (rows; may be NULL). positive: no
+ * number is below 0. */
 TINYI_FN int tinyi_a2q_raw(const tiny_tensor *x, float *factor, int *positive);
-/* Whether the steps were made for this net. */
+/* Checks that the steps were made for this net. */
 TINYI_FN tiny_status tinyi_a2q_fits(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q);
-/* A dense matrix of the context's memory. */
+/* A dense matrix in memory of the context. */
 TINYI_FN tiny_status tinyi_a2q_matrix(tiny_ctx *ctx, tiny_idx rows, tiny_idx cols, tiny_tensor *t);
 /* 1 / sqrt(edges into each node), 0 where there are none */
 TINYI_FN void tinyi_a2q_degrees(const tiny_sparse *g, float *root);

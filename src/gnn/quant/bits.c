@@ -1,8 +1,8 @@
 /* src/gnn/quant/bits.c - numbers of a few bits, eight at a time
- * Method   Eight numbers of b bits are one word of 8 b bits. It is spread in three steps, halves, quarters, single
- *          numbers: each moves the upper part of every field to where the field of twice the width begins. Packing goes
- *          the same way back.
- * Cost     9 operations on a word for eight numbers, in plain C: no table, no branch, the same on every processor. */
+ * Method   Eight numbers of b bits are one word of 8 b bits. It is spread in three steps: into halves, quarters and
+ *          single numbers. Each step moves the upper half of every field to the position where it begins after
+ *          spreading. Packing does the same steps in reverse.
+ * Cost     9 operations on a word for eight numbers, in plain C: no table, no branch. */
 #include <string.h>
 #include "gnn/quant/bits.h"
 #include "core/target.h"

@@ -1,11 +1,12 @@
 /* src/gnn/quant/packed.c - packed rows, their product with bytes, and sums of nibbles
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), section 3.1: X = diag(a) Xint, W = Wint diag(s), so XW is (Xint Wint)
  *          scaled by a_i s_j.
- * Method   Product: some thousand rows at a time are unpacked into bytes, which the house's int8 product takes with
- *          both scales. Sum: the numbers of 18 edges are added in bytes, then in 32 bits (gnn/quant/nibble.simd.h).
- * Cost     product: the packed bytes, once more as bytes in the cache; sum: f / 2 bytes an edge, a quarter of an
- *          operation a number.
- * Error    the sums are exact; each number is scaled by two factors, rounded after each. */
+ * Method   Product: some thousand rows at a time are unpacked into bytes and go to the int8 product of math/matmul.h
+ *          with both scales. Sum: the numbers of 18 edges are added in bytes, then in 32 bits
+ *          (gnn/quant/nibble.simd.h).
+ * Cost     product: the packed bytes are read once, and written and read as bytes in the cache. sum: f / 2 bytes for
+ *          each edge, a quarter of an operation for each number.
+ * Error    the sums are exact. Each result is multiplied by two factors and rounded after each. */
 #include <string.h>
 #include "gnn/quant/packed.h"
 #include "gnn/quant/bits.h"

@@ -1,8 +1,8 @@
 /* src/gnn/quant/packed.h - packed rows of features, each with its own number of bits; integer products and sums
  *
  * Rows with the same number of bits are stored together, as one stream of numbers (gnn/quant/bits.h) that begins at a
- * whole byte. A number is stored as q + Q in b bits. If no feature is negative, it is stored as q in b - 1 bits: a row
- * of one bit then takes no space. */
+ * whole byte. A number q (gnn/quant/a2q.h) is stored as q + Q in b bits. If no feature is negative, it is stored as q
+ * in b - 1 bits, so a row of one bit takes no space. */
 #ifndef TINYI_GNN_PACKED_H
 #define TINYI_GNN_PACKED_H
 #include "gnn/quant/a2q.h"
@@ -16,7 +16,7 @@ typedef struct tgnn_packed {
     float *step;                            /* of each row */
     uint32_t *order;                        /* rows by their bits; order[first[b]] .. order[first[b + 1] - 1] have b */
     tiny_idx first[TGNN_A2Q_BITS + 2];
-    size_t at[TGNN_A2Q_BITS + 2];           /* where the stream of each begins */
+    size_t at[TGNN_A2Q_BITS + 2];           /* where the stream of each number of bits begins in data */
     unsigned char *data;
     size_t n_bytes;
     uint64_t n_bits;                        /* of the numbers; n_bytes also counts the padding to whole bytes */
@@ -26,7 +26,7 @@ typedef struct tgnn_packed {
  * error; with positive, so is a negative number. */
 TINY_API tiny_status tgnn_packed_make(tiny_ctx *ctx, const tiny_tensor *x, const float *step, const float *bits,
                                       tiny_idx m, const int32_t *group, int positive, tgnn_packed *out);
-TINY_API void tgnn_packed_free(tiny_ctx *ctx, tgnn_packed *packed);    /* takes one that could not be made */
+TINY_API void tgnn_packed_free(tiny_ctx *ctx, tgnn_packed *packed);    /* takes one that failed to be made */
 /* y (n, f) f32, dense: the result of tgnn_a2q, except for the sign of 0 */
 TINY_API tiny_status tgnn_packed_get(tiny_ctx *ctx, const tgnn_packed *packed, const tiny_tensor *y);
 /* y[i][j] = step[i] scale[j] sum_k q[i][k] w[j][k]: w (n_out, f) i8, scale (n_out) f32, above 0, y (n, n_out) f32; both

@@ -1,10 +1,10 @@
-/* src/gnn/quant/quant.c - a trained net made whole, and run
+/* src/gnn/quant/quant.c - turns a trained net into one of integers, and runs it
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), section 3.1 and its appendix on integer arithmetic.
  * Formula  gcn, D the edges into each node:  Z = a_i s_j (Xint Wint);  B = quant(D^-1/2 Z) by column, steps t_j;
  *          Y = D^-1/2 t_j (A Bint) + bias. gin: B = quant(Z), Y = t_j (A Bint + (1 + eps) Bint) + bias, relu, and one
  *          more product.
- * Error    the codes are those of the net on the tape, unless a number stands within a few units of the last place of a
- *          tie; where they agree, 6 units of the last place in each layer. */
+ * Error    the codes are those of the net on the tape, unless a number is within a few units in the last place of a
+ *          tie. Where the codes agree, results differ by at most 6 units in the last place in each layer. */
 #include <stdio.h>
 #include <string.h>
 #include "gnn/quant/quant.h"

@@ -8,14 +8,14 @@
  * are packed from layer to layer.
  *
  * The files are those of a net (gnn/layer/net.h). The description also has "quant": "a2q INPUT STEPS". INPUT is raw
- * (0 or one positive number a row), positive or signed; STEPS is nodes, groups or published (groups as in
- * tgnn_nearest). Instead of a matrix NAME (out, in) the file has
+ * (each row holds only zeros and one positive value), positive or signed. STEPS is nodes, groups or published (groups
+ * as in tgnn_nearest). Instead of a matrix NAME (out, in) the file has
  *   NAME         U8 (out, (in + 1) / 2)     q + 7 of 4 bits, each row from its own byte on
  *   NAME.scale   F32 (out)                  step of each row
  *   NAME.step    F32 (nodes or groups)      of the features that go in, and
- *   NAME.bits    U8, as many                their bits, 1 to 8; both are missing if the input is raw
+ *   NAME.bits    U8, the same number        their bits, 1 to 8; both are missing if the input is raw
  *   NAME.sum     F32 (out)                  step of each column of the product, if it is summed along edges
- * With STEPS nodes the net only fits the graph of the training: another number of nodes is an error. */
+ * With STEPS nodes the net fits only the graph that it was trained on: another number of nodes is an error. */
 #ifndef TINYI_GNN_QUANT_H
 #define TINYI_GNN_QUANT_H
 #include "gnn/quant/a2q_net.h"
@@ -23,7 +23,7 @@
 TINYI_C_BEGIN
 
 typedef struct tgnn_quant {
-    tgnn_net *net;                          /* its layers; the only weights are biases and eps */
+    tgnn_net *net;                          /* the layers; their only weights here are biases and eps */
     tgnn_a2q_net *q;                        /* steps and rounded bits */
     int8_t *code[TGNN_A2Q_MAPS];            /* of each map, (n_out, n_in), -7 .. 7 */
     tgnn_nibbles turned;                    /* code[0] transposed, if the input is raw */
@@ -52,11 +52,11 @@ TINY_API tiny_status tgnn_quant_known(tiny_ctx *ctx, const char *path, int *is);
 
 /* ---- inside: what the bodies share ---- */
 
-/* What the description says, as a number from 1 on (0: not quantized): 1 + 3 input + steps, in the order of the
- * head. */
+/* The "quant" member of the description as a number: 1 + 3 input + steps, in the order of the manual above; 0: not
+ * quantized. */
 enum { TINYI_QUANT_RAW, TINYI_QUANT_POSITIVE, TINYI_QUANT_SIGNED };
 enum { TINYI_QUANT_NODES, TINYI_QUANT_GROUPS, TINYI_QUANT_PUBLISHED };
-/* codes -> the form that a raw input wants */
+/* codes -> the form that a raw input needs */
 TINYI_FN tiny_status tinyi_quant_turn(tiny_ctx *ctx, tgnn_quant *quant);
 
 TINYI_C_END

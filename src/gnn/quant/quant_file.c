@@ -1,7 +1,7 @@
-/* src/gnn/quant/quant_file.c - nets of whole numbers from files, and into them
+/* src/gnn/quant/quant_file.c - reads and writes files of integer nets
  *
- * A first walk notes where each tensor lies. Then all of them are checked together: missing ones, different numbers of
- * steps, overlaps. Only after that memory is taken, for the tensors that the file really has. */
+ * A first walk records the position of each tensor. Then all of them are checked together: missing tensors, different
+ * numbers of steps, overlaps. Memory is allocated only after that, for the tensors that the file really has. */
 #include <stdio.h>
 #include <string.h>
 #include "gnn/layer/net_file_inside.h"

@@ -1,4 +1,4 @@
-/* src/gnn/train/data.c
+/* src/gnn/train/data.c - synthetic training data, missing features, principal components
  * Plane    principal components: K. Pearson, 1901; eigenvectors of the covariance of the columns, summed in double. */
 #include <string.h>
 #include "gnn/train/data.h"

@@ -5,7 +5,7 @@
 TINYI_C_BEGIN
 
 /* A planted partition of n nodes in k classes (gnn/graph/graph.h) as a tgnn_data. Features are k + 11 numbers: normal
- * noise of deviation 1, plus 1 at the number of the class. Of each class 20 nodes are for training, a quarter for
+ * noise of deviation 1, plus 1 at the number of the class. 20 nodes of each class are for training, a quarter for
  * validation and the rest for the test. The same seed gives the same data on every machine. */
 TINY_API tiny_status tgnn_data_planted(tiny_ctx *ctx, tiny_idx n, int k, double degree, double inside, uint64_t seed,
                                        tgnn_data *out);

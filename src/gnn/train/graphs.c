@@ -1,9 +1,9 @@
-/* src/gnn/train/graphs.c - classes of graphs, some graphs in each step
- * Paper    K. Xu, W. Hu, J. Leskovec, S. Jegelka, 2019 (arXiv 1810.00826), section 7: batches, sums over nodes, the
- *          step halved.
- * Method   A step takes the rows of its graphs out of the union of all, which are graphs again one after the other.
- *          Graphs are drawn in an order that the seed and the epoch give, in batches as even as they can be. The tape
- *          is measured once, for the most nodes and the most edges that a batch can have. */
+/* src/gnn/train/graphs.c - training for classes of graphs, some graphs in each step
+ * Paper    K. Xu, W. Hu, J. Leskovec, S. Jegelka, 2019 (arXiv 1810.00826), section 7: batches, sums over nodes, a
+ *          learning rate that is halved.
+ * Method   A step copies the rows of its graphs out of the union of all graphs: they are again one union. The order of
+ *          the graphs depends only on the seed and the epoch, and batches are of nearly equal size. The size of the
+ *          tape is measured once, for the most nodes and the most edges that a batch can have. */
 #include <math.h>
 #include <string.h>
 #include "gnn/train/kit_inside.h"

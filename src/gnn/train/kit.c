@@ -1,4 +1,4 @@
-/* src/gnn/train/kit.c - steps of Adam, epochs judged, early stopping */
+/* src/gnn/train/kit.c - steps of Adam, evaluation of epochs, early stopping */
 #include <math.h>
 #include <string.h>
 #include "gnn/train/kit_inside.h"

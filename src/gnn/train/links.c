@@ -1,11 +1,11 @@
-/* src/gnn/train/links.c - links: a net gives each node a vector, and a pair is a link the likelier the larger their
- * product is
- * Papers   T. Kipf, M. Welling, "Variational Graph Auto-Encoders", 2016 (arXiv 1611.07308), section 2, the form that is
- *          not variational: p = 1 / (1 + e^-(z_s . z_d)), cross-entropy over the edges and as many pairs that are drawn
- *          anew for each step.
- * Measure  the area under the ROC curve: the share of (link, pair that is none) in which the link has the larger
- *          product, ties half. Links and pairs of the validation and test parts are taken out of the graph before
- *          anything is trained. */
+/* src/gnn/train/links.c - training for links: a net gives each node a vector; the larger the product of two vectors,
+ * the likelier the link
+ * Papers   T. Kipf, M. Welling, "Variational Graph Auto-Encoders", 2016 (arXiv 1611.07308), the non-variational form of
+ *          section 2: p = 1 / (1 + e^-(z_s . z_d)), with cross-entropy over the edges and the same number of pairs
+ *          without an edge, which are drawn again for each step.
+ * Measure  the area under the ROC curve: of all combinations of a link and a pair that is not a link, the share in
+ *          which the link has the larger product; ties count half. The links of the validation and test parts are
+ *          removed from the graph, and their pairs drawn, before training. */
 #include <math.h>
 #include <string.h>
 #include "gnn/train/kit_inside.h"

@@ -1,6 +1,6 @@
-/* src/gnn/train/nodes.c - classes of nodes, all nodes in each step (full batch)
- * Paper    T. Kipf, M. Welling, 2017 (arXiv 1609.02907), section 3.1: cross-entropy over the nodes that have a label
- *          for training. */
+/* src/gnn/train/nodes.c - training for classes of nodes, all nodes in each step (full batch)
+ * Paper    T. Kipf, M. Welling, 2017 (arXiv 1609.02907), section 3.1: cross-entropy over the labelled nodes of the
+ *          training part. */
 #include <math.h>
 #include <string.h>
 #include "gnn/train/kit_inside.h"

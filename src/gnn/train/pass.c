@@ -1,9 +1,9 @@
 /* src/gnn/train/pass.c - layers on a tape
  * Papers   the layers: see gnn/layer/layer.c. Dropout: N. Srivastava et al., JMLR 15, 2014; of attention as in P.
  *          Velickovic et al., 2018.
- *          Batch norm: S. Ioffe, C. Szegedy, 2015; folded: g / sqrt(var + eps) goes into the rows of the Linear before
- *          it.
- * Left out features of edges (gine, and edge of transformer): there are no data of ours to train them with. */
+ *          Batch norm: S. Ioffe, C. Szegedy, 2015; at the end g / sqrt(var + eps) is multiplied into the rows of the
+ *          Linear before it.
+ * Left out features of edges (gine, and edge of transformer): no data set here has them. */
 #include <string.h>
 #include "gnn/train/pass_inside.h"
 #include "gnn/graph/graph_inside.h"

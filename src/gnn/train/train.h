@@ -9,10 +9,11 @@
  *
  * Training starts from the current weights of the net. Every draw (dropout, orders, pairs) depends only on the seed and
  * the step. docs/guide/graphs.md says which sums depend on the number of threads.
- * The optimiser is Adam with coupled decay (added to the gradient), as in the papers.
+ * The optimiser is Adam, with the decay added to the gradient, as in the papers.
  *
  * Early stopping: with patience p, training ends when the validation loss has not improved for p epochs. The net then
- * gets the weights of the epoch with the lowest one. Without patience the net keeps those of the last epoch. */
+ * gets the weights of the epoch with the lowest validation loss. Without patience it keeps the weights of the last
+ * epoch. */
 #ifndef TINYI_GNN_TRAIN_H
 #define TINYI_GNN_TRAIN_H
 #include "gnn/layer/pool.h"
@@ -32,8 +33,8 @@ typedef struct tgnn_links {
 TINY_API tiny_status tgnn_links_split(tiny_ctx *ctx, const tgnn_graph *g, double val, double test, uint64_t seed,
                                       tgnn_links *out);
 TINY_API void tgnn_links_free(tiny_ctx *ctx, tgnn_links *links);   /* takes NULL */
-/* The area under the ROC curve of the products of rows of z: 1 if every link has a larger product than every pair in
- * none. */
+/* The area under the ROC curve when the score of a pair is the scalar product of its two rows of z. It is 1 if every
+ * link scores higher than every pair in none. */
 TINY_API tiny_status tgnn_links_area(tiny_ctx *ctx, const tiny_tensor *z, const int32_t *link, const int32_t *none,
                                      tiny_idx n, double *area);
 
