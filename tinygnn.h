@@ -1,236 +1,237 @@
 /* tinygnn.h 0.2.0 - made from src/ by src/stitch.c. Do not edit it: change src/ and run make stitch
  *
  *     231  the manual
- *     345  options and names
- *     382  the chosen features
- *    1258  core/config.h
- *    1420  core/status.h
- *    1463  core/tensor.h
- *    1516  core/ctx.h
- *    1592  core/mem.h
- *    1619  core/thread.h
- *    1671  core/rng.h
- *    1697  core/op.h
- *    1806  core/record.h
- *    1828  core/accel.h
- *    1888  core/bytes.h
- *    1899  core/doc/json.h
- *    1917  core/safetensors.h
- *    1934  core/file.h
- *    1973  core/forget.h
- *    1981  core/box/checkpoint.h
- *    2115  core/time.h
- *    2125  core/net.h
- *    2198  core/comm.h
- *    2270  core/conform.h
- *    2369  math/binary.h
- *    2400  math/elem.h
- *    2438  math/convert.h
- *    2472  math/reduce.h
- *    2514  math/softmax.h
- *    2551  math/norm.h
- *    2587  math/matmul.h
- *    2624  math/layout.h
- *    2663  math/conv.h
- *    2711  math/sort.h
- *    2753  math/linalg_lu.h
- *    2780  math/linalg_qr.h
- *    2807  math/linalg_eig.h
- *    2829  math/linalg_svd.h
- *    2852  math/linalg.h
- *    2908  math/fft.h
- *    2980  math/fwht.h
- *    3020  math/attention.h
- *    3046  math/gla.h
- *    3090  math/gla_grad.h
- *    3117  math/twist.h
- *    3164  math/slope.h
- *    3192  math/loss.h
- *    3222  math/rope.h
- *    3245  math/patch.h
- *    3287  math/sparse.h
- *    3390  math/edges.h
- *    3441  math/edges_score.h
- *    3486  math/ops.h
- *    3510  math/init.h
- *    3525  math/optim.h
- *    3638  math/tape.h
- *    3754  math/layer.h
- *    3829  math/train.h
- *    3896  math/all.h
- *    3902  declarations of the shared functions, if the other header came first
- *    4305  gnn/ops.h
- *    4322  gnn/graph/graph.h
- *    4425  gnn/graph/community.h
- *    4465  gnn/graph/partition.h
- *    4527  gnn/graph/halo.h
- *    4568  gnn/graph/sample.h
- *    4629  gnn/graph/npy.h
- *    4664  gnn/graph/read.h
- *    4716  gnn/graph/stream.h
- *    4764  gnn/layer/layer.h
- *    4850  gnn/layer/net.h
- *    4965  gnn/layer/pool.h
- *    5006  gnn/train/train.h
- *    5119  gnn/quant/bits.h
- *    5146  gnn/quant/a2q.h
- *    5220  gnn/quant/a2q_net.h
- *    5306  gnn/quant/packed.h
- *    5371  gnn/quant/quant.h
- *    5433  gnn/embed/fastrp.h
- *    5478  gnn/train/data.h
- *    5514  gnn/tinygnn.h
- *    6241  internal functions
- *    7084  core/status.c
- *    7138  core/atomic_inside.h
- *    7204  core/state_inside.h
- *    7415  core/tensor.c
- *    7582  core/cpu_inside.h
- *    7626  core/half_inside.h
- *    7679  core/target.h
- *    8183  core/ctx.c
- *    8482  core/mem.c
- *    8629  core/thread.c
- *    9257  core/rng.c
- *    9347  core/op.c
- *    9830  core/record.c
- *    9935  core/accel.c
- *   10227  core/bytes.c
- *   10380  core/doc/json.c
- *   10674  core/safetensors.c
- *   10949  core/file.c
- *   11445  core/forget.c
- *   11482  core/hash_inside.h
- *   11506  core/box/box_inside.h
- *   11600  core/box/checkpoint.c
- *   12253  core/time.c
- *   12307  core/net.c
- *   12607  core/comm.c
- *   13137  core/conform.c
- *   13937  math/grad_inside.h
- *   13998  math/table_inside.h
- *   14172  math/rows_inside.h
- *   14243  math/walk_inside.h
- *   14367  math/binary.c
- *   14732  math/elem.c
- *   15613  math/convert.c
- *   16133  math/reduce.c
- *   16739  math/softmax.c
- *   17149  math/norm.c
- *   17719  math/gemm_inside.h
- *   17815  math/gemm_i8_inside.h
- *   17846  math/matmul.c
- *   18265  math/layout.c
- *   19071  math/conv.c
- *   19666  math/sort.c
- *   20601  math/linalg_block_inside.h
- *   20763  math/linalg_lu.c
- *   21131  math/linalg_qr.c
- *   21506  math/linalg_eig.c
- *   22028  math/linalg_svd.c
- *   22440  math/linalg.c
- *   22721  math/fft_way_inside.h
- *   22792  math/fft.c
- *   23313  math/hadamard_inside.h
- *   23342  math/fwht.c
- *   23542  math/attention.c
- *   24207  math/gla.c
- *   24780  math/gla_grad.c
- *   25181  math/twist.c
- *   25549  math/slope.c
- *   25756  math/loss.c
- *   25939  math/rope.c
- *   26104  math/patch.c
- *   26458  math/bits_inside.h
- *   26500  math/sparse_lines_inside.h
- *   26530  math/sparse_forms_inside.h
- *   26555  math/sparse.c
- *   26914  math/edges_inside.h
- *   26956  math/edges.c
- *   27469  math/edges_score.c
- *   27960  math/ops.c
- *   28065  math/init.c
- *   28131  math/optim.c
- *   28742  math/tape.c
- *   29691  math/layer.c
- *   30205  math/train.c
- *   30415  core/doc/value_inside.h
- *   30549  core/doc/value_text.c
- *   30786  math/edges_grad.c
- *   31286  math/normal.c
- *   31307  math/targets.c
- *   31375  math/all.c
- *   31382  core/cpu.c
- *   31647  core/hash.c
- *   31758  core/box/box.c
- *   32016  math/grad.c
- *   32853  math/matvec_inside.h
- *   32864  math/gemm.c
- *   33524  math/gemm_i8.c
- *   33815  math/linalg_block.c
- *   34373  math/fft_way.c
- *   34801  math/hadamard.c
- *   34891  math/bits.c
- *   34911  math/sparse_lines.c
- *   35402  math/sparse_forms.c
- *   35629  core/doc/value.c
- *   36176  math/matvec.c
- *   36237  the shared functions forward to the other header, if that has their bodies
- *   37041  internal functions of this header
- *   37144  gnn/ops.c
- *   37163  gnn/graph/graph_inside.h
- *   37221  gnn/graph/graph.c
- *   38054  gnn/graph/community.c
- *   38285  gnn/graph/coarsen_inside.h
- *   38316  gnn/graph/refine_inside.h
- *   38363  gnn/graph/partition.c
- *   38779  gnn/graph/halo.c
- *   38949  gnn/graph/sample.c
- *   39350  gnn/graph/inflate_inside.h
- *   39382  gnn/graph/words_inside.h
- *   39430  gnn/graph/npy.c
- *   40003  gnn/graph/form_inside.h
- *   40045  gnn/graph/read.c
- *   40986  gnn/graph/stream.c
- *   41754  gnn/layer/layer.c
- *   42355  gnn/layer/net_file_inside.h
- *   42381  gnn/layer/net.c
- *   43038  gnn/layer/pool.c
- *   43197  gnn/quant/bits.c
- *   43324  gnn/quant/a2q.c
- *   43839  gnn/train/pass_inside.h
- *   43942  gnn/quant/a2q_net.c
- *   44547  gnn/quant/nibble_inside.h
- *   44577  gnn/quant/packed.c
- *   45069  gnn/quant/quant.c
- *   45385  gnn/embed/fastrp.c
- *   45950  gnn/train/data.c
- *   46160  gnn/graph/coarsen.c
- *   46589  gnn/graph/refine.c
- *   46970  gnn/graph/inflate.c
- *   47342  gnn/graph/words.c
- *   47561  gnn/layer/net_file.c
- *   48042  gnn/train/pass.c
- *   48677  gnn/quant/nibble.c
- *   48685  gnn/train/kit_inside.h
- *   48720  gnn/train/kit.c
- *   48844  gnn/train/nodes.c
- *   49023  gnn/train/graphs.c
- *   49329  gnn/train/links.c
- *   49640  gnn/train/tape_pool.c
- *   49668  gnn/quant/quant_file.c
- *   50034  gnn/targets.c
- *   50038  gnn/tinygnn.c
- *   50044  the kernels of each target: this header again
- *   50211  core/simd.h, the vectors of one target
- *   51996  math/kernels.h
- *   58418  gnn/kernels.h
- *   58706  the licence
+ *     349  options and names
+ *     386  the chosen features
+ *    1262  core/config.h
+ *    1424  core/status.h
+ *    1467  core/tensor.h
+ *    1520  core/ctx.h
+ *    1597  core/mem.h
+ *    1625  core/thread.h
+ *    1676  core/rng.h
+ *    1702  core/op.h
+ *    1813  core/record.h
+ *    1835  core/accel.h
+ *    1895  core/bytes.h
+ *    1906  core/doc/json.h
+ *    1924  core/safetensors.h
+ *    1941  core/file.h
+ *    1980  core/forget.h
+ *    1988  core/box/checkpoint.h
+ *    2122  core/time.h
+ *    2132  core/net.h
+ *    2205  core/comm.h
+ *    2277  core/conform.h
+ *    2376  math/binary.h
+ *    2407  math/elem.h
+ *    2445  math/convert.h
+ *    2479  math/reduce.h
+ *    2521  math/softmax.h
+ *    2557  math/norm.h
+ *    2593  math/matmul.h
+ *    2630  math/layout.h
+ *    2669  math/conv.h
+ *    2717  math/sort.h
+ *    2759  math/linalg_lu.h
+ *    2786  math/linalg_qr.h
+ *    2813  math/linalg_eig.h
+ *    2835  math/linalg_svd.h
+ *    2858  math/linalg.h
+ *    2914  math/fft.h
+ *    2986  math/fwht.h
+ *    3026  math/attention.h
+ *    3052  math/gla.h
+ *    3096  math/gla_grad.h
+ *    3123  math/twist.h
+ *    3170  math/slope.h
+ *    3198  math/loss.h
+ *    3228  math/rope.h
+ *    3251  math/patch.h
+ *    3293  math/sparse.h
+ *    3396  math/edges.h
+ *    3447  math/edges_score.h
+ *    3492  math/ops.h
+ *    3516  math/init.h
+ *    3531  math/optim.h
+ *    3645  math/tape.h
+ *    3763  math/layer.h
+ *    3838  math/train.h
+ *    3905  math/all.h
+ *    3911  declarations of the shared functions, if the other header came first
+ *    4314  gnn/ops.h
+ *    4331  gnn/graph/graph.h
+ *    4434  gnn/graph/community.h
+ *    4474  gnn/graph/partition.h
+ *    4536  gnn/graph/halo.h
+ *    4577  gnn/graph/sample.h
+ *    4638  gnn/graph/npy.h
+ *    4673  gnn/graph/read.h
+ *    4725  gnn/graph/stream.h
+ *    4774  gnn/layer/layer.h
+ *    4867  gnn/layer/net.h
+ *    4983  gnn/layer/pool.h
+ *    5024  gnn/train/train.h
+ *    5138  gnn/quant/bits.h
+ *    5165  gnn/quant/a2q.h
+ *    5239  gnn/quant/a2q_net.h
+ *    5326  gnn/quant/packed.h
+ *    5391  gnn/quant/quant.h
+ *    5453  gnn/embed/fastrp.h
+ *    5498  gnn/train/data.h
+ *    5534  gnn/tinygnn.h
+ *    6261  internal functions
+ *    7104  core/status.c
+ *    7158  core/atomic_inside.h
+ *    7224  core/state_inside.h
+ *    7435  core/tensor.c
+ *    7602  core/cpu_inside.h
+ *    7646  core/half_inside.h
+ *    7699  core/target.h
+ *    8202  core/ctx.c
+ *    8501  core/mem.c
+ *    8648  core/thread.c
+ *    9276  core/rng.c
+ *    9366  core/op.c
+ *    9849  core/record.c
+ *    9954  core/accel.c
+ *   10246  core/bytes.c
+ *   10399  core/doc/json.c
+ *   10693  core/safetensors.c
+ *   10968  core/file.c
+ *   11464  core/forget.c
+ *   11501  core/hash_inside.h
+ *   11525  core/box/box_inside.h
+ *   11619  core/box/checkpoint.c
+ *   12272  core/time.c
+ *   12326  core/net.c
+ *   12626  core/comm.c
+ *   13156  core/conform.c
+ *   13956  math/grad_inside.h
+ *   14017  math/table_inside.h
+ *   14191  math/rows_inside.h
+ *   14262  math/walk_inside.h
+ *   14386  math/binary.c
+ *   14751  math/elem.c
+ *   15632  math/convert.c
+ *   16152  math/reduce.c
+ *   16757  math/softmax.c
+ *   17168  math/norm.c
+ *   17740  math/gemm_inside.h
+ *   17836  math/gemm_i8_inside.h
+ *   17867  math/matmul.c
+ *   18286  math/layout.c
+ *   19093  math/conv.c
+ *   19689  math/sort.c
+ *   20626  math/linalg_block_inside.h
+ *   20788  math/linalg_lu.c
+ *   21156  math/linalg_qr.c
+ *   21532  math/linalg_eig.c
+ *   22055  math/linalg_svd.c
+ *   22466  math/linalg.c
+ *   22747  math/fft_way_inside.h
+ *   22818  math/fft.c
+ *   23340  math/hadamard_inside.h
+ *   23369  math/fwht.c
+ *   23569  math/attention.c
+ *   24233  math/gla.c
+ *   24805  math/gla_grad.c
+ *   25207  math/twist.c
+ *   25576  math/slope.c
+ *   25783  math/loss.c
+ *   25968  math/rope.c
+ *   26134  math/patch.c
+ *   26487  math/bits_inside.h
+ *   26529  math/sparse_lines_inside.h
+ *   26559  math/sparse_forms_inside.h
+ *   26584  math/sparse.c
+ *   26943  math/edges_inside.h
+ *   26985  math/edges.c
+ *   27499  math/edges_score.c
+ *   27990  math/ops.c
+ *   28095  math/init.c
+ *   28161  math/optim.c
+ *   28773  math/tape.c
+ *   29722  math/layer.c
+ *   30236  math/train.c
+ *   30446  core/doc/value_inside.h
+ *   30580  core/doc/value_text.c
+ *   30817  math/edges_grad.c
+ *   31316  math/normal.c
+ *   31337  math/targets.c
+ *   31405  math/all.c
+ *   31412  core/cpu.c
+ *   31677  core/hash.c
+ *   31788  core/box/box.c
+ *   32046  math/grad.c
+ *   32883  math/matvec_inside.h
+ *   32894  math/gemm.c
+ *   33554  math/gemm_i8.c
+ *   33845  math/linalg_block.c
+ *   34403  math/fft_way.c
+ *   34831  math/hadamard.c
+ *   34921  math/bits.c
+ *   34941  math/sparse_lines.c
+ *   35433  math/sparse_forms.c
+ *   35660  core/doc/value.c
+ *   36207  math/matvec.c
+ *   36268  the shared functions forward to the other header, if that has their bodies
+ *   37072  internal functions of this header
+ *   37175  gnn/ops.c
+ *   37194  gnn/graph/graph_inside.h
+ *   37252  gnn/graph/graph.c
+ *   38084  gnn/graph/community.c
+ *   38315  gnn/graph/coarsen_inside.h
+ *   38346  gnn/graph/refine_inside.h
+ *   38393  gnn/graph/partition.c
+ *   38810  gnn/graph/halo.c
+ *   38981  gnn/graph/sample.c
+ *   39382  gnn/graph/inflate_inside.h
+ *   39414  gnn/graph/words_inside.h
+ *   39462  gnn/graph/npy.c
+ *   40036  gnn/graph/form_inside.h
+ *   40078  gnn/graph/read.c
+ *   41019  gnn/graph/stream.c
+ *   41786  gnn/layer/layer.c
+ *   42387  gnn/layer/net_file_inside.h
+ *   42413  gnn/layer/net.c
+ *   43070  gnn/layer/pool.c
+ *   43229  gnn/quant/bits.c
+ *   43356  gnn/quant/a2q.c
+ *   43873  gnn/train/pass_inside.h
+ *   43976  gnn/quant/a2q_net.c
+ *   44580  gnn/quant/nibble_inside.h
+ *   44610  gnn/quant/packed.c
+ *   45103  gnn/quant/quant.c
+ *   45419  gnn/embed/fastrp.c
+ *   45984  gnn/train/data.c
+ *   46194  gnn/graph/coarsen.c
+ *   46624  gnn/graph/refine.c
+ *   47007  gnn/graph/inflate.c
+ *   47379  gnn/graph/words.c
+ *   47598  gnn/layer/net_file.c
+ *   48080  gnn/train/pass.c
+ *   48715  gnn/quant/nibble.c
+ *   48723  gnn/train/kit_inside.h
+ *   48758  gnn/train/kit.c
+ *   48882  gnn/train/nodes.c
+ *   49061  gnn/train/graphs.c
+ *   49367  gnn/train/links.c
+ *   49678  gnn/train/tape_pool.c
+ *   49706  gnn/quant/quant_file.c
+ *   50072  gnn/targets.c
+ *   50076  gnn/tinygnn.c
+ *   50082  the kernels of each target: this header again
+ *   50249  core/simd.h, the vectors of one target
+ *   52034  math/kernels.h
+ *   58456  gnn/kernels.h
+ *   58744  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
  *
- * The shortest program that works
+ * The shortest program that works. It averages the features of each node over its neighbourhood (APPNP, a layer without
+ * weights): the graph is in edges.txt, the features are in features.npy, the result goes to answer.npy.
  *
  *     #define TINYGNN_IMPLEMENTATION
  *     #include "tinygnn.h"
@@ -264,16 +265,16 @@
  * How to include it
  *     Define TINYGNN_IMPLEMENTATION before the include in exactly one .c or .cpp file of a program. Include the header
  *     without it in all other files. C99 and later, C++11 and later. There is no library to link. -fopenmp gives
- *     threads, and SIMDe on the include path gives vector code on processors without a native form.
+ *     threads. SIMDe on the include path gives vector code on processors other than x86 and 64-bit ARM.
  *     A program may also include tinyllm.h, in the same file or in another, in any order. The types are shared, and
  *     tiny_x calls the function of the header that was included last. Both headers must have the same version.
  *     If you rename the header, define TINYGNN_FILE to the new name in quotes: the header includes itself.
  *
  * Options (define them before the include, the same in all files of a program)
  *     TINY_STATIC        every function is static: a private copy in each file that defines TINYGNN_IMPLEMENTATION
- *     TINYGNN_LINKED     TINYGNN_IMPLEMENTATION has no effect: the bodies are linked from elsewhere
- *     TINYGNN_PARTS      splits the bodies over this many files, 1 to 12, which make -j compiles in parallel. Each one
- *                        defines TINYGNN_IMPLEMENTATION, its TINYGNN_PART from 1 on, and the same other options
+ *     TINYGNN_LINKED     TINYGNN_IMPLEMENTATION has no effect: another object file has the bodies
+ *     TINYGNN_PARTS      splits the bodies over this many files, 1 to 12, which make -j compiles in parallel. Each file
+ *                        defines TINYGNN_IMPLEMENTATION, its own TINYGNN_PART (1, 2 ...) and the same other options
  *     TINY_NO_OPENMP     no OpenMP, even if the compiler offers it
  *     TINY_NO_SIMD       only the scalar target
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
@@ -288,10 +289,11 @@
  *
  * Features (docs/guide/options.md)
  *     The default is to read graphs and to run layers and nets. TINYGNN_TOOLS adds training, partitioning and
- *     conversion, TINYGNN_LAB the published systems, TINYGNN_ALL both. TINYGNN_WITH_X adds feature X and those that it
- *     needs. TINYGNN_NO_X removes X and the features that need it. All functions are always declared, but a call of a
- *     removed one does not link. Only the file with TINYGNN_IMPLEMENTATION reads these switches. A file with both
- *     implementations defines both before the first include.
+ *     conversion. TINYGNN_LAB adds implementations of published systems. TINYGNN_ALL adds both. TINYGNN_WITH_X adds
+ *     feature X and those that it needs. TINYGNN_NO_X removes X and the features that need it. All functions are always
+ *     declared, but a call of a removed one does not link. Only the file with TINYGNN_IMPLEMENTATION reads these
+ *     switches. A file that holds the bodies of both headers defines both IMPLEMENTATION macros before its first
+ *     include.
  *     TINY_WITH_OPS            RUN    single operations: tiny_run and its typed calls, references, accelerators, the
  *                                 recorder
  *     TINY_WITH_CONFORM        TOOLS  the conformance kit: tests every form of every operation against its reference
@@ -313,25 +315,27 @@
  *     free every object before tiny_ctx_close.
  *
  * Threads
- *     Only one thread at a time may call with a context. Two contexts share nothing. A context uses as many threads as
- *     its description says: its own POSIX threads, those of OpenMP on other systems, or your pool. Compile with
- *     -fopenmp or define TINY_PTHREAD. The threads of a context sleep between calls and end in tiny_ctx_close.
+ *     Only one thread at a time may call with a context. Two contexts share nothing. The description of a context sets
+ *     its number of threads. They are its own POSIX threads if the system has them, otherwise those of OpenMP, or your
+ *     pool. Compile with -fopenmp, or define TINY_PTHREAD and link with -pthread: without either, only a pool gives
+ *     more than one thread. The threads of a context sleep between calls and end in tiny_ctx_close.
  *
  * Errors
  *     Every call that can fail returns a tiny_status, 0 for success. tiny_ctx_message has the sentence. The library
- *     never prints, exits or aborts. A call that fails frees everything that it allocated.
+ *     never prints, exits or aborts. A call that fails frees everything that it allocated. A pointer to the object that
+ *     it should have made is then NULL.
  *
  * Formats and limits
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  *     Graphs are read from edge lists, Matrix Market, .npz, .npy and .tgraph files (gnn/graph/read.h). They have up to
  *     2^31 - 1 nodes, and may have more edges than that. Edge lists larger than memory are converted to .tgraph in
- *     pieces (gnn/graph/stream.h). Networks are read from safetensors with a description in JSON (gnn/layer/net.h),
- *     weights of one layer from .npz.
+ *     pieces (gnn/graph/stream.h). Networks are read from safetensors with a description in JSON (gnn/layer/net.h). The
+ *     weights of a single layer are read from .npz (gnn/layer/layer.h).
  *
  * What is not there
- *     Training on, and sampling of, graphs that do not fit into the address space; training of edge features;
- *     quantization of attention.
+ *     Training and sampling on graphs that do not fit into the address space; training with edge features; quantization
+ *     of attention layers.
  *
  * Changes
  *     0.2.0  a program chooses its features; packages; see CHANGELOG.md
@@ -1452,7 +1456,7 @@ TINY_API const char *tiny_status_text(tiny_status status);
 
 /* Makes n bytes of untrusted text safe for a terminal or a log: one line of UTF-8. Control characters (ASCII, U+0080 to
  * U+009F, line separators, direction marks, zero-width spaces) and bytes that are not UTF-8 are written as \xNN.
- * Returns the size of the whole text with its final 0. Writes at most room bytes, always terminated; a text that is cut
+ * Returns the size of the whole text with its final 0. Writes at most room bytes, always terminated; a truncated text
  * ends with "...". Every message of a context has passed through this function. A program that prints names or values
  * from a file should call it too. */
 TINY_API size_t tiny_plain(char *to, size_t room, const void *text, size_t n);
@@ -1533,16 +1537,17 @@ typedef struct tiny_recording tiny_recording; /* core/record.h */
 typedef enum tiny_target { TINY_TARGET_AUTO, TINYI_TARGETS(TINYI_TARGET_ENUM) TINY_TARGET_COUNT } tiny_target;
 #undef TINYI_TARGET_ENUM
 
-/* One thread at a time calls realloc_fn. It works like realloc: with old NULL it allocates; with n_bytes 0 it frees and
- * returns NULL. old_bytes is the size that was requested for old. Memory must be aligned for any scalar type; the
- * library makes larger alignments itself. */
+/* The library calls realloc_fn from one thread at a time. It works like realloc: with old NULL it allocates; with
+ * n_bytes 0 it frees and returns NULL. old_bytes is the size that was requested for old. Memory must be aligned for any
+ * scalar type; the library makes larger alignments itself. */
 typedef struct tiny_allocator {
     void *(*realloc_fn)(void *user, void *old, size_t old_bytes, size_t n_bytes);
     void *user;
 } tiny_allocator;
 
 /* run calls task(arg, 0) ... task(arg, n - 1) on n threads AT THE SAME TIME (they wait for each other) and returns when
- * all have returned. It returns nonzero if it could not start them and ran none; one thread then does the work. */
+ * all have returned. If it cannot start all of them, it must run none and return nonzero. One thread then does the
+ * work. */
 typedef struct tiny_pool {
     int (*run)(void *user, int n, void (*task)(void *arg, int i), void *arg);
     void *user;
@@ -1567,7 +1572,7 @@ typedef struct tiny_ctx_desc {              /* all zero: the sensible default */
 
 /* desc may be NULL. On failure *out is NULL, and desc->log gets the sentence because no context exists to keep it. */
 TINY_API TINYI_EACH tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out);
-TINY_API void tiny_ctx_close(tiny_ctx *ctx);                /* takes NULL */
+TINY_API void tiny_ctx_close(tiny_ctx *ctx);                /* last, after everything made with it; takes NULL */
 
 TINY_API tiny_status tiny_ctx_status(const tiny_ctx *ctx);  /* of the last call that failed */
 TINY_API const char *tiny_ctx_message(const tiny_ctx *ctx); /* its sentence; "" if no call has failed */
@@ -1581,8 +1586,8 @@ TINY_API const char *tiny_target_name(tiny_target target);
 TINY_API tiny_target tiny_target_by_name(const char *name); /* TINY_TARGET_COUNT for an unknown name */
 TINY_API int tiny_target_runs_here(tiny_target target);     /* compiled in, and supported by the processor */
 
-/* A table as text: the kernel and target that each operation uses, and the slower target that lends the kernel where
- * the chosen one has none of its own. Returns the size of the whole text with its final 0. Writes at most n_bytes,
+/* A table as text: the kernel of each operation and its target. Where the chosen target has no kernel of its own, that
+ * is the next slower target that has one. Returns the size of the whole text with its final 0. Writes at most n_bytes,
  * always terminated. */
 TINY_API size_t tiny_ctx_report(const tiny_ctx *ctx, char *text, size_t n_bytes);
 
@@ -1598,7 +1603,7 @@ TINYI_C_BEGIN
  * the sentence. 0 bytes give a pointer that can be freed. Free every block before you close the context.
  * On Linux, blocks of at least 4 MB from the default allocator begin at a multiple of 2 MB, and the system is asked for
  * pages of that size. A block that is written sparsely may then use more memory; one that is written from its start on
- * does not. An allocator of your own gets the plain request. */
+ * does not. Your own allocator gets the plain request. */
 TINY_API void *tiny_alloc(tiny_ctx *ctx, size_t bytes);
 TINY_API void tiny_free(tiny_ctx *ctx, void *memory);      /* takes NULL */
 /* A block that is handed out piece by piece from its start and freed as a whole. */
@@ -1611,6 +1616,7 @@ TINY_API tiny_status tiny_arena_open(tiny_ctx *ctx, tiny_arena *arena, size_t by
 TINY_API void tiny_arena_close(tiny_ctx *ctx, tiny_arena *arena);
 /* n * bytes_each bytes, 64-byte aligned. If they do not fit: NULL, and TINY_E_WORKSPACE in the context. */
 TINY_API void *tiny_arena_take(tiny_ctx *ctx, tiny_arena *arena, size_t n, size_t bytes_each);
+/* Frees all pieces that were taken since arena->used had this value. */
 TINY_API void tiny_arena_reset(tiny_arena *arena, size_t used);
 
 TINYI_C_END
@@ -1627,12 +1633,11 @@ TINYI_C_END
  *
  * A barrier spins for a few microseconds, then sleeps.
  *
- * Loose regions do not wait for threads that have no processor when the region opens, because another program is on it:
- * such a thread joins later or not at all. A function may run in a loose region if it shares all its work by tiny_take,
- * apart from code under `if (team->i == 0)`. A late thread may join until the team passes the second barrier. It then
- * runs the code before the first barrier, without work from tiny_take, while the others are already past it. So that
- * code must not read data that is written after the first barrier, except in pieces from tiny_take. Thread 0 is always
- * there from the start. */
+ * A loose region does not wait for threads that are descheduled when it opens. Such a thread joins later or not at all.
+ * A function may run in a loose region if it shares all its work by tiny_take, apart from code under `if (team->i ==
+ * 0)`. A late thread may join until the team passes the second barrier. It then runs the code before the first barrier,
+ * without work from tiny_take, while the others are already past it. So that code must not read data that is written
+ * after the first barrier, except in pieces from tiny_take. Thread 0 is always there from the start. */
 #ifndef TINYI_THREAD_H
 #define TINYI_THREAD_H
 TINYI_C_BEGIN
@@ -1641,17 +1646,17 @@ typedef struct tiny_team {
     int i, n;                               /* number of this thread, 0..n-1, and of threads */
     void *shared;                           /* workspace of the whole team, 64-byte aligned */
     void *own;                              /* workspace of this thread, 64-byte aligned */
-    const struct tiny_kernels *k;           /* of the context's target */
+    const struct tiny_kernels *k;           /* the kernels of the context's target */
     tiny_target ran_on;                     /* target of the last kernel */
     struct tiny_region *region;
-    tiny_idx phase, from;                   /* barriers that were passed: by now; when this thread joined */
+    tiny_idx phase, from;                   /* number of barriers passed: so far; when this thread joined */
 } tiny_team;
 
 typedef void (*tiny_team_fn)(tiny_team *team, void *arg);
 
 /* Runs fn on the threads of the context and waits. The context provides shared_bytes of workspace for the team and
- * own_bytes for each thread before the region opens. Fails inside a region of this context. Inside an OpenMP region of
- * the program it runs on one thread. */
+ * own_bytes for each thread before the region opens. Fails if it is called inside a region of this context. Inside an
+ * OpenMP region of the program it runs on one thread. */
 TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn,
                                    void *arg);
 
@@ -1715,7 +1720,7 @@ typedef struct tiny_op {
     const tiny_op_row *row;                 /* an operation that is not in the table; NULL: the row of kind */
 } tiny_op;
 
-/* The number of a kind never changes. Core and math count from 1 (math/ops.h), each header from a base of its own
+/* The number of a kind never changes. Core and math count from 1 (math/ops.h). Each header counts from its own base
  * (llm/ops.h, gnn/ops.h). Rows of your own have kind 0, or a kind from TINY_OP_BASE_YOURS on. */
 enum { TINY_OP_BASE_LLM = 1000, TINY_OP_BASE_GNN = 2000, TINY_OP_BASE_YOURS = 10000 };
 
@@ -1755,13 +1760,14 @@ struct tiny_op_row {
     tiny_status (*shape)(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want);
     void (*ref)(const tiny_op *op);         /* plain scalar code, any strides, the same bits on every machine */
     void (*fast)(tiny_team *team, const tiny_op *op);   /* called by every thread of the team */
-    void (*work)(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes);   /* NULL: none */
+    /* the workspace that fast needs: of the team, and of each thread; NULL: none */
+    void (*work)(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes);
     void (*cost)(const tiny_op *op, tiny_cost *cost);
     void (*cases)(tiny_case *c);            /* shapes, params and fills of one generated case */
     tiny_bound bound;
     double (*terms)(const tiny_op *op);     /* gives n of the bound; NULL: 1 */
     tiny_grad_fn grad;                      /* NULL: none */
-    const void *relevance;
+    const void *relevance;                  /* reserved: NULL */
     const short *kernels;                   /* the kernel slots that it uses, ended by -1 */
     const char *formula;                    /* one line for the catalogue */
     const char *params_name;                /* "tiny_softmax_params"; NULL: no params, or a row that does not say */
@@ -1771,15 +1777,16 @@ enum {
     TINY_OP_INPLACE = 1,                    /* out[0] may be exactly in[0] */
     TINY_OP_INPLACE_1 = 2,                  /* out[0] may be exactly in[1] */
     TINY_OP_ACCUMULATES = 4,                /* out[0] is read too (its old content is an input) */
-    /* fast shares all its work by tiny_take, as every row of the table does: see core/thread.h */
+    /* fast hands out all its work by tiny_take, so it may run in a loose region (core/thread.h) */
     TINY_OP_LOOSE = 16,
-    /* and its path depends only on shapes and parameters, on nothing that it writes: threads may join at any barrier */
+    /* LOOSE, and its control flow never depends on data that it writes: threads may join at any barrier */
     TINY_OP_LATE = 32,
     /* shape and ref accept f64 in place of f32; tiny_run sends f64 to the reference */
     TINY_OP_F64 = 8
 };
 
-/* Checks op, then runs it: on the accelerator, the fast path or the reference, as the context says. */
+/* Checks op, then runs it: on the accelerator, the fast path or the reference, as the context says. If a check fails,
+ * nothing is written. */
 TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op);
 /* The same for a list, in one parallel region with a barrier after each operation. */
 TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);
@@ -1850,17 +1857,17 @@ struct tiny_accel {
     int (*can_run)(void *user, const tiny_op *op, const tiny_op_row *row);      /* nonzero: yes */
     /* The result is complete on return, or queued until synchronize if that is not NULL. After a failure the processor
      * computes the outputs again, so they may hold anything. An output that is also read (in place, or accumulated
-     * into) must be unchanged. says: 256 bytes for a sentence. */
+     * into) must be unchanged. says: 256 bytes for the sentence of a failure. */
     tiny_status (*run)(void *user, const tiny_op *op, const tiny_op_row *row, char *says);
     tiny_status (*synchronize)(void *user, char *says);                         /* may be NULL */
     tiny_status (*upload)(void *user, const tiny_tensor *host, char *says);     /* keep a copy; may be NULL */
     tiny_status (*download)(void *user, const tiny_tensor *host, char *says);   /* copy it back; may be NULL */
     void (*forget)(void *user, const tiny_tensor *host);                        /* drop the copy; may be NULL */
     /* From version 2 on; give both or neither. With them, each output of run stays on the device, queued or complete,
-     * until the context fetches or discards it. synchronize is then not called: fetch waits for what it needs. The
-     * tensor is the output as run got it. A dense output may be an input of later operations, whole or in part. The
-     * whole of it may also be an output again, in place or not, and with other axes. An output with gaps is reused only
-     * as the same view. Memory that is used in any other way is fetched before run is called.
+     * until the context fetches or discards it. synchronize is then not called: fetch waits for the operations that it
+     * needs. fetch and discard get the same tensor. A dense output may be an input of later operations, whole
+     * or in part. The whole of it may also be an output again, in place or not, and with other axes. An output with
+     * gaps is reused only as the same view. Memory that is used in any other way is fetched before run is called.
      * fetch copies the numbers to the host and ends the stay. If it fails, they are lost and the call that needs them
      * fails. A back end may also write an output to the host at once and do nothing in fetch. */
     tiny_status (*fetch)(void *user, const tiny_tensor *out, char *says);
@@ -1920,10 +1927,10 @@ TINYI_C_END
  *   { "__metadata__": { "key": "text", ... },
  *     "name": { "dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24] }, ... }
  *
- * A walk over the header reports each entry to a sink, in file order, and takes no memory. A reader that needs a table
- * walks twice: to count and to fill. Types, shapes, sizes and offsets are checked before an entry is reported. At the
- * end the walk checks that the sizes of all tensors add up to the size of the data. It does not check for equal names
- * or overlapping tensors: that needs a table. */
+ * A walk over the header reports each entry to a sink, in file order, and allocates nothing. A reader that needs a
+ * table walks twice: once to count, once to fill it. Types, shapes, sizes and offsets are checked before an entry is
+ * reported. At the end the walk checks that the sizes of all tensors add up to the size of the data. It does not check
+ * for equal names or overlapping tensors: that needs a table. */
 #ifndef TINYI_CORE_SAFETENSORS_H
 #define TINYI_CORE_SAFETENSORS_H
 TINYI_C_BEGIN
@@ -1948,7 +1955,7 @@ TINYI_C_BEGIN
 typedef struct tiny_file {
     const unsigned char *bytes;
     size_t n_bytes;
-    void *mapped, *owned;                   /* private: one of them, or neither for memory of the caller */
+    void *mapped, *owned;                   /* private: at most one is set; neither for tiny_file_memory */
     size_t mapped_bytes;
 } tiny_file;
 
@@ -2164,7 +2171,7 @@ struct tiny_net {
      * close is called. */
     tiny_status (*send)(tiny_net *net, int to, tiny_message *m);
     tiny_status (*recv)(tiny_net *net, int from, tiny_message *m);
-    /* Peers that wait for this rank then fail, after they have received everything that was sent before. */
+    /* Peers that wait for this rank receive everything that was sent before, then fail. */
     void (*close)(tiny_net *net);
     /* Any thread may call these. changes counts events. pause sleeps until that count differs from seen, or until the
      * clock (tiny_now_ns) reaches until. */
@@ -2232,7 +2239,7 @@ typedef enum tiny_comm_way {
 
 typedef struct tiny_comm tiny_comm;
 typedef struct tiny_comm_desc {             /* all zero but net: the sensible default */
-    /* of this rank; the caller owns it, but tiny_comm_close and a failure close it */
+    /* transport of this rank. The caller owns the struct; tiny_comm_close and a failure call its close */
     tiny_net *net;
     size_t n_most;                          /* length of the longest sum; 0: 65536 */
     int way;                                /* tiny_comm_way */
@@ -2477,7 +2484,7 @@ TINYI_C_BEGIN
 typedef struct tiny_reduce_params {
     int axis;                               /* counted from the last: 0 is the last axis, 1 the one before */
     int all;                                /* nonzero: over all axes */
-    int keep;                               /* nonzero: y keeps a reduced axis with the length 1; else no such axis */
+    int keep;                               /* nonzero: y keeps a reduced axis with the length 1; 0: it is removed */
 } tiny_reduce_params;
 
 /* x f32, y f32 (argmax: i32). params NULL: over the last axis. Over an empty axis: sum and norm2 0, mean NaN, max -inf,
@@ -2515,8 +2522,7 @@ TINYI_C_END
  *
  *   y = exp(scale x - max) / sum exp(scale x - max), f32; y may be exactly x.
  *   log_softmax: y = scale x - log sum exp(scale x).
- *   -inf gives 0. A row in which all values are -inf gives zeros (log_softmax: -inf). +inf or NaN in a row makes the
- *   whole row NaN. */
+ *   -inf gives 0. A row that holds only -inf gives zeros (log_softmax: -inf). +inf or NaN makes its whole row NaN. */
 #ifndef TINYI_SOFTMAX_H
 #define TINYI_SOFTMAX_H
 TINYI_C_BEGIN
@@ -2563,7 +2569,7 @@ typedef struct tiny_norm_params {
  *   layernorm   y = g (x - mean) / sqrt(variance + eps) + b
  *   l2norm      y = x / max(sqrt(sum x^2), eps); zeros for a row of zeros
  *   groupnorm   as layernorm over each group of channels of each image of x (image, channel, ...); g and b have one
- *               value for each channel; the number of channels is a multiple of groups
+ *               value for each channel, and the number of channels is a multiple of groups
  *   add_rmsnorm, add_layernorm   s = x + r, then the norm of s; s may be exactly x */
 TINY_API tiny_status tiny_rmsnorm(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g, float eps,
                                   const tiny_tensor *y);
@@ -2814,7 +2820,7 @@ TINYI_C_END
 TINYI_C_BEGIN
 
 /* eigenvalues and vectors of a symmetric matrix: A V = V diag(w)
- * a (n, n), only its lower triangle is read; w (n) ascending; v (n, n), orthonormal, the vectors are its columns. The
+ * a (n, n), only its lower triangle is read; w (n) ascending; v (n, n), whose columns are the orthonormal vectors. The
  * largest component of each vector (the first of equals) is positive. v may be NULL. */
 TINY_API tiny_status tiny_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *w, const tiny_tensor *v);
 
@@ -2868,8 +2874,8 @@ TINYI_C_END
  *
  * A context on target REFERENCE runs the plain forms: + - * / and square roots of double in a fixed order, the same
  * bits on every machine. Other targets run blocked forms on the context's threads; their results differ only in
- * rounding. Cholesky and triangles are here, LU, QR, least squares, eigenvalues and singular values in
- * math/linalg_lu.h, math/linalg_qr.h, math/linalg_eig.h and math/linalg_svd.h. */
+ * rounding. This file has Cholesky and triangular systems. LU, QR with least squares, eigenvalues and singular values
+ * are in math/linalg_lu.h, math/linalg_qr.h, math/linalg_eig.h and math/linalg_svd.h. */
 #ifndef TINYI_LINALG_H
 #define TINYI_LINALG_H
 TINYI_C_BEGIN
@@ -2884,7 +2890,7 @@ TINY_API tiny_status tiny_cholesky_solve(tiny_ctx *ctx, const tiny_tensor *l, co
 /* (L L^T)^-1, both triangles */
 TINY_API tiny_status tiny_cholesky_inverse(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *inverse);
 
-/* ---- triangles; the other triangle is never read */
+/* ---- triangular matrices; the other triangle is never read */
 typedef struct tiny_tri_params {            /* all zero: lower, not transposed, with its own diagonal */
     int upper;                              /* t is upper */
     int transposed;                         /* solve T^T X = B, invert T^T */
@@ -3025,7 +3031,7 @@ TINYI_C_BEGIN
 typedef struct tiny_attention_params {
     float scale;                            /* 0: 1 / sqrt(d_head) */
     float softcap;                          /* > 0: s = softcap * tanh(s / softcap) */
-    int causal;                             /* the last query sees all keys, each earlier one sees one key less */
+    int causal;                             /* the last query sees all keys, each query before it one key less */
     /* twist_s not 0: weights of at most twist_t times the largest of their row are suppressed (math/twist.h) */
     float twist_t, twist_s;
 } tiny_attention_params;
@@ -3053,8 +3059,8 @@ TINYI_C_END
  * Transformers with Hardware-Efficient Training", 2023 (arXiv 2312.06635).
  *
  * state (H, K, V), q and k (T, H, K), v (T, H, V), g (T, H, K), o (T, H, V); all f32. g holds logarithms, at most 0;
- * -inf clears the channel. g NULL: nothing is forgotten (plain linear attention). Use a view of stride 0 to share keys,
- * values and gates between heads, or one gate between the channels of a head.
+ * -inf clears the channel. g NULL: no gates, the state keeps everything (plain linear attention). Use a view of stride
+ * 0 to share keys, values and gates between heads, or one gate between the channels of a head.
  * state_out may be state; otherwise state is not changed. T may be 0. K is at most TINY_GLA_KEYS. */
 #ifndef TINYI_GLA_H
 #define TINYI_GLA_H
@@ -3413,8 +3419,8 @@ typedef enum tiny_edge_reduce {
     TINY_EDGE_REDUCE_COUNT
 } tiny_edge_reduce;
 
-/* y[r] = reduce over the edges p of row r of w[p] act(x[col[p]] + e[p]); 0 for a row without edges. The mean is divided
- *   by the number of edges. x (n_x, f) f32, y (n, f). col NULL: edge p comes from row p (a reduction over segments,
+/* y[r] = reduce over the edges p of row r of w[p] act(x[col[p]] + e[p]); 0 for a row without edges. The mean divides by
+ *   the number of edges. x (n_x, f) f32, y (n, f). col NULL: edge p comes from row p (a reduction over segments,
  *   x (m, f)). w (m) or (m, heads), NULL: ones. e (m, f), NULL: none. relu: act(v) is max(0, v), else v.
  *   max and min are NaN where one value is. */
 typedef struct tiny_spmm_params { int reduce, relu; } tiny_spmm_params;
@@ -3514,7 +3520,7 @@ TINYI_C_BEGIN
 
 TINY_API tiny_status tiny_init_constant(tiny_ctx *ctx, const tiny_tensor *w, double value);
 TINY_API tiny_status tiny_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation);
-/* N(0, 2 / fan) */
+/* N(0, 2 / fan); fan is fan_in, or with fan_out nonzero fan_out: see math/optim.h */
 TINY_API tiny_status tiny_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out);
 /* uniform, +-sqrt(6 / (in + out)) */
 TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w);
@@ -3551,14 +3557,14 @@ TINYI_C_BEGIN
 typedef struct tiny_param {
     const char *name;
     tiny_tensor value, grad;
-    int group;                              /* of the optimiser, counted from 0 */
+    int group;                              /* index into desc.group of the optimiser */
 } tiny_param;
 
 typedef enum tiny_optim_kind { TINY_OPTIM_ADAMW, TINY_OPTIM_ADAM, TINY_OPTIM_SGD, TINY_OPTIM_MUON } tiny_optim_kind;
 
 /* Zero means the default. t counts from 1, g is the gradient after clipping.
- *   ADAMW  m += (1 - b1)(g - m); v += (1 - b2)(g^2 - v); w -= lr decay w; w -= lr m / (1 - b1^t) / (sqrt(v / (1 -
- *          b2^t)) + eps)
+ *   ADAMW  m += (1 - b1)(g - m); v += (1 - b2)(g^2 - v); w -= lr decay w;
+ *          w -= lr m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps)
  *   ADAM   the same, but decay w is added to g instead
  *   SGD    g += decay w; m = momentum m + g; w -= lr m (nesterov: lr (g + momentum m))
  *   MUON   for matrices; other tensors are used as (dim[0], the rest). m = momentum m + g; u = g + momentum m;
@@ -3584,6 +3590,7 @@ typedef struct tiny_optim_desc {
 } tiny_optim_desc;
 
 typedef struct tiny_optim tiny_optim;
+/* Copies the list and the names. The memory of values and gradients stays in use until tiny_optim_close. */
 TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params,
                                      const tiny_optim_desc *desc, tiny_optim **out);
 TINY_API void tiny_optim_close(tiny_optim *opt);           /* takes NULL */
@@ -3658,22 +3665,24 @@ TINYI_C_END
  * A value is a tiny_tensor in the memory of the tape. A view of it (a transpose, a slice, a reshape, an axis of stride
  * 0) is the same value: gradients are found by address. Any other tensor is a constant and must not change until
  * the backward pass. Only operations that depend on a parameter are recorded and get gradients. Write each tensor once.
- * Several operations may write different parts of it (concat works so), and axpy and scatter_add may add to a tensor
- * that no operation has read.
+ * Several operations may write different parts of it, as concat does. axpy and scatter_add may add to a tensor that no
+ * operation has read yet.
  *
  * The first failure stays: later calls return it and do nothing, tensors come back empty, and tiny_tape_status has it.
  *
- * Memory: one block that is taken when the tape is opened, and the list of recorded operations. A dry run (desc.dry)
- * computes nothing; parameters and inputs may hold anything. Afterwards tiny_tape_high is the size that the same calls
- * need. So a model function must not read data of the tape while tiny_tape_dry is nonzero.
+ * Memory: one block that is allocated when the tape is opened, and the list of recorded operations. A dry run
+ * (desc.dry) computes nothing; parameters and inputs may hold anything. Afterwards tiny_tape_high is the size that the
+ * same calls need. So a model function must not read data of the tape while tiny_tape_dry is nonzero.
  *
  * To write the gradient of a row, use the operation as it ran and these functions of g:
- *     tiny_grad_of(g, i)         dL/d(output i), of the output's shape and strides, or NULL when nothing flows into it
+ *     tiny_grad_of(g, i)         dL/d(output i), of the output's shape and strides, or NULL if the loss does
+ *                                not depend on it
  *     tiny_grad_wants(g, i)      nonzero if dL/d(input i) is needed
  *     tiny_grad_run(g, kind, a, b, params, &y)     runs an operation into new scratch memory y
  *     tiny_grad_add(g, i, &dx)   adds dx to dL/d(input i); dx has the shape of the input, or a shape that the input was
  *                                repeated to
- *     tiny_grad_give(g, i, kind, a, b, params)     both in one, without a copy where possible
+ *     tiny_grad_give(g, i, kind, a, b, params)     tiny_grad_run and tiny_grad_add in one, mostly without
+ *                                a copy
  * Scratch is freed when the function returns. In a dry run (tiny_grad_dry) it must not read data. Example, y = e^x:
  *     static tiny_status grad_exp(tiny_grad *g, const tiny_op *op)
  *     {
@@ -3789,7 +3798,7 @@ TINY_API tiny_tensor tiny_tape_hash_gather(tiny_tape *tape, const tiny_tensor *z
                                            const tiny_tensor *c);
 /* (N, C, H, W), nearest */
 TINY_API tiny_tensor tiny_tape_upsample2x(tiny_tape *tape, const tiny_tensor *x);
-/* (N, C, ...): means of floor(o C / n) .. ceil((o + 1) C / n) */
+/* (N, C, ...): output channel o is the mean of input channels floor(o C / n_out) .. ceil((o + 1) C / n_out) - 1 */
 TINY_API tiny_tensor tiny_tape_channel_pool(tiny_tape *tape, const tiny_tensor *x, tiny_idx n_out);
 /* The adjoint of conv2d with the same params; w (C in, C out, R, S). y has the smallest size from which conv2d makes a
  * tensor of the size of x. */
@@ -3841,7 +3850,7 @@ TINYI_C_END
 TINYI_C_BEGIN
 
 typedef struct tiny_train_state {
-    int64_t step, steps, epoch;             /* step counts from 1 after the first */
+    int64_t step, steps, epoch;             /* step: steps done, 1 in the first callback; steps: in all */
     double loss, grad_norm, factor;         /* of this step; factor: from the schedule */
     tiny_optim *optim;
     size_t tape_bytes;
@@ -4327,8 +4336,8 @@ TINYI_C_END
  * between the same two nodes keep their order. Weights and features of edges are in the order of tgnn_graph_in:
  * source[p] of that matrix is the number of the edge in the input, -1 for an added loop.
  *
- * A graph belongs to the context that made it, and does not change. Two threads may read one graph if tgnn_graph_out
- * was called before. */
+ * A graph belongs to the context that made it, and does not change. Several threads may read one graph, each with its
+ * own context, after one call of tgnn_graph_out. */
 #ifndef TINYI_GRAPH_H
 #define TINYI_GRAPH_H
 TINYI_C_BEGIN
@@ -4367,8 +4376,8 @@ TINY_API const tiny_sparse *tgnn_graph_in(const tgnn_graph *g);    /* CSR: row d
 /* CSR: row s, columns its destinations; source[q] is the position p of that edge in tgnn_graph_in. */
 TINY_API tiny_status tgnn_graph_out(tiny_ctx *ctx, tgnn_graph *g, const tiny_sparse **out);
 
-/* degree[n]: the sum of the weights of the edges of each destination, with by_source of each source. With counted every
- * edge counts 1. */
+/* degree (n): the sum of the weights of the edges into each destination; with by_source, of the edges out of each
+ * source. With counted every edge counts 1. */
 TINY_API tiny_status tgnn_graph_degrees(tiny_ctx *ctx, tgnn_graph *g, int by_source, int counted, float *degree);
 
 /* A new graph with the normalised weights that convolutions need.
@@ -4446,9 +4455,9 @@ typedef struct tgnn_communities_desc {      /* all zero: up to 6 rounds, communi
 /* Label propagation: in each round a node takes the most frequent label among the sources of its edges. If its own
  * label is one of several most frequent ones, it keeps that. The rounds end when at most one node in fifty changes.
  * Nodes are updated in 8 groups, one after the other; 64 consecutive nodes are in the same group. Nodes of one group do
- * not see each other's changes. So a community may exceed most_nodes by the nodes that one group adds. Of two single
- * nodes only the one with the larger number moves. label[v] is 0 .. *n_label - 1, in the order of the first node of
- * each label. The same seed gives the same labels with any number of threads. */
+ * not see each other's changes. So a community may exceed most_nodes by the nodes that one group adds. Between two
+ * communities of one node each, only the node with the larger number moves. label[v] is 0 .. *n_label - 1, in the order
+ * of the first node of each label. The same seed gives the same labels with any number of threads. */
 TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_communities_desc *desc,
                                       int32_t *label, tiny_idx *n_label);
 /* Sorts the nodes by part or label (0 .. k - 1), then by number: an order for tgnn_graph_permute. */
@@ -4483,7 +4492,7 @@ typedef struct tgnn_partition_desc {        /* all zero: nodes and edges count 1
     double imbalance;
     const int32_t *node_weight;             /* of each node, at least 0; NULL: ones. Their sum: up to 2147483647 */
     int edge_weights;                       /* use the weights of edges (finite, not negative); else each counts 1 */
-    /* initial halves that are tried for each bisection; 0: 8, or 2 if the graph could not be made small */
+    /* initial halves that are tried for each bisection; 0: 8, or 2 if coarsening left a large graph */
     int tries;
     int passes;                             /* of refinement on each level; 0: 8 */
     uint64_t seed;
@@ -4498,7 +4507,7 @@ typedef struct tgnn_partition_info {
      * numbers: (1 + imbalance) times the mean, rounded down; and the mean, rounded up, plus the heaviest node less
      * 1. */
     int64_t limit;
-    int levels;                             /* number of coarsened graphs with the first; 0: none was made */
+    int levels;                             /* number of graphs, g and the coarsened ones; 0: none was made */
 } tgnn_partition_info;
 
 /* 1 <= k <= nodes (k = 1 also for an empty graph). Every part has a node. info may be NULL. While it works it needs
@@ -4593,7 +4602,7 @@ typedef struct tgnn_sampler_desc {
     /* (n_layers) number of edges into a node, for the seeds first; 0: none, -1: all */
     const int32_t *fanout;
     /* Nonzero: each draw is from all edges of the node. Zero: a node with more edges than the fanout gets that many
-     * different ones; another one gets all of them in their order. Duplicate edges are different edges. */
+     * different ones; any other node gets all its edges, in their order. Duplicate edges are different edges. */
     int replace;
 } tgnn_sampler_desc;
 
@@ -4680,8 +4689,8 @@ TINYI_C_BEGIN
 
 /* desc NULL: the edges as they are. A .tgraph file is used as it is if desc is NULL or all zero. A bipartite file fails
  * unless desc is bipartite. The edges of a .tgraph file always keep their numbers. Weights must be finite. Reading a
- * file takes at most 512 times its size and 16 megabytes of memory (dense features: 4096 times; a compressed file: 64
- * times that). */
+ * file takes at most 512 times its size plus 16 megabytes of memory. The factor is 4096 for dense features, and 64
+ * times as large for a compressed file. */
 TINY_API tiny_status tgnn_graph_read(tiny_ctx *ctx, const char *path, const tgnn_graph_desc *desc, tgnn_graph **out);
 /* name is used in error sentences. The bytes are not needed after the call. */
 TINY_API tiny_status tgnn_graph_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes,
@@ -4749,7 +4758,8 @@ typedef struct tgnn_convert_info {
     int n_merges;                           /* merges over all edges, without the last one */
 } tgnn_convert_info;
 
-/* desc and info may be NULL. It calls progress of the context for every thousandth, and cancel for every piece. */
+/* desc and info may be NULL. It calls progress of the context for every thousandth of the input, and cancel for every
+ * piece. */
 TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const char *out, const tgnn_convert_desc *desc,
                                         tgnn_convert_info *info);
 
@@ -4770,25 +4780,32 @@ TINYI_C_END
  *
  * Weight matrices are (out, in), as in torch.nn.Linear: y = x W' + b. Those of R-GCN are (relations, in, out).
  * Names are those of the state_dict of the layer; (1, heads, c) counts as (heads, c). A missing weight has data NULL
- * and its term is skipped. x_j: features of a source, x_i: of the destination; sums go over the edges j -> i.
+ * and its term is skipped. x_j: features of a source, x_i: of the destination; sums go over the edges j -> i. S: the
+ * normalised adjacency matrix.
  *
- *   GCN          sum norm_ij x_j W' + b                                  lin.weight bias
- *   SAGE         aggr_j(x_j) W_l' + b_l + x_i W_r'                       lin_l.weight lin_l.bias lin_r.weight
- *   GAT          sum alpha_ij h_j + b, h = x W', alpha = softmax of      lin.weight att_src att_dst bias
- *                leaky(att_src . h_j + att_dst . h_i) for each head
- *   GATV2        sum alpha_ij l_j + b, l = x W_l' + b_l, r = x W_r' + b_r,   lin_l.weight lin_l.bias lin_r.weight
- *                lin_r.bias att bias
- *                alpha = softmax of att . leaky(l_j + r_i)
- *   GIN          mlp((1 + eps) x_i + sum x_j), mlp: Linear, ReLU, Linear nn.0.weight nn.0.bias nn.2.weight nn.2.bias
- *                eps
- *   GINE         the same with relu(x_j + e_ij W_e' + b_e)               the five of GIN, lin.weight lin.bias
- *   RGCN         x_i root + b + sum_r mean over relation r of x_j W_r    weight root bias comp   (W_r = sum_b
- *                                                                                                comp[r][b] weight[b])
- *   TRANSFORMER  sum alpha_ij (v_j + e_ij W_e') + x_i W_s' + b_s,        lin_query.weight .bias lin_key.weight .bias
- *                lin_value.weight .bias
- *                alpha = softmax of q_i . (k_j + e_ij W_e') / sqrt c     lin_edge.weight lin_skip.weight .bias
- *   SGC          S^steps x W' + b                                        lin.weight lin.bias
- *   APPNP        z = (1 - alpha) S z + alpha x, steps times, from x      (none) */
+ * Each kind: its formula, then the names of its weights.
+ *
+ *   GCN          sum norm_ij x_j W' + b
+ *                lin.weight bias
+ *   SAGE         aggr_j(x_j) W_l' + b_l + x_i W_r'
+ *                lin_l.weight lin_l.bias lin_r.weight
+ *   GAT          sum alpha_ij h_j + b, h = x W', alpha = softmax of leaky(att_src . h_j + att_dst . h_i) for each head
+ *                lin.weight att_src att_dst bias
+ *   GATV2        sum alpha_ij l_j + b, l = x W_l' + b_l, r = x W_r' + b_r, alpha = softmax of att . leaky(l_j + r_i)
+ *                lin_l.weight lin_l.bias lin_r.weight lin_r.bias att bias
+ *   GIN          mlp((1 + eps) x_i + sum x_j), mlp: Linear, ReLU, Linear
+ *                nn.0.weight nn.0.bias nn.2.weight nn.2.bias eps
+ *   GINE         the same with relu(x_j + e_ij W_e' + b_e) in place of x_j
+ *                the five of GIN, lin.weight lin.bias
+ *   RGCN         x_i root + b + sum_r mean over relation r of x_j W_r; with comp, W_r = sum_b comp[r][b] weight[b]
+ *                weight root bias comp
+ *   TRANSFORMER  sum alpha_ij (v_j + e_ij W_e') + x_i W_s' + b_s, alpha = softmax of q_i . (k_j + e_ij W_e') / sqrt c
+ *                lin_query.weight .bias lin_key.weight .bias lin_value.weight .bias
+ *                lin_edge.weight lin_skip.weight .bias
+ *   SGC          S^steps x W' + b
+ *                lin.weight lin.bias
+ *   APPNP        z = (1 - alpha) S z + alpha x, steps times, from x
+ *                no weights */
 #ifndef TINYI_GNN_LAYER_H
 #define TINYI_GNN_LAYER_H
 TINYI_C_BEGIN
@@ -4825,7 +4842,7 @@ TINY_API const char *tgnn_layer_weight(tgnn_layer_kind kind, int i);
 
 /* Makes the graph that the layer sums over: adds loops, normalises, splits relations. relation: for RGCN the relation
  * of each edge in the order of the input, 0 .. relations - 1 of the layer's weights; n_relation: the number of edges.
- * Other kinds pass NULL, 0. */
+ * Other kinds pass NULL, 0. Close *out with tgnn_graph_close. */
 TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g,
                                       const int32_t *relation, int64_t n_relation, tgnn_graph **out);
 
@@ -4866,9 +4883,10 @@ TINYI_C_END
  *
  * The members of a layer are the arguments of its class in PyTorch Geometric, with their defaults:
  *   all          kind, name, act (none, relu, elu, tanh: the activation of y), dropout (of x; only for training)
- *   all but appnp, readout: in (required for the first layer; default: the width of the layer before), out
- *   gcn, sgc, appnp: add_self_loops (true), edge_weight (false; true: use the weights of the graph); K (sgc: 1,
- *   appnp: 10), alpha (appnp: 0.1)
+ *                all but appnp and readout: out, in (required for the first layer; else the width of the previous one)
+ *   gcn, sgc, appnp
+ *                add_self_loops (true), edge_weight (false; true: use the weights of the graph);
+ *                K (sgc: 1, appnp: 10), alpha (appnp: 0.1)
  *   sage         aggr (mean; sum, add, max, min), normalize (false)
  *   gat, gatv2   heads (1), concat (true), add_self_loops (true), negative_slope (0.2), dropout_edges (of alpha, only
  *                for training; dropout then applies to the summed rows too, as in the authors' program)
@@ -4877,9 +4895,9 @@ TINYI_C_END
  *   transformer  heads (1), concat (true), edge (features of an edge, none), root_weight (true; false: ignores
  *                lin_skip, which the class saves but does not use)
  *   linear       torch.nn.Linear: weight, bias
- *   readout      one row for each graph: aggr (sum), all (false; true: concatenates x and the outputs of all layers
- *                before)
- * The file need not have biases, the second weight of sage, root, lin_skip and eps. It is an error if a tensor belongs
+ *   readout      makes one row for each graph: aggr (sum), all (false; true: concatenates x and the outputs of all
+ *                previous layers)
+ * Biases, the second weight of sage, root, lin_skip and eps may be missing. It is an error if a tensor belongs
  * to no layer, a shape does not match, a number is not finite, or a kind does not have a member. */
 #ifndef TINYI_GNN_NET_H
 #define TINYI_GNN_NET_H
@@ -4896,7 +4914,7 @@ typedef struct tgnn_stage {
     tgnn_stage_kind kind;
     tgnn_layer layer;                       /* CONV; the weights of a LINEAR are w[0] and w[1] */
     char name[TGNN_NET_NAME];
-    int act;
+    int act;                                /* tgnn_act */
     tiny_idx n_in, out, n_out;              /* out: from the description; n_out: width of its rows */
     tiny_idx hidden, edge, relations, bases;
     int aggr, all;                          /* READOUT */
@@ -4923,7 +4941,7 @@ TINY_API tiny_status tgnn_net_read_memory(tiny_ctx *ctx, const char *name, const
  * and eps). The same seed gives the same weights on every machine. */
 TINY_API tiny_status tgnn_net_make(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, uint64_t seed,
                                    tgnn_net **out);
-/* draws the weights of an existing net anew */
+/* Draws new initial weights for an existing net. */
 TINY_API tiny_status tgnn_net_draw(tiny_ctx *ctx, tgnn_net *net, uint64_t seed);
 /* The usual networks of the papers, without a description: depth layers of one kind (conv1, conv2 ...). Each but the
  * last has an activation: elu for gat and gatv2, else relu. With readout, the sums of x and of the outputs of all
@@ -4982,7 +5000,7 @@ TINYI_C_BEGIN
 
 typedef struct tgnn_pool {
     tiny_idx n, n_graphs;                   /* n: number of nodes that are kept */
-    /* their numbers in the old graph; for each graph the best first, of equal scores the lower number */
+    /* their numbers in the old graph, in each graph the highest score first; of equal scores the lower number first */
     int32_t *node;
     int64_t *graph_at;                      /* where each graph begins among them, n_graphs + 1 */
     tgnn_graph *graph;                      /* node[i] becomes node i; edges keep their numbers */
@@ -5018,10 +5036,11 @@ TINYI_C_END
  *
  * Training starts from the current weights of the net. Every draw (dropout, orders, pairs) depends only on the seed and
  * the step. docs/guide/graphs.md says which sums depend on the number of threads.
- * The optimiser is Adam with coupled decay (added to the gradient), as in the papers.
+ * The optimiser is Adam, with the decay added to the gradient, as in the papers.
  *
  * Early stopping: with patience p, training ends when the validation loss has not improved for p epochs. The net then
- * gets the weights of the epoch with the lowest one. Without patience the net keeps those of the last epoch. */
+ * gets the weights of the epoch with the lowest validation loss. Without patience it keeps the weights of the last
+ * epoch. */
 #ifndef TINYI_GNN_TRAIN_H
 #define TINYI_GNN_TRAIN_H
 TINYI_C_BEGIN
@@ -5038,8 +5057,8 @@ typedef struct tgnn_links {
 TINY_API tiny_status tgnn_links_split(tiny_ctx *ctx, const tgnn_graph *g, double val, double test, uint64_t seed,
                                       tgnn_links *out);
 TINY_API void tgnn_links_free(tiny_ctx *ctx, tgnn_links *links);   /* takes NULL */
-/* The area under the ROC curve of the products of rows of z: 1 if every link has a larger product than every pair in
- * none. */
+/* The area under the ROC curve when the score of a pair is the scalar product of its two rows of z. It is 1 if every
+ * link scores higher than every pair in none. */
 TINY_API tiny_status tgnn_links_area(tiny_ctx *ctx, const tiny_tensor *z, const int32_t *link, const int32_t *none,
                                      tiny_idx n, double *area);
 
@@ -5155,8 +5174,8 @@ TINYI_C_END
  * |a| and |b| are used, a at least 1e-8, b from 1 to 8.
  *
  * The operation tgnn_a2q_row has a gradient. For x it is the straight-through estimate: dL/dxq where |x| <= a Q, else
- * 0. For a and b it is the local gradient of the paper, independent of dL/dxq: that of the node's own error
- * E = mean_f |xq - x|,
+ * 0. For a and b it is the local gradient of the paper. It does not depend on dL/dxq: it is the gradient of the node's
+ * own error E = mean_f |xq - x|,
  *     dE/da = mean_f sgn(xq - x) (in range: q - x / a; clipped: Q sgn(x))
  *     dE/db = mean_f sgn(xq - x) (in range: 0;         clipped: sgn(x) 2^(b - 1) ln 2 a)
  * With task, dL/dxq replaces sgn(xq - x) / f: for weights, and for classes of graphs. */
@@ -5185,8 +5204,8 @@ TINY_API tiny_status tgnn_a2q(tiny_ctx *ctx, const tiny_tensor *x, const tiny_te
 /* round(|b|), from 1 to 8; and 2^(b - 1) - 1 */
 TINY_API int tgnn_a2q_round(float bits);
 TINY_API int tgnn_a2q_limit(int bits);
-/* Fails if a step is 0 or not finite, or if bits are not finite or outside of 1 .. 8. The sentence names the first one
- * and begins with what, e.g. "conv1". */
+/* Fails if a step is 0 or not finite, or if bits are not finite or outside of 1 .. 8. The sentence names the first
+ * fault and begins with the text `what`, e.g. "conv1". */
 TINY_API tiny_status tgnn_a2q_check(tiny_ctx *ctx, const char *what, const float *step, const float *bits, tiny_idx n);
 /* The size of n rows of f numbers in kilobytes, by the paper's measure sum f |b| / 8192; with positive one bit less for
  * each number. For integer bits it is exactly the size in tgnn_packed_make. */
@@ -5203,7 +5222,7 @@ typedef struct tgnn_nearest {
 } tgnn_nearest;
 TINY_API tiny_status tgnn_nearest_make(tiny_ctx *ctx, const float *step, const float *bits, tiny_idx n, int published,
                                        tgnn_nearest *out);
-TINY_API void tgnn_nearest_free(tiny_ctx *ctx, tgnn_nearest *nearest);     /* takes one that could not be made */
+TINY_API void tgnn_nearest_free(tiny_ctx *ctx, tgnn_nearest *nearest);     /* takes one that failed to be made */
 TINY_API int32_t tgnn_nearest_find(const tgnn_nearest *nearest, float largest);
 /* x (n, f) f32: the group of each row */
 TINY_API tiny_status tgnn_nearest_assign(tiny_ctx *ctx, const tgnn_nearest *nearest, const tiny_tensor *x,
@@ -5233,11 +5252,12 @@ TINYI_C_END
  *
  * These are quantized:
  *   features   the input of each product with weights: a step and bits for each node or group. Input features are not
- *              quantized if they are 0 or one positive number a row: they are integers times that number.
+ *              quantized if each row holds only zeros and one positive value: such a row is already a vector of
+ *              integers times that value.
  *   weights    4 bits, a step for each output
  *   sums       the rows that are summed along edges: 4 bits, a step for each column
- * gcn layers multiply row j by 1 / sqrt(degree) before they quantize it, and row i after the sum: so the sum is one of
- * integers. gin layers apply the weights before they sum, which gives the same. Dropout comes after quantization.
+ * gcn layers multiply row j by 1 / sqrt(degree) before they quantize it, and row i after the sum. So only integers are
+ * summed. gin layers apply the weights before they sum, which gives the same result. Dropout comes after quantization.
  * Layers may be gcn, gin, linear and readout. Every edge counts 1. */
 #ifndef TINYI_GNN_A2Q_NET_H
 #define TINYI_GNN_A2Q_NET_H
@@ -5310,8 +5330,8 @@ TINYI_C_END
 /* src/gnn/quant/packed.h - packed rows of features, each with its own number of bits; integer products and sums
  *
  * Rows with the same number of bits are stored together, as one stream of numbers (gnn/quant/bits.h) that begins at a
- * whole byte. A number is stored as q + Q in b bits. If no feature is negative, it is stored as q in b - 1 bits: a row
- * of one bit then takes no space. */
+ * whole byte. A number q (gnn/quant/a2q.h) is stored as q + Q in b bits. If no feature is negative, it is stored as q
+ * in b - 1 bits, so a row of one bit takes no space. */
 #ifndef TINYI_GNN_PACKED_H
 #define TINYI_GNN_PACKED_H
 TINYI_C_BEGIN
@@ -5323,7 +5343,7 @@ typedef struct tgnn_packed {
     float *step;                            /* of each row */
     uint32_t *order;                        /* rows by their bits; order[first[b]] .. order[first[b + 1] - 1] have b */
     tiny_idx first[TGNN_A2Q_BITS + 2];
-    size_t at[TGNN_A2Q_BITS + 2];           /* where the stream of each begins */
+    size_t at[TGNN_A2Q_BITS + 2];           /* where the stream of each number of bits begins in data */
     unsigned char *data;
     size_t n_bytes;
     uint64_t n_bits;                        /* of the numbers; n_bytes also counts the padding to whole bytes */
@@ -5333,7 +5353,7 @@ typedef struct tgnn_packed {
  * error; with positive, so is a negative number. */
 TINY_API tiny_status tgnn_packed_make(tiny_ctx *ctx, const tiny_tensor *x, const float *step, const float *bits,
                                       tiny_idx m, const int32_t *group, int positive, tgnn_packed *out);
-TINY_API void tgnn_packed_free(tiny_ctx *ctx, tgnn_packed *packed);    /* takes one that could not be made */
+TINY_API void tgnn_packed_free(tiny_ctx *ctx, tgnn_packed *packed);    /* takes one that failed to be made */
 /* y (n, f) f32, dense: the result of tgnn_a2q, except for the sign of 0 */
 TINY_API tiny_status tgnn_packed_get(tiny_ctx *ctx, const tgnn_packed *packed, const tiny_tensor *y);
 /* y[i][j] = step[i] scale[j] sum_k q[i][k] w[j][k]: w (n_out, f) i8, scale (n_out) f32, above 0, y (n, n_out) f32; both
@@ -5382,20 +5402,20 @@ TINYI_C_END
  * are packed from layer to layer.
  *
  * The files are those of a net (gnn/layer/net.h). The description also has "quant": "a2q INPUT STEPS". INPUT is raw
- * (0 or one positive number a row), positive or signed; STEPS is nodes, groups or published (groups as in
- * tgnn_nearest). Instead of a matrix NAME (out, in) the file has
+ * (each row holds only zeros and one positive value), positive or signed. STEPS is nodes, groups or published (groups
+ * as in tgnn_nearest). Instead of a matrix NAME (out, in) the file has
  *   NAME         U8 (out, (in + 1) / 2)     q + 7 of 4 bits, each row from its own byte on
  *   NAME.scale   F32 (out)                  step of each row
  *   NAME.step    F32 (nodes or groups)      of the features that go in, and
- *   NAME.bits    U8, as many                their bits, 1 to 8; both are missing if the input is raw
+ *   NAME.bits    U8, the same number        their bits, 1 to 8; both are missing if the input is raw
  *   NAME.sum     F32 (out)                  step of each column of the product, if it is summed along edges
- * With STEPS nodes the net only fits the graph of the training: another number of nodes is an error. */
+ * With STEPS nodes the net fits only the graph that it was trained on: another number of nodes is an error. */
 #ifndef TINYI_GNN_QUANT_H
 #define TINYI_GNN_QUANT_H
 TINYI_C_BEGIN
 
 typedef struct tgnn_quant {
-    tgnn_net *net;                          /* its layers; the only weights are biases and eps */
+    tgnn_net *net;                          /* the layers; their only weights here are biases and eps */
     tgnn_a2q_net *q;                        /* steps and rounded bits */
     int8_t *code[TGNN_A2Q_MAPS];            /* of each map, (n_out, n_in), -7 .. 7 */
     tgnn_nibbles turned;                    /* code[0] transposed, if the input is raw */
@@ -5464,7 +5484,7 @@ typedef struct tgnn_fastrp_desc {           /* all zero: powers 2 and 3, rows of
     const tiny_tensor *projection;          /* R itself (nodes, d), f32; NULL: drawn from seed */
 } tgnn_fastrp_desc;
 
-/* y (nodes, d) dense f32. Isolated nodes give zeros (before standardize). Edge weights must not be negative. A context
+/* y (nodes, d) dense f32. Isolated nodes get zeros (before standardize). Edge weights must not be negative. A context
  * on target REFERENCE computes the formula in double, and needs memory for two matrices of that size. */
 TINY_API tiny_status tgnn_fastrp(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_fastrp_desc *desc,
                                  const tiny_tensor *y);
@@ -5485,7 +5505,7 @@ TINYI_C_END
 TINYI_C_BEGIN
 
 /* A planted partition of n nodes in k classes (gnn/graph/graph.h) as a tgnn_data. Features are k + 11 numbers: normal
- * noise of deviation 1, plus 1 at the number of the class. Of each class 20 nodes are for training, a quarter for
+ * noise of deviation 1, plus 1 at the number of the class. 20 nodes of each class are for training, a quarter for
  * validation and the rest for the test. The same seed gives the same data on every machine. */
 TINY_API tiny_status tgnn_data_planted(tiny_ctx *ctx, tiny_idx n, int k, double degree, double inside, uint64_t seed,
                                        tgnn_data *out);
@@ -5527,7 +5547,7 @@ TINYI_C_END
 /* The passes are more text than gcc can number columns for. gcc -Wall would then report that it stops
  * checking indentation; a #line, although it changes nothing, prevents that. */
 #if defined __GNUC__ && !defined __clang__
-#line 0005531
+#line 0005551
 #endif
 #if TINYI_PARTED
 #define tinyi_tensor_reach tinygnn_tinyi_tensor_reach
@@ -6279,8 +6299,8 @@ TINYI_INLINE tinyi_cursor tinyi_cursor_make(const void *bytes, size_t n)
     return c;
 }
 
-/* Numbers at p whose bytes are known to be there. Those of a known width are written out: compilers make one load or
- * store of them. */
+/* Numbers at p; the caller has checked that their bytes exist. Fixed widths are written out, so that compilers make one
+ * load or store of each. */
 TINYI_INLINE uint16_t tinyi_le16(const unsigned char *p) { return (uint16_t)(p[0] | p[1] << 8); }
 TINYI_INLINE uint32_t tinyi_le32(const unsigned char *p)
 {
@@ -6328,7 +6348,7 @@ TINYI_FN int tinyi_rd_bytes(tinyi_cursor *c, size_t n, const unsigned char **p);
 TINYI_FN int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count);     /* reads a u64 */
 TINYI_FN int tinyi_count_fits(const tinyi_cursor *c, uint64_t count, uint64_t least_bytes_each);
 
-/* Writing: counted with at NULL, then written into as many bytes. */
+/* A writer: with at NULL it only counts; then it writes that many bytes. */
 typedef struct tinyi_writer { unsigned char *at; size_t n; } tinyi_writer;
 TINYI_FN void tinyi_wr(tinyi_writer *w, uint64_t v, int bytes);                     /* tinyi_put_le */
 TINYI_FN void tinyi_wr_bytes(tinyi_writer *w, const void *bytes, size_t n);
@@ -6342,7 +6362,7 @@ TINYI_FN size_t tinyi_utf8_char(const unsigned char *p, size_t n);
 TINYI_FN size_t tinyi_utf8_get(const unsigned char *p, size_t n, uint32_t *c);
 /* writes 1 to 4 bytes */
 TINYI_FN size_t tinyi_utf8_put(uint32_t c, unsigned char *p);
-/* what the first byte promises, 1 for a byte that cannot be first */
+/* the length that the first byte announces; 1 for a byte that cannot be first */
 TINYI_INLINE size_t tinyi_utf8_promise(unsigned char first)
 {
     return first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
@@ -6440,12 +6460,12 @@ typedef struct tinyi_st_sink {
     void (*tensor)(void *arg, const tinyi_st_tensor *tensor);
 } tinyi_st_sink;
 
-/* path stands in the sentences; the bytes are those of the whole file. */
+/* path is used in error sentences; the bytes are those of the whole file. */
 TINYI_FN tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes,
                                    const tinyi_st_sink *sink);
 
-/* The header of a file to write, into `room` bytes at `to`, which TINYI_ST_HEAD(tensors, bytes of the longest name)
- * are: an entry for each tensor in the order of its data, then the end. Names need no escapes. */
+/* The header of a file to write, into `room` bytes at `to`. TINYI_ST_HEAD(tensors, bytes of the longest name) bytes are
+ * enough. Add an entry for each tensor in the order of the data, then the end. Names must not need escapes. */
 #define TINYI_ST_HEAD(n, name) (64 + (size_t)(n) * ((size_t)(name) + 100 + 21 * TINYI_SAFETENSORS_MAX_RANK))
 typedef struct tinyi_st_head {
     unsigned char *to;
@@ -6457,7 +6477,7 @@ TINYI_FN unsigned char *tinyi_st_end(tinyi_st_head *h);    /* where the data go 
 
 /* core/file.h */
 
-/* The same in pieces. All zero: nothing is open. After finish (whatever it answers) and after abandon it is all zero
+/* The same in pieces. All zero: nothing is open. After finish, even a failed one, and after abandon it is all zero
  * again. */
 typedef struct tinyi_out {
     char *path, *part;                      /* one block: the name, and the one it is written under */
@@ -6466,8 +6486,8 @@ typedef struct tinyi_out {
     int special;                            /* a device or a pipe: written in its place */
     int lock;
 } tinyi_out;
-TINYI_FN uint64_t tinyi_file_most(const char *path);   /* bytes that are read of it */
-TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
+TINYI_FN uint64_t tinyi_file_most(const char *path);   /* the most bytes that are read from it */
+TINYI_FN int tinyi_file_special(const char *path);     /* it exists, and is neither a regular file nor a folder */
 /* The steps of a write, for a writer of several files. *file is a FILE. close returns 0, with errno set, if not all
  * bytes were written. The part stays locked until its file is closed and *lock (may be NULL; 0: none) is given back,
  * after it was renamed or removed. */
@@ -6479,17 +6499,17 @@ TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *
 TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
 TINYI_FN void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out);        /* removes the part */
-/* what is added next stands there; devices and pipes are refused */
+/* sets where the next bytes are written; fails for devices and pipes */
 TINYI_FN tiny_status tinyi_out_seek(tiny_ctx *ctx, tinyi_out *out, uint64_t at);
 
-/* A file in pieces, for what is larger than memory. All zero: nothing is open. */
+/* Reads a file in pieces, for files larger than memory. All zero: nothing is open. */
 typedef struct tinyi_in {
     const char *path;                       /* the caller's */
     void *file;                             /* a FILE */
     uint64_t n_bytes;                       /* its size; 0 for a pipe, which cannot be sought in either */
 } tinyi_in;
 TINYI_FN tiny_status tinyi_in_open(tiny_ctx *ctx, const char *path, tinyi_in *in);
-/* *n < room: it ends here */
+/* *n < room: the end of the file */
 TINYI_FN tiny_status tinyi_in_read(tiny_ctx *ctx, tinyi_in *in, void *bytes, size_t room, size_t *n);
 TINYI_FN tiny_status tinyi_in_seek(tiny_ctx *ctx, tinyi_in *in, uint64_t at);
 TINYI_FN void tinyi_in_close(tinyi_in *in);
@@ -6551,7 +6571,7 @@ TINYI_FN float tinyi_gelu_tanh_ref(float x);
 /* Correctly rounded square roots: one instruction where the processor has it, exact integers elsewhere. */
 TINYI_FN float tinyi_sqrtf(float x);
 TINYI_FN double tinyi_sqrt(double x);
-TINYI_FN double tinyi_elem_sqrt_integer(double x);       /* the same where no instruction takes roots */
+TINYI_FN double tinyi_elem_sqrt_integer(double x);       /* the same without a root instruction */
 
 /* In double, the same bits on every machine, relative error below 1e-15. */
 TINYI_FN double tinyi_exp64(double x);
@@ -6607,7 +6627,7 @@ TINYI_FN void tinyi_cis64(uint64_t k, uint64_t n, double *c, double *s);
 
 typedef enum tinyi_reduce_f { TINYI_REDUCE_SUM, TINYI_REDUCE_NORM2, TINYI_REDUCE_MAX, TINYI_REDUCE_MIN } tinyi_reduce_f;
 
-/* Values that are summed in float at most; blocks are added in double. */
+/* At most this many values are summed in float; blocks are added in double. */
 #define TINYI_REDUCE_BLOCK 4096
 
 /* max and min: NaN where one is; find: the first place of v, or of a NaN when v is one, n where there is none; cols:
@@ -6644,7 +6664,7 @@ typedef enum tinyi_reduce_f { TINYI_REDUCE_SUM, TINYI_REDUCE_NORM2, TINYI_REDUCE
 
 /* math/norm.h */
 
-/* (x - mid - rest) * r is the normed value; mid is a float near the mean */
+/* (x - mid - rest) * r is the normalised value; mid is a float near the mean */
 typedef struct tinyi_norm_fit { float mid, rest, r; } tinyi_norm_fit;
 
 /* g and b may be NULL, y may be x. moments: sum and sum of squares of x - mid. affine: y = g ((x - mid - rest) r) +
@@ -6655,8 +6675,8 @@ typedef struct tinyi_norm_fit { float mid, rest, r; } tinyi_norm_fit;
     K(norm_moments_f32, void, (const float *x, size_t n, float mid, double *sum, double *squares))                  \
     K(norm_affine_f32, void, (float *y, const float *x, size_t n, const tinyi_norm_fit *fit, float g, float b))
 
-/* Squares of floats leave the range of float above 1e19 and below 1e-19. Sums from outside these limits are taken again
- * in double, value by value: it is rare. The small ones matter only beside a small eps. */
+/* Squares of floats leave the range of float above 1e19 and below 1e-19. Sums outside these limits are computed again
+ * in double, which is rare. Small ones matter only if eps is small too. */
 #define TINYI_NORM_BLOCK 4096               /* values summed in float at most */
 TINYI_INLINE int tinyi_norm_doubtful(double squares, float eps)
 {
@@ -6667,20 +6687,20 @@ TINYI_FN void tinyi_norm_finish(tinyi_norm_fit *fit, const float *x, size_t n, d
 
 /* math/matmul.h */
 
-/* What the drivers must know of a target: tile rows and columns, and the blocks that its caches hold. */
+/* The sizes of a target: rows and columns of its tiles, and the blocks that its caches hold. */
 typedef struct tinyi_gemm_shape {
     int mr, nr;                             /* a tile is mr x nr; mr is 12 or 6, with smaller tiles for what is left */
     int kc, nc, mc;                         /* depth of a block, columns of a block, rows of a piece of work */
 } tinyi_gemm_shape;
 
-/* The same of the int8 product. */
+/* The same for the int8 product. */
 typedef struct tinyi_gemm_i8_shape {
     int bytes;                              /* of a packed number: 1, or 2 in the form of pairs */
     int rows, columns;                      /* of a tile at most: parts of 128, and 16 or 32 */
 } tinyi_gemm_i8_shape;
 
-/* What a tile asks the second-level cache to fetch while it computes, from two addresses on: a line with each two steps
- * of k, and step bytes further the next time. */
+/* What a tile prefetches into the second-level cache while it computes, from two addresses on: one line every two steps
+ * of k, then step bytes further. */
 typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; ptrdiff_t step; } tinyi_gemm_ahead;
 
 /* Panels: v holds nr columns side by side, [k][nr], zeros where there are none; s holds rows, [k][w] with w the tile
@@ -6783,8 +6803,8 @@ typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; ptrdiff_t step; } 
 
 /* math/sort.h */
 
-/* For others in this house: an unsigned key that orders floats as above, and the sort of items (key << 32 | value)
- * by key on the caller's own scratch: no context, no failure. */
+/* For other files: an unsigned key that orders floats as above, and a sort of items (key << 32 | value) by key in
+ * scratch memory of the caller, which needs no context and cannot fail. */
 TINYI_FN uint32_t tinyi_sort_key_f32(uint32_t bits);
 TINYI_FN void tinyi_sort_pairs(uint64_t *item, uint64_t *scratch, size_t n);
 /* The k largest of n floats, 1 <= k <= n < 2^31, in the order of topk, at the start of own: the low half of an item is
@@ -6877,12 +6897,12 @@ TINYI_INLINE int tinyi_low_bit(uint64_t m)
  *
  * j0 is a multiple of TINYI_ATT_STEP, j1 too or the number of rows. Up to TINYI_ATT_FEW rows meet keys by dot products;
  * more rows by tiles of registers.
- * Weights of hidden keys are exactly 0 and their values never matter, whatever they hold.
+ * Weights of hidden keys are exactly 0, and their values are ignored, even NaN.
  *
- * Few rows take keys and values of pages where they lie, in spans and in the types below, each number once
- * (math/attention_few.simd.h): tinyi_att_tile_dots is tinyi_att_tile_scores then, and tinyi_att_tile_blend is
- * tinyi_att_tile_absorb where no key is hidden. Rows of them follow each other; keys that lie apart, as in a tensor of
- * all heads, are better off with tinyi_att_tile_scores, which asks for the next rows wherever they begin. */
+ * Few rows read keys and values of pages in place, in spans and in the types below, each number once
+ * (math/attention_few.simd.h). tinyi_att_tile_dots then replaces tinyi_att_tile_scores, and tinyi_att_tile_blend
+ * replaces tinyi_att_tile_absorb if no key is hidden. The rows of a span are contiguous. Strided keys, as in a tensor
+ * of all heads, are faster with tinyi_att_tile_scores, which prefetches the next rows wherever they begin. */
 #define TINYI_ATT_ROWS 96
 #define TINYI_ATT_KEYS 64
 #define TINYI_ATT_STEP 32
@@ -6911,7 +6931,7 @@ TINYI_INLINE size_t tinyi_att_tile_floats(size_t d, size_t d_v)
 {
     return TINYI_ATT_ROWS * (d + d_v + TINYI_ATT_KEYS + 3) + 16;
 }
-/* the first float behind the tile */
+/* the first float after the tile */
 TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d, tiny_idx d_v, int n_row);
 TINYI_FN void tinyi_att_tile_begin(tinyi_att_tile *t);
 TINYI_FN void tinyi_att_tile_query(tinyi_att_tile *t, int j, const float *q, tiny_idx step, float scale);
@@ -6954,7 +6974,7 @@ TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2
 
 /* math/gla.h */
 
-/* S (K, V), rows ld apart; e: what the gates leave, K numbers. q has the scale in it.
+/* S (K, V), rows ld apart; e (K): the factors exp(g) of the gates. q has the scale in it.
  * step   S = diag(e) S + k v^T;  o = S^T q
  * query  the same S;  dq = S d_o
  * back   S += q d_o^T;  dk = S v;  dv = S^T k;  dg = e (sum over a row of S before), before (K, V) dense;  S = diag(e)
@@ -6990,10 +7010,10 @@ typedef struct tinyi_gla {
 /* g: which input holds the gates */
 TINYI_FN void tinyi_gla_read(const tiny_op *op, int g, tinyi_gla *a);
 TINYI_FN tiny_status tinyi_gla_check(tiny_ctx *ctx, const char *name, const tiny_op *op, int g, tinyi_gla *a);
-/* what gate d of token t and head h leaves: exp(min(g, 0)) */
+/* the factor of gate d of token t and head h: exp(min(g, 0)) */
 TINYI_FN double tinyi_gla_left(const tinyi_gla *a, tiny_idx t, tiny_idx h, tiny_idx d);
 TINYI_FN void tinyi_gla_table(tiny_case *c, int i_input, void *data);                   /* gates for generated cases */
-/* row (t, h) of x dense, from column j on: where it lies, or copied to room */
+/* row (t, h) of x as dense numbers from column j on: in place, or copied to room */
 TINYI_FN const float *tinyi_gla_row(const tiny_tensor *x, tiny_idx t, tiny_idx h, tiny_idx j, tiny_idx n, float *room);
 /* e = exp(min(g, 0)) of a token */
 TINYI_FN void tinyi_gla_leave(tiny_team *team, const tinyi_gla *a, tiny_idx t, tiny_idx h, float *e);
@@ -7001,7 +7021,7 @@ TINYI_FN void tinyi_gla_leave(tiny_team *team, const tinyi_gla *a, tiny_idx t, t
 /* math/twist.h */
 
 /* for the operations that have such params */
-#define TINYI_TWIST_LEAST 1e-6 /* what the sum of the trivial weights has at least, so that nothing is divided by 0 */
+#define TINYI_TWIST_LEAST 1e-6 /* added to the sum of the trivial weights, so that nothing is divided by 0 */
 #ifndef TINYI_NO_TRAIN
 TINYI_FN double tinyi_twist_s(float s, const tiny_tensor *given);
 #endif
@@ -7701,7 +7721,7 @@ TINYI_C_END
  *
  * A processor with AVX-512 but without its VNNI (Skylake-X) uses avx2. NEONDOT and AVX2VNNI compile only the kernels
  * that gain from a faster v_dot, NEONMM those that multiply pairs of rows, AVX512HALF those that are fastest in vectors
- * of half the width (their text is that of AVX2VNNI). In a pass the compiler may not fuse v_mul with v_add, and
+ * of half the width (the same source as AVX2VNNI). In a pass the compiler may not fuse v_mul with v_add, and
  * -ffast-math is off: so all compilers give the same bits. */
 #ifndef TINYI_TARGET_H
 #define TINYI_TARGET_H
@@ -7781,7 +7801,7 @@ TINYI_C_END
 #define TINYI_HAVE_AVX2VNNI 0
 #endif
 #if (TINYI_GCC >= 11 || TINYI_CLANG >= 12) && defined __x86_64__ && \
-    defined __linux__ /* other systems do not lend the tiles so */
+    defined __linux__ /* Linux grants the tiles by arch_prctl */
 #define TINYI_HAVE_AMX 1
 #else
 #define TINYI_HAVE_AMX 0
@@ -7823,8 +7843,7 @@ TINYI_C_END
 #define TINYI_HAVE_NEONMM 0
 #endif
 
-/* Targets that the user leaves out for a faster compile and a smaller program. Targets that build on one of them go
- * too. */
+/* Targets that the user switches off for a faster compile and a smaller program, and the targets that build on them. */
 #ifdef TINY_NO_W128
 #undef TINYI_HAVE_W128
 #define TINYI_HAVE_W128 0
@@ -7914,8 +7933,8 @@ TINYI_C_END
 #define TINYI_BY_NAME 0
 #endif
 
-/* w128 is one text in the words of SSE4.1: native on x86, SIMDe elsewhere. TINYI_W128_SIMDE takes SIMDe on x86 too
- * (tests). */
+/* w128 is one source in SSE4.1 intrinsics: native on x86, SIMDe elsewhere. TINYI_W128_SIMDE uses SIMDe on x86 too, for
+ * tests. */
 #if TINYI_HAVE_W128 && (!TINYI_X86 || defined TINYI_W128_SIMDE)
 #undef TINYI_W128_SIMDE
 #define TINYI_W128_SIMDE 1
@@ -7927,7 +7946,7 @@ TINYI_C_END
 #if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2 || TINYI_HAVE_AVX512)
 #include <immintrin.h>
 #endif
-/* SSE in every function, whatever the targets: the scalar one takes its root */
+/* SSE in every function, whatever the targets: the scalar target uses its square root */
 #if defined _M_X64 || (defined __SSE__ && TINYI_X86 && (TINYI_GCC || TINYI_CLANG))
 #define TINYI_SSE 1
 #include <xmmintrin.h>
@@ -7941,7 +7960,7 @@ TINYI_C_END
 #include "simde/x86/sse4.1.h"
 #endif
 
-/* The correctly rounded root by integers. */
+/* The correctly rounded square root, in integers. */
 TINYI_INLINE float tinyi_simd_sqrt_bits(float x)
 {
     uint32_t u = tinyi_f32_bits(x), m, root = 0, rest = 0;
@@ -7968,7 +7987,7 @@ TINYI_INLINE float tinyi_simd_sqrt_bits(float x)
     return tinyi_bits_f32(root + ((uint32_t)((e + 127) / 2 - 1) << 23));
 }
 
-/* The same by one instruction where there is one, without the library's errno. */
+/* The same by one instruction where there is one. It does not set errno. */
 #if (TINYI_GCC || TINYI_CLANG) && defined __aarch64__
 TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt %s0, %s1" : "=w"(x) : "w"(x)); return x; }
 #elif (TINYI_GCC || TINYI_CLANG) && defined __arm__ && defined __VFP_FP__ && !defined __SOFTFP__
@@ -14365,11 +14384,11 @@ TINYI_C_END
 #endif
 
 #if TINYI_SLICE(1)
-/* src/math/binary.c - sums, products, and what else takes two numbers to one
+/* src/math/binary.c - element-wise arithmetic on one or two tensors
  * Formula  y[i] = a[i] op b[i]; scale: y[i] = alpha x[i] + beta; axpy: y[i] = y[i] + alpha x[i], each step rounded.
  * Data     any strides, in the order of the memory of y (math/walk_inside.h); runs that are not dense go through a
  *          buffer on the stack.
- * Cost     one flop and 12 bytes an element: memory decides.
+ * Cost     one flop and 12 bytes an element: memory-bound.
  * Error    none: the same bits as the reference, on every target. */
 #include <string.h>
 
@@ -15611,9 +15630,9 @@ TINY_API tiny_status tiny_reglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_
 
 #endif
 #if TINYI_SLICE(2)
-/* src/math/convert.c - one data type to another, and int8 with a scale; what is promised: math/convert.h
- * Data     any strides. Dense runs of f32 against f16, bf16 or i8 go to a kernel as they are; other pairs meet in a
- *          buffer of float or double that holds both types exactly; int64 beyond 2^53 goes one by one.
+/* src/math/convert.c - one data type to another, and int8 with a scale; see math/convert.h for the exact results
+ * Data     any strides. Dense runs between f32 and f16, bf16 or i8 go straight to a kernel. Other pairs go through a
+ *          buffer of float or double that holds both types exactly. int64 values beyond 2^53 are converted one by one.
  * Error    none: the same bits as the reference (a NaN is any NaN). */
 #include <string.h>
 
@@ -16134,16 +16153,15 @@ TINY_API tiny_status tiny_dequantize_i8(tiny_ctx *ctx, const tiny_tensor *x, con
 /* src/math/reduce.c - sums, extremes and scalar products along an axis
  * Formula  sum x, sum x / n, sum x^2, sum a b, max x, min x, the index of max x, log sum e^x
  * Data     any strides. The axes that are summed are joined to as few runs as the strides allow. A run of stride 1 is
- *          read where it lies; others are gathered block by block. When rows are summed up (the reduced axis is not
- *          dense, but another one is), columns are summed side by side instead, 1024 of them with their sums in the
- *          first cache.
- * Cost     one or two flops and 4 (dot: 8) bytes a value: memory decides.
- * Error    Float inside a block of 4096 with four accumulators a lane, double over the blocks and pieces: a value meets
- *          at most n / 4 + 3 roundings, n never above 4096 (columns: 256 + 1), and one at the end. LINEAR: (5 + n / 4)
- *          u. max, min, argmax: exact, but for the sign of a zero.
- *          logsumexp: the extended sum of math/softmax.c, of relative error (n / 4 + 6) u under a logarithm, plus 2 u
- *          of the result; its value on |x| is at least ln 2 for n > 1, and for n = 1 nothing is off: LINEAR (10 + 0.4
- *          n) u.
+ *          read in place; other runs are gathered block by block. If the reduced axis is not dense but another axis is,
+ *          columns are summed side by side instead: 1024 at a time, with their sums in the first-level cache.
+ * Cost     one or two flops and 4 (dot: 8) bytes a value: memory-bound.
+ * Error    Float inside a block of 4096 with four accumulators in each lane, double over the blocks and pieces. A value
+ *          goes through at most n / 4 + 3 roundings, with n at most 4096 (columns: 256 + 1), and one at the end.
+ *          LINEAR: (5 + n / 4) u. max, min, argmax: exact, but for the sign of a zero.
+ *          logsumexp: the extended sum of math/softmax.c has a relative error of (n / 4 + 6) u, which is the absolute
+ *          one of its logarithm, plus 2 u of the result. The result on |x| is at least ln 2 for n > 1, and exact for n
+ *          = 1: LINEAR (10 + 0.4 n) u.
  *          Pieces and blocks do not depend on the number of threads, nor does the result. */
 #include <string.h>
 
@@ -16738,27 +16756,28 @@ TINY_API tiny_status tiny_dot(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
 #endif
 #if TINYI_SLICE(2)
 /* src/math/softmax.c - softmax over rows
- * Papers   M. Dukhan, A. Ablavatski, "The Two-Pass Softmax Algorithm", 2020 (arXiv 2001.04438): TWO_PASS, after its
+ * Papers   M. Dukhan, A. Ablavatski, "The Two-Pass Softmax Algorithm", 2020 (arXiv 2001.04438): TWO_PASS follows its
  *          abstract and the released kernels. M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax",
  *          2018 (arXiv 1805.02867), algorithm 3: ONLINE, with a maximum and a sum in each lane.
  * Formula  s = scale x rounded to float; y[i] = e^(s[i] - mu) / sum_j e^(s[j] - mu), mu = max s.
- *          TWO_PASS needs no mu: e^s = p 2^n with p in [sqrt 1/2, sqrt 2] and n a whole number in a float, which no row
- *          can overflow; (a, ea) + (b, eb) = (a 2^(ea - e) + b 2^(eb - e), e), e = max(ea, eb); y = p 2^(n - e) / m for
- *          a sum (m, e).
+ *          TWO_PASS needs no mu: e^s = p 2^n with p in [sqrt 1/2, sqrt 2] and an integer n that is kept as a float, so
+ *          no row can overflow; (a, ea) + (b, eb) = (a 2^(ea - e) + b 2^(eb - e), e), e = max(ea, eb); y = p 2^(n - e)
+ *          / m for a sum (m, e).
  * Data     rows of any strides: a row that is not dense goes through a buffer of its length, one for each thread.
- *          Rows are summed in blocks of 4096 (fewer for narrow vectors), blocks in segments of 16384, in index order:
- *          float inside a block, double above. A long row is shared by the threads segment by segment, with a barrier
- *          after each pass; the bits of the result depend on neither the number of threads nor on who did what.
- * Cost     see the forms in softmax.h. AUTO: three passes while a row and its result stay in the nearer caches, where
- *          the second exp of the other forms costs more than the memory it saves; TWO_PASS beyond. The last pass over a
- *          very large y stores past the caches: its lines are then not read before they are written.
+ *          Rows are summed in index order, in blocks of 4096 (fewer for narrow vectors), and blocks in segments of
+ *          16384: float inside a block, double above. The threads share a long row segment by segment, with a barrier
+ *          after each pass. The result does not depend on the number of threads.
+ * Cost     see the forms in softmax.h. AUTO uses three passes while a row and its result stay in the nearer caches:
+ *          there the second exp of the other forms costs more than the memory traffic that it saves. For longer rows it
+ *          uses TWO_PASS. The last pass over a very large y uses non-temporal stores, so its cache lines are not read
+ *          before they are written.
  * Error    The sum of a row of positive terms is off by at most (n / 4 + 3) u relatively (four accumulators a lane, n
- *          never above 512, double above that), an exp by 3 u at the top and, at s - mu = -d, by
- *          d u more, of which e^-d leaves less than u; division and product add 1.5 u. NORM: (8 + n / 4) u.
- *          log_softmax: the same relative error of the sum is an absolute one of its logarithm, which is at least
- *          ln 2 for n > 1 at the smallest y; two subtractions add 2 u: (8 + 0.4 n) u.
- *          Below 2^-126 y is 0. TWO_PASS takes |s| < 2.9e6 (11000 without fma); a row beyond that is done by ONLINE.
- * Left out the split of one exponent word for integers (a float holds n exactly up to 2^24). */
+ *          never above 512, double above that), an exp by 3 u at the maximum. At s - mu = -d it is off by d u more, of
+ *          which e^-d leaves less than u. Division and product add 1.5 u. NORM: (8 + n / 4) u. log_softmax: the
+ *          relative error of the sum is the absolute error of its logarithm, and the largest |y| is at least ln 2 for n
+ *          > 1. Two subtractions add 2 u: (8 + 0.4 n) u.
+ *          Below 2^-126 y is 0. TWO_PASS needs |s| < 2.9e6 (11000 without fma); other rows use ONLINE.
+ * Left out keeping n as an integer: a float holds it exactly up to 2^24. */
 #include <string.h>
 
 #define TINYI_SOFTMAX_SEGMENT 16384         /* what a thread takes of a shared row */
@@ -17155,14 +17174,16 @@ TINY_API tiny_status tiny_log_softmax(tiny_ctx *ctx, const tiny_tensor *x, const
  *          layernorm  y[i] = g[i] (x[i] - m) / sqrt((1/n) sum_j (x[j] - m)^2 + eps) + b[i], m = (1/n) sum_j x[j]
  *          groupnorm  the same, n over the channels of a group and all places of an image; g and b of the channel
  *          l2norm     y[i] = x[i] / max(sqrt(sum_j x[j]^2), eps)
- * Data     rows of any strides; what is not dense goes through a buffer, one for each thread. y may be x.
- * Cost     rmsnorm 4n flops, reads x twice; layernorm 9n, three times: rows up to 8k values stay in the first cache.
- * Error    Sums: float inside a block of 4096 with four accumulators a lane, double above: relative (n/4 + 3) u, n
- *          never above 4096. rmsnorm, l2norm: half of that through the root, three roundings more: (5 + n/8) ulp.
- *          layernorm, groupnorm: the mean is a float, mid, and a rest that is summed over x - mid, so that a large
- *          common offset does not enter; rest is off by (n/4 + 3) u of the deviation, the deviation by half of that,
- *          and the largest |y| is no smaller than one deviation: NORM (16 + 0.4 n) u where the largest |y| is not far
- *          below the largest |g| + |b| (if they cancel there, the error is relative to those).
+ * Data     rows of any strides; a row that is not dense goes through a buffer of the thread. y may be x.
+ * Cost     rmsnorm 4n flops, reads x twice; layernorm 9n flops, reads x three times. Rows of up to 8k values stay in
+ *          the first-level cache.
+ * Error    Sums: float inside a block of 4096 with four accumulators in each lane, double over the blocks: a relative
+ *          error of (n/4 + 3) u, with n at most 4096. rmsnorm, l2norm: the square root halves it, three roundings
+ *          follow: (5 + n/8) ulp. layernorm, groupnorm: the mean is a float `mid` plus the mean of x - mid, so that a
+ *          large common offset adds no error. That second mean is off by (n/4 + 3) u of the standard deviation, the
+ *          deviation itself by half of that, and the largest |y| is at least one deviation: NORM (16 + 0.4 n) u. This
+ *          holds if the largest |y| is not far below the largest |g| + |b|. If g and b cancel there, the error is
+ *          relative to |g| + |b|.
  * Left out partial RMS (pRMSNorm of the paper): no released model uses it. */
 #include <string.h>
 
@@ -17844,15 +17865,15 @@ TINYI_C_END
 #endif
 
 #if TINYI_SLICE(2)
-/* src/math/matmul.c - products of matrices: the rows of the table
+/* src/math/matmul.c - products of matrices: the operations
  * Formula  y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j]); int8: the sum, or act(scale_a[i] scale_b[j] sum + bias[j]).
  * Data     see matmul.h. The reference sums in double in the order of k and rounds once; the int8 sum is exact modulo
  *          2^32.
- * Error    f32: every number of y is a sum of k products and a bias, in one accumulator or several, fused or not: at
- *          most k + 1 roundings of partial sums and one of each product, each at most u times the sum of magnitudes M:
- *          (k + 2) u M to first order; the factor 1.01 holds the rest up to k = 2^17. An activation has a slope of at
- *          most 1.13 (relu2: 2 M), and M passed through it is at least M / 2 (relu2: M^2): 2.3 times that, and 8 u of
- *          its own. int8 with scales: 6 roundings, times 2.3, and 8.
+ * Error    f32: every number of y is a sum of k products and a bias, in one accumulator or several, fused or not. That
+ *          is at most k + 1 roundings of partial sums and one of each product, each at most u times the sum of
+ *          magnitudes M: (k + 2) u M to first order. The factor 1.01 covers the higher orders up to k = 2^17. An
+ *          activation has a slope of at most 1.13 (relu2: 2 M), and the activation of M is at least M / 2 (relu2: M^2).
+ *          So the factor is 2.3, and the activation itself adds 8 u. int8 with scales: 6 roundings, times 2.3, plus 8.
  * Left out y += a b: an accumulating form, and factors of y other than 1. */
 #include <string.h>
 
@@ -18265,17 +18286,18 @@ TINY_API tiny_status tiny_matmul_i8(tiny_ctx *ctx, const tiny_tensor *a, const t
 #if TINYI_SLICE(3)
 /* src/math/layout.c - copy, permute, gather, scatter-add
  *
- * Copy      Axes of one step are dropped, the others sorted by the stride of y and joined where both sides allow it.
- *           What is left is one of three: rows that lie dense on both sides; a transpose, where x is dense along
- *           another axis than y (tiles of 64 x 64 elements: 16 KiB of f32 on either side stay in the first-level cache,
- *           in blocks that are turned in registers); or single steps.
- *           Turning a block of N rows in registers: log2(N) rounds, each of which zips row i with row i + N/2.
- * Gather    Rows are copied in the order of the indices; rows ahead are fetched early.
- * Scatter   Threads own columns when rows are wide, else ranges of destinations; each walks all indices in order. So
- *           the additions into one number come in the order of the indices on any number of threads.
- * Cost      copy, permute, gather: read once, written once. scatter-add: x once, y twice; narrow rows read the
- *           indices once a thread.
- * Error     none; scatter-add is the same bits, because its order of additions is part of its definition.
+ * Copy      Axes of length 1 are dropped. The others are sorted by the stride of y and joined where both sides allow
+ *           it. Three cases are left. Rows that are dense on both sides are copied. If x is dense along another axis
+ *           than y, it is a transpose: tiles of 64 x 64 elements (16 KiB of f32 on either side stay in the first-level
+ *           cache), made of blocks that are transposed in registers. Everything else is copied element by element.
+ *           A block of N rows is transposed in registers by log2(N) rounds. Each round interleaves row i with row i +
+ *           N/2.
+ * Gather    Rows are copied in the order of the indices, and later rows are prefetched.
+ * Scatter   For wide rows each thread owns some columns, else a range of destinations. Each thread reads all indices in
+ *           order. So the additions into one number are in the order of the indices with any number of threads.
+ * Cost      copy, permute, gather: each number is read once and written once. scatter-add: x once, y twice; every
+ *           thread reads all indices.
+ * Error     none. scatter-add gives the same bits too, because its order of additions is part of its definition.
  * Left out  accumulating scatter-add in double: it would need a second copy of y.                                   */
 #include <stdio.h>
 #include <string.h>
@@ -19073,23 +19095,24 @@ TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const
 /* src/math/conv.c - direct convolution
  *
  * Paper    the loop order follows J. Zhang, F. Franchetti, T. M. Low, "High Performance Zero-Memory Overhead Direct
- *          Convolutions", ICML 2018, in that no matrix of patches is ever made.
+ *          Convolutions", ICML 2018, and no im2col matrix is ever made.
  * Formula  y[n,k,i,j] = bias[k] + sum_{c,r,s} w[k,c,r,s] * x[n,c, i*sh - pt + r*dh, j*sw - pl + s*dw], zeros outside.
  * Method   The output of one image and group is cut in tiles. The input of a tile is copied once into a slab, with its
  *          zeros, rows `pitch` apart, and split by the remainder of row and column modulo the stride. In the slab the
- *          inputs of neighbouring outputs are neighbours for any stride, so tap t = (c, r, s) of output (i, j) stands
- *          at off[t] + i * pitch + j: one table of offsets describes stride, dilation and padding, and one kernel does
- *          them all: sum over t of w[k][t] * slab[off[t] + q] for a block of channels k and of positions q.
- *          Narrow outputs take q over all rows at once (a few positions between the rows are computed for nothing, into
- *          a strip from which the rows are copied); wide ones take each row by itself and write where y is.
- *          A kernel of one tap at stride 1 reads dense x where it stands, without a slab. One channel to one
- *          (depthwise) takes four rows of outputs at a time, so that a row of inputs serves several of them.
+ *          inputs of neighbouring outputs are neighbours for any stride, so tap t = (c, r, s) of output (i, j) is at
+ *          off[t] + i * pitch + j. One table of offsets describes stride, dilation and padding. One kernel serves all
+ *          of them: sum over t of w[k][t] * slab[off[t] + q] for a block of channels k and of positions q.
+ *          For narrow outputs q runs over all rows at once: the result goes to a strip, from which the rows are copied,
+ *          and a few positions between the rows are wasted. For wide outputs each row is computed by itself, straight
+ *          into y.
+ *          A kernel of one tap at stride 1 reads dense x in place, without a slab. The depthwise form computes four
+ *          rows of outputs at a time, so that several of them use one row of inputs.
  *          Channels are taken in blocks whose slab fits the second-level cache; y holds the sums in between.
  * Cost     2 N K OH OW (C/groups) R S flops; x is copied once for each block of output channels.
  * Error    the reference sums products in double in the order c, r, s, adds the bias last and rounds once. The fast
  *          form starts from the bias and rounds each sum to float: |fast - ref| <= (n + 3) * 2^-24 * (|bias| + sum |w
  *          x|), n = (C/groups) R S + 1 terms.
- * Left out Winograd and FFT forms: their error is of another kind. Transposed convolution.                          */
+ * Left out Winograd and FFT forms: their error does not keep this bound. Transposed convolution. */
 #include <string.h>
 
 /* One or two dimensions, as two; channels within a group. */
@@ -19667,18 +19690,20 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
 /* src/math/sort.c - radix sort, the k largest, prefix sums
  *
  * Sort     LSD radix with digits of 8 bits (H. H. Seward, 1954; D. Knuth, TAOCP 3, 5.2.5). Digits in which all keys
- *          agree are skipped. Stable, linear in every case. With threads, each takes a contiguous piece: it counts the
- *          digits of its piece, one thread turns the counts of all pieces into places (digit first, then piece), and
- *          each moves its piece: the result does not depend on the number of threads.
+ *          agree are skipped. Stable, linear in every case. With several threads, each one has a contiguous piece and
+ *          counts its digits. One thread turns the counts of all pieces into start positions, ordered by digit, then by
+ *          piece. Then each thread moves the keys of its piece. The result does not depend on the number of threads.
  *          Floats become unsigned keys: -0 as 0, negative numbers with all bits flipped, others with the sign bit
  *          flipped, every NaN above all of them.
- * Top-k    One pass with a filter: the k-th best so far is a limit, and the kernel reports only what is not below it.
- *          k <= 64: a sorted list takes each find by insertion. Otherwise finds are collected, and a full buffer is cut
- *          to its k best by a search for the k-th key over three histograms (11, 11 and 10 bits): linear, whatever the
- *          values. A long single row is cut in pieces, one per thread; one thread selects from their winners.
- *          Expected finds on shuffled data: k * (1 + ln(n / k)).
+ * Top-k    One pass with a filter: the k-th best value so far is a limit, and the kernel reports only values that are
+ *          not below it. For k <= 64 each one is inserted into a sorted list. For larger k they are collected in a
+ *          buffer. When it is full, only its k best stay: the k-th key is found by three histograms (11, 11 and 10
+ *          bits), in linear time whatever the values. A long single row is cut in pieces, one per thread, and one
+ *          thread selects from the results of the pieces. On shuffled data the kernel reports k * (1 + ln(n / k))
+ *          values on average.
  * Cumsum   Sums in double, each y rounded once. The fast form sums four blocks side by side, because each addition
- *          waits for the last one; a long row is cut in pieces: totals first, then starts, then the sums.
+ *          waits for the previous one. A long row is cut in pieces: first the total of each piece, then the start value
+ *          of each piece, then the sums.
  * Error    topk: exact. cumsum: the double sums differ by at most n * 2^-53 * sum |x|, and each result is rounded once:
  *          |fast - ref| <= (2 + n * 2^-29) * 2^-24 * sum |x|.
  * Left out sorting in place without scratch; comparison sorts of records (argsort the key instead).            */
@@ -21135,17 +21160,18 @@ TINY_API tiny_status tiny_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tin
  * Paper    G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013: 5.2 (Householder QR, the sign of B. Parlett
  *          that makes the diagonal of R positive), 5.4.2 (column pivoting of P. Businger, G. Golub, Numer. Math. 7,
  *          1965); blocked reflections: see math/linalg_block_inside.h
- * Formula  column j: a <- a - v (v . a) for all columns a from j on, v from the part of column j below row j, norm root
- *          2
+ * Formula  column j: a <- a - v (v . a) for all columns a from j on, v from the part of column j from row j on, with
+ *          norm sqrt(2)
  * Data     the workspace holds A^T: a column of A is a row there, and reflections run along rows. Row j: R above the
- *          diagonal in 0..j, v from j on, the diagonal of R apart. Right-hand sides are more rows.
+ *          diagonal in places 0 .. j - 1, v from j on. The diagonal of R is stored separately. Right-hand sides are
+ *          more rows.
  * Cost     2n^2 (m - n/3), as much again for Q, 4mn for a right-hand side
  * Error    both forms: norms of A - Q R (relative to A) and of Q^T Q - I at most c m n 2^-53, c about 4, in the
  *          spectral norm (N. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., 19.3), in practice near
  *          n^0.5 2^-53
- * Rank     the reference pivots columns, the norms computed afresh in every step. The fast form first computes QR
- *          without pivoting and |R^-1|: no pivot is below 1 / |R^-1|, so when that is above the tolerance the rank is
- *          full. When it is not, R is factored again with pivoting, by the plain form.
+ * Rank     the reference pivots columns and computes their norms again in every step. The fast form first computes QR
+ *          without pivoting, and |R^-1|. No pivot is below 1 / |R^-1|, so the rank is full if that is above the
+ *          tolerance. If it is not, the plain form factors R again with pivoting.
  * Left out minimum-norm solutions of rank-deficient systems (tiny_svd gives them); updates of factors             */
 #include <string.h>
 
@@ -21514,13 +21540,14 @@ TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_
  *          rest;
  *          A = Q T Q^T, Q = H_0 ... H_{n-3}. A sweep of QL from m-1 down to l with the shift of the 2 x 2 block at l;
  *          an off-diagonal e[i] counts as 0 when |e[i]| <= 2^-53 max (|d|, |e|).
- * Data     the upper triangle of the workspace, rows of Q^T as vectors: every rotation and reflection runs along rows.
+ * Data     the upper triangle of the workspace, and the vectors as rows of Q^T: every rotation and reflection runs
+ *          along rows.
  * Fast     reduction in panels of 32 columns: J. Dongarra, D. Sorensen, S. Hammarling, J. Comput. Appl. Math. 27, 1989
  *          (half of the work is a symmetric matrix times a vector, the other half one product of rank 64); Q by blocked
- *          reflections; QL writes down the rotations of 32 sweeps while the team turns the vectors by the 32 before,
- *          four sweeps in one pass:
+ *          reflections; QL records the rotations of 32 sweeps while the team applies those of the previous 32 to the
+ *          vectors, four sweeps in one pass:
  *          F. Van Zee, R. van de Geijn, G. Quintana-Orti, "Restructuring the QR algorithm for dense symmetric
- *          matrices", ACM TOMS 40(3), 2014. n <= 8 runs the plain form on one thread: there is no faster one at that
+ *          matrices", ACM TOMS 40(3), 2014. n <= 8 runs the plain form on one thread, which is the fastest at that
  *          size.
  * Cost     4n^3/3 (reduction) + 4n^3/3 (Q) + about 5n^3 (rotations); eigenvalues alone 4n^3/3
  * Error    |A V - V diag(w)| and |V^T V - I| (times |A|) at most c n 2^-53 |A| in the spectral norm, c about 10;
@@ -22031,15 +22058,14 @@ TINY_API tiny_status tiny_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_t
  *
  * Paper    one-sided Jacobi: M. Hestenes, J. SIAM 6, 1958; J. Demmel, K. Veselic, "Jacobi's method is more accurate
  *          than QR", SIAM J. Matrix Anal. Appl. 13(4), 1992. QR first: Z. Drmac, K. Veselic, same journal 29(4), 2008.
- * Formula  rows b_i of B = A^T (or of R^T after A = Q R) are turned in pairs until |b_i . b_j| <= tol |b_i||b_j|, tol =
- *          (8 + n^0.5) 2^-53; the same turns make V^T out of the identity. Then s_i = |b_i|, u_i = b_i / s_i. A row of
- *          |b_i| <= n 2^-53 max |b| is rounding noise: it is left alone, and its u comes from completing an orthonormal
+ * Formula  rows b_i of B = A^T (or of R^T after A = Q R) are rotated in pairs until |b_i . b_j| <= tol |b_i||b_j|, tol
+ *          = (8 + n^0.5) 2^-53; the same rotations make V^T out of the identity. Then s_i = |b_i|, u_i = b_i / s_i. A
+ *          row of |b_i| <= n 2^-53 max |b| is rounding noise: it is not rotated, and its u completes the orthonormal
  *          basis.
- * Fast     from 11 columns on the turns start near the end: V_0 from the eigenvectors of B B^T (whose error of the
- *          square of 2^-53 the turns repair), B <- V_0^T B; then which pairs are not orthogonal is read off B B^T, one
- *          matrix product, and only those are turned, in rounds of disjoint pairs over the team (a tournament, R.
- *          Brent, F. Luk, SIAM J. Sci. Stat.
- *          Comput. 6(1), 1985).
+ * Fast     from 11 columns on the rotations start close to the result: V_0 are the eigenvectors of B B^T, B <- V_0^T B.
+ *          The rotations repair the error that squaring B brings. The matrix product B B^T then shows which pairs are
+ *          not orthogonal. Only those are rotated, in rounds of disjoint pairs over the team (a tournament, R. Brent,
+ *          F. Luk, SIAM J. Sci. Stat. Comput. 6(1), 1985).
  * Cost     about 6 n^2 max(m, n) for QR and Q, 18 n^3 for the rest; the plain form 12 n^3 a sweep, 6 to 10 sweeps
  * Error    |A - U diag(s) Vt|, |U^T U - I|, |V^T V - I| (times |A|) at most c n 2^-53 |A| in the spectral norm, c about
  *          10
@@ -22444,8 +22470,8 @@ TINY_API tiny_status tiny_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
  * Paper    A.-L. Cholesky's method as in G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013, 4.2 and 3.1
  * Formula  L[i][j] = (A[i][j] - sum p<j L[i][p] L[j][p]) / L[j][j],  L[j][j] = sqrt(A[j][j] - sum p<j L[j][p]^2)
  *          x[i] = (b[i] - sum p<i T[i][p] x[p]) / T[i][i]
- * Data     the workspace holds U = L^T row by row, so that both forms run along rows; every triangle comes as a lower
- *          one: transposed by its strides, an upper one with rows and columns backward
+ * Data     the workspace holds U = L^T row by row, so that both forms run along rows. Every triangle is read as a lower
+ *          one: a transposed one by its strides, an upper one with rows and columns in reverse order.
  * Cost     n^3/3 (factor), n^2 per right-hand side, n^3/3 (inverse of a triangle), 2n^3/3 more for (L L^T)^-1
  * Error    backward: |A - L L^T| <= (n + 1) 2^-53 |L||L^T| / (1 - (n + 1) 2^-53) element by element, both forms (sums
  *          of n products in any order); |T x - b| <= (n + 1) 2^-53 |T||x| likewise; then one rounding for f32
@@ -22798,22 +22824,23 @@ TINYI_C_END
  *          prime
  * Formula  the reference is the sum itself in double, j in order, with exp(-2 pi i (j k mod n) / n) of tinyi_cis64,
  *          times the factor, rounded once: 8 n^2 operations a row
- * Ways     batch: V_LANES rows side by side, one lane each. Rows are turned on the way in and out; columns that lie
- *          side by side need no turning.
- *          split: one row x[i s + l] as s lanes l < s <= V_LANES, s the largest such divisor of n; the lanes are
- *          transformed like a batch, then multiplied by exp(-2 pi i l k / n) and transformed across.
+ * Ways     batch: V_LANES rows side by side, one in each lane. Rows are transposed on the way in and out; adjacent
+ *          columns need no transpose.
+ *          split: one row x[i s + l] as s lanes, l < s <= V_LANES, where s is the largest such divisor of n. The lanes
+ *          are transformed like a batch, multiplied by exp(-2 pi i l k / n), and then transformed across lanes.
  *          chirp: X[k] = c[k] sum over j of (x[j] c[j]) conj c[k-j], c[j] = exp(-pi i j^2 / n), as a cyclic convolution
  *          of length M >= 2n - 1, M a product of 2, 3, 5, by three split transforms (one of them in the plan).
- *          real rows of even length are rows of n/2 complex values, unravelled afterwards; of odd length complex ones.
- *          A table is the value at a double-precision product of two of its entries, one of 64 and one of n/64.
- * Cost     about 4.25 n log2 n for powers of two, half for real rows; chirp: 2 transforms of M < 2.3 n + 64, 8 n more
+ *          A real row of even length is transformed as n/2 complex values, and the bins are separated afterwards. One
+ *          of odd length is transformed as a complex row. A table entry is the product, in double, of two stored
+ *          factors: one of 64 and one of n/64.
+ * Cost     about 4.25 n log2 n flops for powers of two, half of that for real rows; chirp: 2 transforms of M < 2.3 n +
+ *          64, and 8 n flops
  * Error    |y - exact|_2 <= 7 log2(n) 2^-24 |y|_2 for each way but chirp (N. Higham, "Accuracy and Stability of
- *          Numerical Algorithms", 2nd ed., theorem 24.2): of a single value that says n^0.5 times as much of max |y|.
- *          Roundings that do not conspire spread evenly, with a deviation of 0.6 log2(n)^0.5 2^-24 rms y in each part
- *          (W. Gentleman, G.
- *          Sande, AFIPS 29, 1966), and max |y| is no less than rms y / 2^0.5: the bound of the rows, 4 + 3 log2(n), is
- *          over six deviations for every n. chirp takes three transforms of up to 2.3 n + 64: twice that. Rows of one
- *          call share the largest |y| of the call.
+ *          Numerical Algorithms", 2nd ed., theorem 24.2). For a single value this gives n^0.5 times as much, relative
+ *          to max |y|. Independent roundings spread evenly, with a standard deviation of 0.6 log2(n)^0.5 2^-24 rms y in
+ *          each part (W. Gentleman, G. Sande, AFIPS 29, 1966), and max |y| is no less than rms y / 2^0.5: the bound of
+ *          the rows, 4 + 3 log2(n), is over six deviations for every n. chirp computes three transforms of up to 2.3 n
+ *          + 64 values: twice that bound. max |y| is taken over all rows of a call.
  * Left out one long row on several threads; f64; lengths with large powers of primes above 31 go to chirp          */
 #include <string.h>
 
@@ -23347,12 +23374,12 @@ TINYI_FN void tinyi_had_row(const tinyi_had *h, int transposed, size_t i, float 
  *          25(11), 1976
  * Formula  y[i] = scale * sum over j of H_r[i / m][j / m] (-1)^popcount(i % m & j % m) x[j] over blocks of n = r m, m =
  *          2^k, r = 1 or an order of hadamard.h; the reference is the sum in double
- * Cost     n (log2 m + r) additions, r = 1: log2 m; stages inside a vector by exchanging lanes, then two stages a pass,
- *          then a product with H_r
- * Error    the sums of fast take log2 m + r roundings each, and the matrix is sqrt(n) times an orthogonal one: at most
- *          (log2 m + r + 2) n^0.5 2^-24 max |y|
- * Left out orders like 52 and 92, for which there are other constructions; in place: the reference has no room for its
- * block */
+ * Cost     n (log2 m + r) additions, n log2 m for r = 1. Stages inside a vector exchange lanes; the others run two to a
+ *          pass; the product with H_r comes last.
+ * Error    each sum of the fast form has log2 m + r roundings, and the matrix is sqrt(n) times an orthogonal one: at
+ *          most (log2 m + r + 2) n^0.5 2^-24 max |y|
+ * Left out orders like 52 and 92, which need other constructions; working in place, because the reference has no buffer
+ * for a block */
 #include <string.h>
 
 static size_t tinyi_fwht_block(const tiny_op *op)
@@ -23543,23 +23570,22 @@ TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_f
 /* src/math/attention.c - plain attention
  * Papers   A. Vaswani et al., "Attention is all you need", 2017 (arXiv 1706.03762), eq. 1; grouped heads: J. Ainslie et
  *          al., 2023 (arXiv 2305.13245); the tiles with a running maximum: T. Dao et al., 2022 (arXiv 2205.14135).
- * Formula  s[c] = scale * q . k[c];  s = softcap * tanh(s / softcap);  s += bias;  p = softmax(s over the keys it
- *          sees); o = sum_c p[c] v[c].  A query that sees no key gives zeros.
+ * Formula  s[c] = scale * q . k[c];  s = softcap * tanh(s / softcap);  s += bias;  p = softmax(s over the visible
+ *          keys); o = sum_c p[c] v[c].  A query that sees no key gives zeros.
  *          Twisted (math/twist.h): e[c] = exp(s[c] - m), l = sum e; trivial: e <= t, low_sum = their sum;
  *          o = (sum of the others e v + s / (low_sum + 1e-6 l) sum of the trivial e^2 v) / l.  Two passes over the
- *          keys, for m and for the rest, one over the values; where 512 KB hold the scores of all keys, the second pass
- *          does not need the keys.
- * Data     (token, head, d), any strides. One task is a tile of rows of one key head: the query heads that share it are
- *          rows of the same tile, so that keys and values are read once for the whole group.
- * Cost     2 n_query n_head n_key (d + d_v) flops (half of it when causal); a tile keeps 96 x (d + d_v + 67) floats, a
- *          twisted one 131072 + 96 x (d_v + 1) more at most; up to 4096 keys it does the same products, beyond that
- *          both of them twice.
- * Error    a score is off by at most (d + 3) u sum|q||k| scale, a weight by twice that, relatively, the sums by n_key
- *          u.
+ *          keys, for m and for the rest, and one over the values. If the scores of all keys fit into 512 KB, the second
+ *          pass does not read the keys.
+ * Data     (token, head, d), any strides. One task is a tile of rows of one key head. The query heads that share the
+ *          key head are rows of the same tile, so keys and values are read once for the whole group.
+ * Cost     2 n_query n_head n_key (d + d_v) flops (half of it when causal); A tile keeps 96 x (d + d_v + 67) floats, a
+ *          twisted one at most 131072 + 96 x (d_v + 1) more. Twisting adds no products for up to 4096 keys; beyond that
+ *          both products, q k and p v, are computed twice.
+ * Error    a score is off by at most (d + 3) u sum|q||k| scale, a weight by twice that (relative), the sums by n_key u.
  *          For unit variance and d <= 128 that is at most 2e-5 max|v| = 335 u max|v|; the generated cases have d <= 70
  *          and outputs of at least a third of max|v|: k = 200 of the largest output.
- * Left out the split over keys for one query of very many keys, windows, sinks, rotary positions: operations of their
- * own. */
+ * Left out the split over keys for one query with very many keys; windows; sinks; rotary positions, which are an
+ * operation of their own. */
 #include <string.h>
 
 TINYI_FN double tinyi_twist_s(float s, const tiny_tensor *given)
@@ -24213,29 +24239,28 @@ TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const t
  *            recurrent  S_t = diag(a_t) S_{t-1} + k_t v_t^T;  o_t = s S_t^T q_t
  *            parallel   b_t = g_1 + .. + g_t;  o_t = s (q_t exp b_t)^T S_0 + s sum_{u<=t} (q_t exp b_t . k_u exp -b_u)
  *                       v_u
- *            chunked    of C tokens, that S enters and D = a_1 .. a_C leaves; parts of c tokens:
+ *            chunked    S is the state before a chunk of C tokens, D = a_1 .. a_C; a chunk has parts of c tokens:
  *                         o_t = s (q_t a_1 .. a_t)^T S + sum_{u<=t} A_tu v_u,  A_tu = s sum_d q_td k_ud (a_{u+1} ..
  *                         a_t)_d
  *                         S   = diag(D) S + sum_u (k_u a_{u+1} .. a_C) v_u^T
- *                       A of tokens in different parts is a product of matrices: q_t by the gates of its part up to t,
- *                       k_u by those behind u up to the end of the part before t's. Within a part it is summed pair by
- *                       pair.
- *          Every factor is a product of numbers that are at most 1: no exponential of -b is ever formed, so that strong
- *          gates cost nothing but their own vanishing (division by exp b, part by part or not, is what fails there).
- * Data     (token, head, d), any strides. A task is a head, or some columns of its values where heads are fewer than
- *          threads: columns of S never meet.
- * Cost     recurrent 6 K V flops a token and head, S is read and written for each; chunked 4 K V + (C + c) (K + V)
- *          flops, S is read and written once a chunk. One exponential a gate in each.
- * Error    recurrent: o is a sum of products that were rounded once a token; what a token left is weighted by the gates
- *          after it, so that the error is (n + K + 4) u of the largest |q||S| at most, n tokens until a gate has
- *          forgotten. Generated cases have T <= 300 and K <= 70 in chunks of at most 96, whose roundings have both
- *          signs: SCALE 100 u (8 u was seen).  Chunked: a product of up to C gates is C u off.
- *          Where the product of gates over a part falls below 2^-126 it counts as 0: what is lost is less than 2^-126
- *          of |q||k||v|.
- *          Tokens whose values, keys or entering state are not finite go through the recurrent form, as the product of
- *          a hidden pair with infinity would be felt by tokens before it.
- * Left out  the gate as one more product (low rank, logsigmoid): a layer's business; threads over chunks, whose states
- *          would have to be joined by a scan: a head has enough to do. */
+ *                       A of tokens in different parts is a matrix product: q_t times the gates of its part up to t,
+ *                       k_u times the gates after u up to the end of the part before that of t. Within a part A is
+ *                       summed pair by pair.
+ *          Every factor is a product of numbers that are at most 1: exp(-b) is never formed. Strong gates therefore
+ *          only underflow to 0, where a division by exp b would overflow.
+ * Data     (token, head, d), any strides. A task is a head. With fewer heads than threads it is some columns of the
+ *          values of a head: columns of S do not depend on each other.
+ * Cost     flops for each token and head: recurrent 6 K V, chunked 4 K V + (C + c) (K + V). recurrent reads and writes
+ *          S for each token, chunked once a chunk. Both compute one exponential for each gate.
+ * Error    recurrent: each token rounds S once, and the gates after that token scale its rounding error too. So the
+ *          error is at most (n + K + 4) u of the largest |q||S|, where n is the number of tokens until the gates have
+ *          forgotten one. Generated cases have T <= 300, K <= 70 and chunks of at most 96, and their roundings have
+ *          both signs: SCALE 100 u (8 u was measured). Chunked: a product of up to C gates is off by C u.
+ *          A product of gates over a part that is below 2^-126 counts as 0, which loses less than 2^-126 |q||k||v|.
+ *          Tokens with keys, values or a state that are not finite go through the recurrent form. In a matrix product,
+ *          an infinite later token times a weight of 0 would give NaN in earlier ones.
+ * Left out  computing the gates (low rank, logsigmoid), which belongs to the layer; threads over chunks, which would
+ *          need a scan over states: a head is work enough for a thread. */
 #include <string.h>
 
 #define TINYI_GLA_CHUNK 64
@@ -24786,18 +24811,19 @@ TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tin
  *            R_T = d_state_out + s q_T do_T^T,  R_t = diag(exp g_{t+1}) R_{t+1} + s q_t do_t^T
  *            dq_t = s S_t do_t;  dk_t = R_t v_t;  dv_t = R_t^T k_t;  d_state = diag(exp g_1) R_1
  *            dg_t = exp g_t (sum over the row of R_t S_{t-1});  0 where a gate was cut at 0
- *          The paper has dg_t = sum_{r >= t} (q_r dq_r - k_r dk_r), the same number without the states: a difference of
- *          large numbers where a gate is strong and its gradient small. In float that is off by u |q dq|, however small
- *          dg; the gates of a layer multiply it by their logarithm, and a gradient check with strong gates fails. So
- *          states are needed, and are made again.
- * Data     as math/gla.h says; the three that are shaped like q come out as one tensor. Forward with S for dq, which is
- *          kept once in B tokens; then back by blocks of B: states inside a block are made again, and R goes over them.
+ *          The paper has dg_t = sum_{r >= t} (q_r dq_r - k_r dk_r), the same number without the states. Where a gate is
+ *          strong and its gradient small, that is a difference of large numbers: in float it is off by u |q dq|,
+ *          however small dg is. A layer then multiplies dg by the logarithm of the gate, and a gradient check with
+ *          strong gates fails. So this form needs the states, and computes them again.
+ * Data     as math/gla.h says; the gradients of q, k and g are one tensor. The forward pass computes S and dq, and
+ *          stores S every B tokens. The backward pass goes by blocks of B: it computes the states of the block again,
+ *          then R.
  * Memory   T / B + B + 2 states of a head for each thread, B = 16, 32 or 64 as T grows.
- * Cost     6 K V flops a token and head forward, 6 for the states again, 10 back.
- * Error    as the recurrent form (math/gla.c), with T tokens back too: SCALE 200 u of the largest number of each
- *          output; cases have T <= 100.
- * Left out matrix products over chunks: they would save the reading of states, not arithmetic, see
- * docs/papers/gla.md. */
+ * Cost     flops for each token and head: 6 K V forward, 6 K V for the states again, 10 K V backward.
+ * Error    as the recurrent form (math/gla.c), over T tokens forward and T backward: SCALE 200 u of the largest number
+ *          of each output; cases have T <= 100.
+ * Left out matrix products over chunks: they would read states less often but not save arithmetic (docs/papers/gla.md).
+ * */
 #include <string.h>
 
 /* inputs: state, q, k, v, d_o; gates, d_state_out */
@@ -25184,19 +25210,20 @@ tiny_status tinyi_grad_gla(tiny_grad *g, const tiny_op *op)
  * Paper    "Accumulated Trivial Attention Matters in Vision Transformers on Small Datasets", 2022 (arXiv 2210.12333),
  *          and its authors' code.
  * Formula  m = max a; Tr = {i: a[i] <= t m}; D = sum_Tr a + 1e-6;  y[i] = s a[i]^2 / D in Tr, else a[i]. No row is
- *          divided by its sum again.
- *          Back, which weights are trivial being constant: Q = sum_Tr g a^2;  da[i] = s (2 a[i] g[i] / D - Q / D^2) in
- *          Tr, else g[i];  ds = Q / D.
- * Data     rows of any strides; t m is rounded as the weights are, so that f32 forms agree about who is trivial. A row
- *          that is not dense goes through a buffer of its length. Rows are the tasks: a single long one is not shared.
- * Cost     reads 3n and writes n; back reads 7n and writes n. A row of attention stays in the first cache meanwhile.
- * Error    D as a sum of softmax: blocks of 4096 (fewer for narrow vectors) in float with four accumulators a lane,
- *          double above, (n/4 + 3) u with n <= 512. A trivial y is off by that and 5 u relatively: NORM (8 + n/4) u.
- *          Back: sum_Tr a da = s Q / D, so that s|Q| / D^2 <= max|da| and s 2a|g| / D <= 2 max|da|; Q is off by (n/4 +
- *          5) u D max(a|g|) <= (n/4 + 5) u D^2 max|da| / s. Together (3/4 (n/4 + 5) for the second term, 2 (n/4 + 8)
- *          for the first, and 2 (n/4 + 3) for D^2): NORM (32 + 1.25 n) u. d_s = Q / D is one number a row and may
- *          cancel: the bound is meant for g of one sign, which the generated cases have; tests/math/twist.c has both
- *          signs against double.
+ *          divided by its sum again. The gradient, with a constant set of trivial weights: Q = sum_Tr g a^2;  da[i] = s
+ *          (2 a[i] g[i] / D - Q / D^2) in Tr, else g[i];  ds = Q / D.
+ * Data     rows of any strides; t m is rounded like the weights, so that all f32 forms agree on which weights are
+ *          trivial. A row that is not dense goes through a buffer of its length. A task is a row: a single long row
+ *          uses one thread.
+ * Cost     reads 3n and writes n; the gradient reads 7n and writes n. A row of attention stays in the first-level cache
+ *          between the passes.
+ * Error    D is summed as in softmax: blocks of 4096 (fewer for narrow vectors) in float with four accumulators in each
+ *          lane, double above, (n/4 + 3) u with n <= 512. A trivial y has that relative error and 5 u: NORM (8 + n/4)
+ *          u. The gradient: sum_Tr a da = s Q / D, so that s|Q| / D^2 <= max|da| and s 2a|g| / D <= 2 max|da|; Q is off
+ *          by (n/4 + 5) u D max(a|g|) <= (n/4 + 5) u D^2 max|da| / s. Together (3/4 (n/4 + 5) for the second term, 2
+ *          (n/4 + 8) for the first, and 2 (n/4 + 3) for D^2): NORM (32 + 1.25 n) u. d_s = Q / D is one number a row and
+ *          may cancel: the bound holds for g of one sign, which the generated cases have; tests/math/twist.c compares
+ *          both signs with double.
  * Left out the transform with a threshold that is learned (the paper keeps t fixed). */
 #include <string.h>
 
@@ -25553,11 +25580,11 @@ tiny_status tinyi_grad_twist(tiny_grad *g, const tiny_op *op)
  *          e = e^(-|x|); cos; -sin; -1/2 x^(-3/2); 1/2 x^(-1/2); the sign; -1; x > 0; 2 max(x, 0); with s the sigmoid:
  *          silu s (1 + x (1 - s)); gelu (1 + erf(x/sqrt 2))/2 + x e^(-x^2/2)/sqrt(2 pi); gelu_tanh, z = x (a + b x^2):
  *          s(z) (1 + x (1 - s(z)) (a + 3 b x^2)), a = 2 sqrt(2/pi), b = 0.044715 a.
- * Data     any strides (math/walk_inside.h); what is not dense goes through buffers on the stack.
+ * Data     any strides (math/walk_inside.h); runs that are not dense go through buffers on the stack.
  * Cost     12 bytes a number, and an exponential for most.
- * Error    In units of u times the value at |x|, which for the three with a zero is at least 1/2: an exponential is off
- *          by 2.5 ulp, each further operation by one; erf takes e^ of a rounded square below 33: LINEAR 48 u. round:
- *          exact. */
+ * Error    In units of u times the value at |x|, which is at least 1/2 for the three derivatives that have a zero: an
+ *          exponential is off by 2.5 ulp, each further operation by one. The slope of erf is e^ of a rounded square
+ *          below 33: LINEAR 48 u. round: exact. */
 
 static tiny_status tinyi_slope_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
@@ -25758,12 +25785,14 @@ TINY_API tiny_status tiny_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_
 /* src/math/loss.c - cross-entropy of classes, with label smoothing
  * Paper    C. Szegedy et al., "Rethinking the Inception Architecture", 2016 (arXiv 1512.00567), section 7: smoothing.
  * Formula  (1/N) sum over rows of  log sum_j e^x[j] - (1 - e) x[label] - e (1/n) sum_j x[j]
- * Data     rows of any strides; rows that are not dense go through a buffer of one thread. The loss of each row is kept
- *          in double and added in the order of rows by one thread: the result does not depend on their number.
+ * Data     rows of any strides; rows that are not dense go through a buffer of each thread. The loss of each row is
+ *          kept in double, and one thread adds them in the order of rows: the result does not depend on the number of
+ *          threads.
  * Cost     one exponential and 4 bytes a number.
- * Error    the sum of exponentials is off by (n/4 + 6) u under a logarithm, n at most 1024 (blocks), the sum of x by
- *          (n/4 + 3) u of the absolute values. A loss with smoothing e is at least e log n (Jensen), without one rarely
- *          below 1 for the generated rows of 64 and more numbers: SCALE (80 + 3 n) u. */
+ * Error    the sum of exponentials has the relative error (n/4 + 6) u, with n at most 1024 (blocks), and its logarithm
+ *          that absolute error. The sum of x is off by (n/4 + 3) u of the absolute values. A loss with smoothing e is
+ *          at least e log n (Jensen), without one rarely below 1 for the generated rows of 64 and more numbers: SCALE
+ *          (80 + 3 n) u. */
 
 #define TINYI_LOSS_BLOCK 1024
 
@@ -25938,13 +25967,14 @@ TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, con
 #endif
 #if TINYI_SLICE(5)
 /* src/math/rope.c - rotary positions
- * Paper    J. Su et al., "RoFormer", 2021 (arXiv 2104.09864), eq. 34; halves instead of neighbours as GPT-NeoX pairs
- *          them.
- * Formula  see math/rope.h. Angles, sines and cosines in double; f32 rounds the last two to float in the fast form.
- * Data     any strides. A thread takes tokens; the sines of a token are made once for all its heads.
+ * Paper    J. Su et al., "RoFormer", 2021 (arXiv 2104.09864), eq. 34; the pairs (i, i + n_rot / 2) are those of
+ *          GPT-NeoX.
+ * Formula  see math/rope.h. Angles, sines and cosines are computed in double. The fast form of f32 rounds the sines and
+ *          cosines to float.
+ * Data     any strides. A piece of work is some tokens. The sines of a token are computed once for all its heads.
  * Cost     6 flops a number, and n_rot / 2 sines and cosines a token.
- * Error    three roundings of numbers not above |x0| + |x1| <= sqrt(2) r, r the length of the pair, which is the length
- *          of the turned pair too, so that one of its numbers is at least r / sqrt(2): NORM 6 u, and one for the
+ * Error    three roundings of numbers of at most |x0| + |x1| <= sqrt(2) r, where r is the length of the pair. The
+ *          rotated pair has the same length, so one of its numbers is at least r / sqrt(2): NORM 6 u, and one for the
  *          sum. */
 
 static const tiny_rope_params *tinyi_rope_params_of(const tiny_op *op)
@@ -26105,11 +26135,10 @@ TINY_API tiny_status tiny_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_t
 #if TINYI_SLICE(5)
 /* src/math/patch.c - windows over images
  * Papers   K. Chellapilla, S. Puri, P. Simard, "High Performance Convolutional Neural Networks for Document
- *          Processing", 2006: convolution by columns, which is how the gradients of math/conv.h are taken.
+ *          Processing", 2006: convolution by im2col, which is how the gradients of math/conv.h are computed.
  * Formula  see math/patch.h.
  * Data     any strides. One piece of work is one plane (n, c), for im2col one (n, c, r, s). No other piece writes
- * there,
- *          and each sum is in the order of r, s.
+ *          there, and each sum is in the order of r, s.
  * Cost     im2col reads and writes each number size0 size1 times; col2im adds as often.
  * Error    im2col, max_pool exact. col2im, avg_pool: at most n = size0 size1 roundings of partial sums: LINEAR (n + 1)
  *          u. */
@@ -26554,7 +26583,7 @@ TINYI_C_END
 #endif
 #ifndef TINYI_NO_SPARSE
 #if TINYI_SLICE(5)
-/* src/math/sparse.c - what a matrix must be, and the calls; the work is done in math/sparse_lines.c and
+/* src/math/sparse.c - the checks of a matrix, and the public calls; the conversions are in math/sparse_lines.c and
  * math/sparse_forms.c */
 #include <string.h>
 
@@ -26955,18 +26984,19 @@ TINYI_FN void tinyi_edge_case(tiny_case *c, tiny_idx n, tiny_idx m, tiny_idx n_x
 #endif
 #ifndef TINYI_NO_EDGES
 #if TINYI_SLICE(5)
-/* src/math/edges.c - sums over edges, and what all operations along edges have: their offsets, columns, sizes
+/* src/math/edges.c - sums over edges; the checks of offsets, columns and sizes that all edge operations share
  * Paper    J. Gilmer et al., "Neural Message Passing for Quantum Chemistry", 2017: messages and their sums.
  * Formula  in math/edges.h.
- * Threads  Work is edges + rows, cut into at most 256 pieces of equal work whatever the number of threads; a piece owns
- *          the rows that begin in it. A row of more than two pieces of edges (a hub) is taken piece by piece, its
- *          partial sums are added in the order of the pieces: the bits of the result do not depend on the threads, and
- *          no thread waits for one with a hub.
- * Cost     spmm reads a row of x an edge: 4 f bytes, at random places; the features of a row stay in registers (8
- *          vectors at a time) and its lines are fetched 12 to 32 edges ahead, which is what such reads alone take.
- * Error    one rounding an edge in float, n edges: LINEAR (n + 5) u with the sum of e, the product and the division of
- *          a mean.
- * Gradients math/edges_grad.c; winners of max and min are no output, a backward pass finds them again. */
+ * Threads  Work is counted as edges + rows and cut into at most 256 equal pieces, whatever the number of threads. A
+ *          piece owns the rows that begin in it. A row with more edges than two pieces (a hub) is processed piece by
+ *          piece, and its partial sums are added in the order of the pieces. So the result does not depend on the
+ *          number of threads, and a hub does not keep one thread busy while the others wait.
+ * Cost     spmm reads one row of x for each edge: 4 f bytes at a random place. The sums of a row stay in registers, 8
+ *          vectors at a time. Rows of x are prefetched 12 to 32 edges ahead, so the time is close to that of the random
+ *          reads alone.
+ * Error    one float rounding for each of n edges, and those of adding e, of the product and of the division of a mean:
+ *          LINEAR (n + 5) u.
+ * Gradients math/edges_grad.c. The edges that give max and min are not stored: the backward pass finds them again. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27470,15 +27500,15 @@ TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const ti
 #if TINYI_SLICE(5)
 /* src/math/edges_score.c - products along edges, softmax over the edges of a row, attention over a row
  * Papers   P. Velickovic et al., "Graph Attention Networks", 2018, eq. 1-4, and S. Brody et al., "How Attentive are
- *          Graph Attention Networks?", 2022, eq. 7 (the two scores by addition); M. Milakov, N. Gimelshein, 2018 (arXiv
+ *          Graph Attention Networks?", 2022, eq. 7 (the two additive scores); M. Milakov, N. Gimelshein, 2018 (arXiv
  *          1805.02867), algorithm 3 (one pass over a row).
  * Formula  in math/edges_score.h.
- * Threads  pieces of edges + rows as in math/edges.c; a row is taken as a whole.
- * Cost     attention reads each row of b and of v once, 64 edges at a time: scores, then weights, then values, while a
- *          near cache still has them; nothing of the size of the edges is written.
- * Error    sddmm: f / lanes terms a lane, then the lanes: LINEAR (f + 6) u. softmax: as in math/softmax.c, SCALE (10 +
- *          n) u. attention: a score off by (f + 6) u of its absolute sum D moves its weight by that factor; the cases
- *          keep D below 6: SCALE (60 + 8 f + n) u.
+ * Threads  pieces of edges + rows as in math/edges.c, but one thread processes a whole row.
+ * Cost     attention reads the rows of b and of v once for each edge, 64 edges at a time: scores, then weights, then
+ *          values, while they are still in a near cache. It writes nothing in proportion to the edges.
+ * Error    sddmm: f / lanes terms in a lane, then a sum over lanes: LINEAR (f + 6) u. softmax: as in math/softmax.c,
+ *          SCALE (10 + n) u. attention: a score with the absolute sum D is off by (f + 6) u D, which is the relative
+ *          error of its weight; the cases keep D below 6: SCALE (60 + 8 f + n) u.
  * Gradients math/edges_grad.c. */
 #include <string.h>
 /* ---- sddmm */
@@ -27958,7 +27988,7 @@ TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offse
 #endif
 #endif
 #if TINYI_SLICE(6)
-/* src/math/ops.c - the table itself */
+/* src/math/ops.c - the table of operations */
 #include <string.h>
 
 #ifndef TINYI_NO_OPS
@@ -28063,7 +28093,7 @@ const char *tinyi_kernel_name(int slot) { return tinyi_slot_names[slot]; }
 
 #endif
 #if TINYI_SLICE(6)
-/* src/math/init.c - what weights are before they learn */
+/* src/math/init.c - initial values of weights */
 
 TINYI_FN tiny_status tinyi_init_check(tiny_ctx *ctx, const tiny_tensor *w)
 {
@@ -28138,12 +28168,13 @@ TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_t
  *          X. Glorot, Y. Bengio, 2010, eq. 16; K. He et al., 2015 (arXiv 1502.01852), eq. 10 and 14; A. Saxe et al.,
  *          2014.
  * Formula  see math/optim.h.
- * Data     all parameters without Muon in one region, cut in pieces of one size, so that the threads do not enter a
- *          result.
+ * Data     all parameters without Muon are updated in one region, in pieces of fixed size, so results do not depend on
+ *          the threads.
  * Cost     AdamW reads and writes w, m, v and reads g: 28 bytes a parameter. Muon of (r, c), r <= c: 10 r r c + 5 r r r
  *          multiplications and as many additions.
- * Error    f32: one rounding a written operation; f64 and the reference target compute in double and round once.
- * Left out the 0.2 sqrt(max) scaling of Muon of later papers: the lr takes it. */
+ * Error    f32: one rounding for each operation of the formula; f64 and the reference target compute in double and
+ *          round once.
+ * Left out the 0.2 sqrt(max) scaling of later papers on Muon: set lr instead. */
 #include <stdio.h>
 #include <string.h>
 #define TINYI_OPTIM_PIECE 16384             /* numbers that a thread takes at once */
@@ -28741,18 +28772,18 @@ TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const ti
 #endif
 #ifndef TINYI_NO_TRAIN
 #if TINYI_SLICE(6)
-/* src/math/tape.c - the tape: what ran, and the walk back
+/* src/math/tape.c - the tape: the record of operations, and the backward pass
  * Paper    S. Linnainmaa, 1970; A. Griewank, A. Walther, "Evaluating Derivatives", 2008, chapter 3: reverse mode.
- *          Segments:
- *          T. Chen et al., 2016 (arXiv 1604.06174).
- * Method   Values lie one after the other in one block, as on a stack, so that a tensor's value is found by bisection
- *          over addresses; its gradient is a block of the same size and strides. Backward walks the operations from the
- *          last to the first and calls the gradient of each row with the inputs, the outputs and dL/d(outputs) as they
- *          lie. A gradient that is computed first is written in place; later ones are added. When the operation that
- *          made a value has been walked, the memory of its gradient is free for those before it.
+ *          Segments: T. Chen et al., 2016 (arXiv 1604.06174).
+ * Method   Values are stored one after the other in one block, like a stack, so the value of a tensor is found by
+ *          bisection over addresses. Its gradient is a block of the same size and strides. The backward pass walks the
+ *          operations from the last to the first, and calls the gradient of each one with its inputs, its outputs and
+ *          dL/d(outputs). The first contribution to a gradient is written in place, later ones are added. After the
+ *          operation that made a value has been walked, the memory of its gradient is free for earlier values.
  * Memory   values + the gradients alive at one time + the scratch of one gradient. The stack grows upwards in all
- *          phases; a dry run makes the same steps with addresses that nobody reads.
- * Threads  the order of all additions is that of the operations; each operation promises its own result. */
+ *          phases. A dry run takes the same steps, with addresses that are never read.
+ * Threads  the order of all additions is that of the operations, and each operation gives the same result for any
+ *          number of threads. */
 #include <string.h>
 
 typedef struct tinyi_tape_value {
@@ -29690,13 +29721,13 @@ TINY_API tiny_status tiny_tape_segment(tiny_tape *t, tiny_segment_fn fn, void *u
 #endif
 #ifndef TINYI_NO_TRAIN
 #if TINYI_SLICE(6)
-/* src/math/layer.c - layers and losses made of rows
+/* src/math/layer.c - layers and losses made of operations of the table
  * Papers   S. Ioffe, C. Szegedy, "Batch Normalization", 2015 (arXiv 1502.03167), algorithm 1, biased variance. G.
  *          Hinton, O. Vinyals, J. Dean, "Distilling the Knowledge in a Neural Network", 2015 (arXiv 1503.02531). P.
  *          Huber, 1964.
- * Formula  see math/layer.h. Batch norm is the group norm of the axes (C, N, ...), one group of all images for a
- *          channel. huber, m = min(|d|, delta): m^2 / 2 + delta (|d| - m). clamp is max, then min. Upsampling copies a
- *          view whose rows and columns are repeated by stride 0. */
+ * Formula  see math/layer.h. Batch norm is a group norm over the axes (C, N, ...): one group holds one channel of all
+ *          images. huber, m = min(|d|, delta): m^2 / 2 + delta (|d| - m). clamp is max, then min. Upsampling copies a
+ *          view that repeats rows and columns by stride 0. */
 #include <string.h>
 
 static tiny_tensor tinyi_layer_none(void)
@@ -30205,8 +30236,8 @@ TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *p, size_t n, tiny
 #ifndef TINYI_NO_TRAIN
 #if TINYI_SLICE(6)
 /* src/math/train.c - the training loop; parameters in a file
- * Data     one permutation of the samples, one tape of the size of the dry run.
- * Left out the samples that do not fill the last batch of an epoch: the next epoch has another order. */
+ * Data     one permutation of the samples, and one tape of the size that the dry run needed.
+ * Left out an incomplete last batch of an epoch: the next epoch has another order. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30785,26 +30816,25 @@ int tinyi_tv_put_json(tinyi_doc *m, const tinyi_tv *v, const tinyi_doc_form *for
 #endif
 #ifndef TINYI_NO_EDGES
 #if TINYI_SLICE(6)
-/* src/math/edges_grad.c - the gradients of the operations along edges, by further rows
+/* src/math/edges_grad.c - the gradients of the edge operations, made of other operations
  * Paper    P. Velickovic et al., 2018, and S. Brody et al., 2022: the layers; T. Dao et al., "FlashAttention", 2022,
  *          section 3.1: the sum over a row of P dP is dy . y.
- * Formula  dy is dL/dy, r the row of edge p, c = col[p]. What the operations compute stands in math/edges.h and
- *          edges_score.h.
+ * Formula  dy is dL/dy, r the row of edge p, c = col[p]. The operations are defined in math/edges.h and edges_score.h.
  *          spmm       u = act(x[c] + e[p]). sum: g[p] = dy[r]; mean: dy[r] / edges of r; max, min: dy[r] at the first
  *                     edge that has the extreme value, else 0. dw[p] = sum over a head of g u, dz[p] = w g act'(x[c] +
  *                     e[p]), de = dz, dx[c] = sum dz[p].
- *                     Without act, of a sum or mean: dx = A' dy, which is spmm over the turned rows, and dw is sddmm of
- *                     dy and x + e.
+ *                     For a sum or mean without act: dx = A' dy, which is spmm over the transposed graph, and dw is
+ *                     sddmm of dy and x + e.
  *          sddmm      DOT: k = scale ds; da[r] = sum k (b[c] + e[p]), db[c] = sum k a[r], de = k a[r]: two spmm.
  *                     ADD: z = a[r] + b[c] + e; dz = ds att leaky'(z); da[r] = sum dz, db[c] = sum dz, de = dz, datt =
  *                     sum ds leaky(z).
  *          softmax    ds = p (dp - sum over the row of p dp)
- *          attention  P anew; dv = P' dy, dP = sddmm of dy and v, ds = P (dP - dy . y); then as sddmm.
- * Order    Sums over a column go by the turned rows: a stable counting sort, so that the edges of a column keep their
- *          order. The sums themselves are spmm: the bits do not depend on the threads.
- * Memory   three numbers an edge for the turned rows; spmm of a sum or mean and scores by DOT need heads numbers an
- *          edge more, all others some times the features an edge.
- * Left out keeping the turned rows from one backward pass to the next: the tape owns nothing between them. */
+ *          attention P is computed again; dv = P' dy, dP = sddmm of dy and v, ds = P (dP - dy . y); then as sddmm.
+ * Order    Sums over a column use the transposed graph, made by a stable counting sort: the edges of a column keep
+ *          their order. The sums themselves are spmm, so they do not depend on the number of threads.
+ * Memory   three numbers an edge for the transposed graph. spmm of a sum or mean and DOT scores need `heads` more
+ *          numbers an edge. All others need a small multiple of the features for each edge.
+ * Left out keeping the transposed graph between backward passes: the tape owns nothing between them. */
 #include <string.h>
 
 #ifndef TINYI_NO_TRAIN
@@ -31284,7 +31314,7 @@ tiny_status tinyi_grad_edge_attention(tiny_grad *g, const tiny_op *op)
 #endif
 #endif
 #if TINYI_SLICE(6)
-/* src/math/normal.c - the normal numbers of core/rng.h: they need our own log, sin and cos
+/* src/math/normal.c - the normal numbers of core/rng.h, with the log, sin and cos of this library
  *
  * Formula  z = sqrt(-2 ln u) cos(2 pi v), u in (0, 1], v in [0, 1), in double, rounded once */
 
@@ -31305,8 +31335,8 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 
 #endif
 #if TINYI_SLICE(6)
-/* src/math/targets.c - compiles the kernels of math once for each target, and fills the table for the one that was
- * chosen */
+/* src/math/targets.c - compiles the kernels of math once for each target, and fills the kernel table of the chosen
+ * target */
 #include <string.h>
 
 /* Every kernel stands under its own name with a target suffix; what a target does not use stays unused. */
@@ -31373,8 +31403,8 @@ TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned 
 
 #endif
 #if TINYI_SLICE(7)
-/* src/math/all.c - for the stitched form, the bodies that have no header of their own: x.c beside an x.h joins by
- * itself */
+/* src/math/all.c - the .c files that have no header of their own, for the stitched header; an x.c next to an x.h is
+ * stitched in by itself */
 #ifdef TINYI_STITCHED
 #endif
 
@@ -32015,20 +32045,20 @@ tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kin
 #endif
 #ifndef TINYI_NO_TRAIN
 #if TINYI_SLICE(9)
-/* src/math/grad.c - the gradients of the rows of math, each by further rows
- * Formula  dy is dL/dy. What a row computes stands in its own file; here
- *          sum, mean         dx = dy repeated; / n                    dot           da = b dy, db = a dy
+/* src/math/grad.c - the gradients of the operations of math, made of other operations
+ * Formula  dy is dL/dy. Each operation is defined in its own file. Here:
+ *          sum, mean         dx = dy repeated; mean: / n               dot           da = b dy, db = a dy
  *          softmax           dx = s y (dy - sum dy y)                  log_softmax   dx = s (dy - e^y sum dy)
  *          cross_entropy     dx = (softmax x - target) dy / N          max, min      dy to the first extreme value
- *          norms             t = dy g, h the normed value, r its factor: dx = r (t - mean t - h mean(t h)), rms without
- *                            mean t
- *          matmul            da = dz b', db = a' dz, dz = dy act'(a b + bias), which relu reads from its result
- *          convolution       by columns: dw = dz col', dx = col2im(w' dz), some images at a time
- *          attention         P anew for each key head: dv = P' do, dS = P (dP - sum dP P), dP = do v', dq = dS k s, dk
- *                            = dS' q s; twisted weights: dv of those, dP back through math/twist.c
- *          l2norm            dx = (dy - y sum dy y) / |x|, below eps dy / eps
- * Data     any strides; a factor that is no parameter of a row stands in a tensor of one number, so that f64 stays
- *          f64. */
+ *          norms             dx = r (t - mean t - h mean(t h)) with t = dy g, h the normalised value, r its factor;
+ *                            rmsnorm without mean t
+ *          matmul            da = dz b', db = a' dz, dz = dy act'(a b + bias); for relu, act' comes from the result
+ *          convolution       dw = dz col', dx = col2im(w' dz) with col = im2col(x), some images at a time
+ *          attention         P is computed again for each key head: dP = do v', dS = P (dP - sum dP P);
+ *                            dv = P' do, dq = dS k s, dk = dS' q s. With TWIST, dv uses the twisted weights and dP goes
+ *                            back through math/twist.c
+ *          l2norm            dx = (dy - y sum dy y) / |x|; below eps dy / eps
+ * Data     any strides. A factor that no params struct can hold is a tensor of one number, so that f64 stays f64. */
 #include <string.h>
 
 /* ---- helpers */
@@ -32866,8 +32896,8 @@ TINYI_C_END
  * Papers   K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008; F. Van Zee, R. van de
  *          Geijn, "BLIS: a framework for rapidly instantiating BLAS functionality", 2015: panels, tiles, five loops.
  * Work     y is cut into pieces, which threads take one by one. A piece covers all of k, so pieces never wait for each
- *          other. In a piece k is cut into blocks of kc: kc x nc numbers of b lie in panels in the second-level cache.
- *          A few rows of a are packed into the first-level cache and multiplied with all panels of b.
+ *          other. In a piece k is cut into blocks of kc: kc x nc numbers of b are kept as panels in the second-level
+ *          cache. A few rows of a are packed into the first-level cache and multiplied with all panels of b.
  *          In larger products, rows of a are first packed for all threads, at most 16 MB in a phase: all rows and a
  *          part of k, if they fit. The thread that takes a column block packs it into its own buffer. Several threads
  *          may pack the same block at the end of a phase, when pieces are parts of a column. Data that are packed or
@@ -32879,7 +32909,7 @@ TINYI_C_END
  *          SMALL   the same for many products, each done by one thread, b packed only where it must be.
  *          DOT, AXPY: see math/matvec.c.
  * Memory   own: a block of b and a panel of a, about half a MB; shared: the narrow factor of ROWS, 16 MB at most.
- * Left out Strassen's recursion: its error does not keep the bound. Packed weights kept from call to call. */
+ * Left out Strassen's recursion, whose error does not keep the bound; packed weights kept from call to call. */
 #include <string.h>
 
 /* ---- the product as the drivers see it */
@@ -33522,7 +33552,7 @@ TINYI_FN void tinyi_gemm_run_f32(tiny_team *team, const tinyi_gemm_plan *p)
 
 #endif
 #if TINYI_SLICE(10)
-/* src/math/gemm_i8.c - the int8 product: dots for a few rows, else packed blocks
+/* src/math/gemm_i8.c - the int8 product: dot products for a few rows, else packed blocks
  *
  * Rows of a are packed once for all threads (at most 8 MB of them at a time, 16 as pairs). A piece of work is a block
  * of columns. The thread that takes it packs its part of b into its own buffer, at most half of a second-level cache.
@@ -33814,7 +33844,7 @@ TINYI_FN void tinyi_gemm_run_i8(tiny_team *team, const tinyi_gemm_plan *p, int t
 #endif
 #ifndef TINYI_NO_LINALG
 #if TINYI_SLICE(10)
-/* src/math/linalg_block.c - matrices in and out of workspace, and the blocked steps */
+/* src/math/linalg_block.c - copies matrices into and out of workspace; the blocked steps of the factorisations */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -34372,7 +34402,7 @@ void tinyi_la_reflect(tiny_team *team, double *x, size_t ldx, size_t m, const do
 #endif
 #ifndef TINYI_NO_TRANSFORM
 #if TINYI_SLICE(10)
-/* src/math/fft_way.c - the fast form of Fourier transforms: ways, tables, rows; papers, formula and bounds stand in
+/* src/math/fft_way.c - the fast form of Fourier transforms: ways, tables, rows; papers, formula and bounds are in
  * math/fft.c */
 #include <string.h>
 
@@ -34800,7 +34830,7 @@ void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way
 #endif
 #ifndef TINYI_NO_TRANSFORM
 #if TINYI_SLICE(10)
-/* src/math/hadamard.c - Hadamard matrices whose order is no power of two: see hadamard.h */
+/* src/math/hadamard.c - Hadamard matrices whose order is not a power of two: see math/hadamard_inside.h */
 #include <string.h>
 
 static int tinyi_had_prime(size_t q)
@@ -34889,10 +34919,10 @@ TINYI_FN void tinyi_had_row(const tinyi_had *h, int transposed, size_t i, float 
 #endif
 #endif
 #if TINYI_SLICE(10)
-/* src/math/bits.c - a matrix of 64 x 64 bits turned round
- * Method   H. Warren, "Hacker's Delight", section 7-3: blocks of 32 x 32 beside the diagonal change places, then blocks
- *          of 16 x 16 within each quarter, down to single bits. A mask picks the bits of the row that go, one exclusive
- *          or compares and one moves both sides.
+/* src/math/bits.c - transposes a matrix of 64 x 64 bits
+ * Method   H. Warren, "Hacker's Delight", section 7-3: the two off-diagonal blocks of 32 x 32 are exchanged, then
+ *          blocks of 16 x 16 within each quarter, down to single bits. A mask selects the bits of a row that move. One
+ *          exclusive or finds the bits that differ, two more exchange them.
  * Cost     6 passes over 64 words, 6 operations for each pair of words: 18 for each of the 64 rows, no table. */
 
 TINYI_FN void tinyi_bits_transpose64(uint64_t w[64])
@@ -34910,14 +34940,15 @@ TINYI_FN void tinyi_bits_transpose64(uint64_t w[64])
 #endif
 #ifndef TINYI_NO_SPARSE
 #if TINYI_SLICE(10)
-/* src/math/sparse_lines.c
+/* src/math/sparse_lines.c - conversions through compressed rows or columns
  *
- * Method   Everything passes through compressed rows (or, for CSC, compressed columns), called lines here. Entries come
- *          to their line by a stable counting sort: count, add up, place. Lines whose entries do not ascend are sorted
- *          by insertion up to 32 entries and by radix above (math/sort.h); then duplicates stand side by side. A change
- *          between CSR and CSC needs no sort: placing the lines in order leaves each result line ascending.
- *          With threads each counts and places a piece of the entries, with a table of counts of its own; pieces stand
- *          in order, so the result is the same for any number of threads.
+ * Method   Everything passes through compressed rows (or, for CSC, compressed columns), called lines here. A stable
+ *          counting sort (count, prefix sum, place) moves the entries to their lines. Lines whose entries do not ascend
+ *          are sorted, by insertion up to 32 entries and by radix sort above (math/sort.h). Duplicates are then next to
+ *          each other. A change between CSR and CSC needs no sort: placing the lines in order leaves each result line
+ *          ascending.
+ *          With several threads each one counts and places a piece of the entries, with its own table of counts. The
+ *          pieces keep their order, so the result is the same for any number of threads.
  * Cost     linear in entries + rows + columns (BITMAP: + words, dense: + elements). Memory besides the result: one copy
  *          of the entries, and for each thread one count a line (only when there are at least four entries a line).
  * Error    none, but for sums of duplicates: in double, in their order, rounded once.
@@ -35401,7 +35432,7 @@ tiny_status tinyi_lines_make(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a
 #endif
 #ifndef TINYI_NO_SPARSE
 #if TINYI_SLICE(10)
-/* src/math/sparse_forms.c */
+/* src/math/sparse_forms.c - conversions to and from ELL, BSR, BITMAP and dense matrices */
 #include <string.h>
 
 tiny_idx tinyi_sparse_block_rows(const tiny_sparse *a) { return (a->n_rows + a->block_rows - 1) / a->block_rows; }
@@ -36181,8 +36212,8 @@ int tinyi_tv_read_json(tinyi_doc *m, const char *name, const char *text, size_t 
  *          read the same rows again from the second-level cache.
  *          AXPY: w is dense along r. A piece is a range of r, and its sums lie in the first-level cache.
  * Cost     the bytes of w: the time is that of reading them.
- * Error    DOT: lanes are summed one by one, then added up; AXPY: one sum in order of k. Both are sums of k
- *          products. */
+ * Error    DOT: each lane has its own sum, and the lanes are added at the end; AXPY: one sum in order of k. Both are
+ *          sums of k products. */
 #include <string.h>
 
 TINYI_FN void tinyi_gemm_run_vectors(tiny_team *team, const tinyi_gemm_plan *p)
@@ -37052,35 +37083,35 @@ TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const uns
                                       const char *name, unsigned char **out, size_t *n_out);
 TINYI_FN int tinyi_zip_has(const unsigned char *bytes, size_t n_bytes, const char *name);
 
-/* The head of a .npy file: where its numbers begin, as what they are handed out, in which order they stand. */
+/* The header of a .npy file: where its numbers begin, their type in the tensor, and their order. */
 typedef struct tinyi_npy_head {
     char type;                              /* as numpy names it: f, i, u, b */
     int size, big, fortran;
     tiny_tensor t;                          /* dtype and shape of the array; no data */
     uint64_t at, count;                     /* of the numbers in the file */
 } tinyi_npy_head;
-/* bytes: n_bytes of the start of a file of n_file; the sentence names what is wrong */
+/* bytes: the first n_bytes of a file of n_file bytes; the sentence names the fault */
 TINYI_FN tiny_status tinyi_npy_open(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes,
                                     uint64_t n_file, tinyi_npy_head *h);
-/* number i of the file, which lies at from, as one of ours */
+/* number i of the file's numbers at from, as a number of the tensor's type */
 TINYI_FN tiny_status tinyi_npy_take(tiny_ctx *ctx, const char *name, const tinyi_npy_head *h, uint64_t i,
                                     const unsigned char *from, void *to);
 
 /* gnn/layer/net.h */
 
-/* tgnn_net_run, with another way through convolutions and linear layers; their act follows, readouts are the net's own.
- * by NULL: none. */
+/* tgnn_net_run, with another function for convolutions and linear layers. Activations and readouts stay those of the
+ * net. by NULL: no other function. */
 typedef tiny_status (*tinyi_net_stage_fn)(void *arg, int i, const tgnn_graph *g, const tiny_tensor *x,
                                           const tiny_tensor *y);
 TINYI_FN tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in,
                                       const tiny_tensor *y, const tiny_tensor *before, tinyi_net_stage_fn by,
                                       void *arg);
 
-/* Weight i of a stage: its name in the layer, and what its shape must be. 0: the stage has no such weight. */
+/* Weight i of a stage: its name in the layer, and the shape that it must have. 0: the stage has no such weight. */
 typedef struct tinyi_net_weight { const char *name; int rank, optional; tiny_idx dim[3]; } tinyi_net_weight;
 TINYI_FN int tinyi_net_wants(const tgnn_stage *s, int i, tinyi_net_weight *w);
 
-/* The graphs that the stages sum over; stages that want the same share it. */
+/* The graphs that the stages sum over; stages that need the same graph share it. */
 typedef struct tinyi_net_graphs { tgnn_graph *of[TGNN_NET_MOST]; int shared[TGNN_NET_MOST]; } tinyi_net_graphs;
 TINYI_FN tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g,
                                            const int32_t *relation, int64_t n_relation, tinyi_net_graphs *out);
@@ -37090,7 +37121,7 @@ TINYI_FN void tinyi_net_rows(const tiny_tensor *x, float *y);
 
 /* gnn/quant/a2q.h */
 
-/* For others in this house. */
+/* For other files. */
 TINY_REF_BEGIN
 TINYI_INLINE float tinyi_a2q_step(float s)
 {
@@ -37113,16 +37144,16 @@ TINYI_FN void tinyi_nearest_fill(tgnn_nearest *to, const float *step, const floa
 /* gnn/quant/a2q_net.h */
 
 #ifndef TINYI_NO_QUANT
-/* The products of a net; raw, positive: of the features of the input. A layer of another kind is refused. */
+/* The products of a net; raw, positive: of the features of the input. A layer of another kind is an error. */
 TINYI_FN tiny_status tinyi_a2q_maps(tiny_ctx *ctx, const tgnn_net *net, int raw, int positive, tgnn_a2q_net *q);
 /* The values of all maps in one block, n_steps for each that is not raw; cleared. */
 TINYI_FN tiny_status tinyi_a2q_room(tiny_ctx *ctx, const tgnn_net *net, tgnn_a2q_net *q, tiny_idx n_steps);
-/* Whether each row of x holds nothing but 0 and one number above it, which goes to factor (rows; may be NULL).
- * positive: none is below 0. */
+/* 1 if each row of x holds only zeros and one positive value, which goes to factor (rows; may be NULL). positive: no
+ * number is below 0. */
 TINYI_FN int tinyi_a2q_raw(const tiny_tensor *x, float *factor, int *positive);
-/* Whether the steps were made for this net. */
+/* Checks that the steps were made for this net. */
 TINYI_FN tiny_status tinyi_a2q_fits(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q);
-/* A dense matrix of the context's memory. */
+/* A dense matrix in memory of the context. */
 TINYI_FN tiny_status tinyi_a2q_matrix(tiny_ctx *ctx, tiny_idx rows, tiny_idx cols, tiny_tensor *t);
 /* 1 / sqrt(edges into each node), 0 where there are none */
 TINYI_FN void tinyi_a2q_degrees(const tiny_sparse *g, float *root);
@@ -37130,11 +37161,11 @@ TINYI_FN void tinyi_a2q_degrees(const tiny_sparse *g, float *root);
 
 /* gnn/quant/quant.h */
 
-/* What the description says, as a number from 1 on (0: not quantized): 1 + 3 input + steps, in the order of the
- * head. */
+/* The "quant" member of the description as a number: 1 + 3 input + steps, in the order of the manual above; 0: not
+ * quantized. */
 enum { TINYI_QUANT_RAW, TINYI_QUANT_POSITIVE, TINYI_QUANT_SIGNED };
 enum { TINYI_QUANT_NODES, TINYI_QUANT_GROUPS, TINYI_QUANT_PUBLISHED };
-/* codes -> the form that a raw input wants */
+/* codes -> the form that a raw input needs */
 #ifndef TINYI_NO_QUANT
 TINYI_FN tiny_status tinyi_quant_turn(tiny_ctx *ctx, tgnn_quant *quant);
 #endif
@@ -37142,7 +37173,7 @@ TINYI_FN tiny_status tinyi_quant_turn(tiny_ctx *ctx, tgnn_quant *quant);
 TINYI_C_END
 
 #if TINYI_SLICE(7)
-/* src/gnn/ops.c - the rows of graph networks beside those of core and math, and the functions that know both */
+/* src/gnn/ops.c - the operations of tinygnn.h, added to those of core and math, and the functions that use both */
 
 static const tiny_op_row *tinyi_gnn_row(int kind)
 {
@@ -37219,13 +37250,12 @@ TINYI_C_END
 #endif
 
 #if TINYI_SLICE(7)
-/* src/gnn/graph/graph.c - making graphs, their degrees and norms, and graphs from graphs
+/* src/gnn/graph/graph.c - makes graphs; their degrees and norms; graphs from graphs
  *
  * Paper    T. Kipf, M. Welling, "Semi-Supervised Classification with Graph Convolutional Networks", 2017, eq. 2 (the
  *          norm).
  * Method   The final list of edges is written (both directions, loops dropped or added). math/sparse.h then makes rows
- * of
- *          it by a stable counting sort.
+ *          of it by a stable counting sort.
  * Cost     linear in nodes + edges; at most 40 bytes an edge while a graph is made, 16 (20 with weights) afterwards.
  * Error    degrees and norms are computed in double, rounded once. */
 #include <string.h>
@@ -38056,13 +38086,13 @@ TINY_API tiny_status tgnn_rmat(tiny_ctx *ctx, int scale, int64_t n_edges, uint64
 /* src/gnn/graph/community.c - label propagation, and orders from labels
  *
  * Paper    U. Raghavan, R. Albert, S. Kumara, "Near linear time algorithm to detect community structures in large-scale
- *          networks", 2007; the limit of a community after H. Meyerhenke, P. Sanders, C. Schulz, "Partitioning Complex
- *          Networks via Size-constrained Clustering", 2014.
+ *          networks", 2007; the size limit of a community is from H. Meyerhenke, P. Sanders, C. Schulz, "Partitioning
+ *          Complex Networks via Size-constrained Clustering", 2014.
  * Method   Labels of the sources of a row are counted in a small table. A group of nodes writes its new labels to a
  *          second array. When the whole group is done, they replace the old ones and the sizes of communities are
  *          updated. Between equally frequent labels the smallest hash of (label, round, seed) decides.
- * Cost     each edge is read once a round; 8 bytes a node and 8 a label.
- * Left out weights: an edge counts 1. */
+ * Cost     each edge is read once a round. Memory: 8 bytes for each node and 8 for each label.
+ * Left out edge weights: every edge counts 1. */
 #include <string.h>
 
 enum { TINYI_LABEL_GROUPS = 8, TINYI_LABEL_RUN = 64 };
@@ -38362,19 +38392,20 @@ TINYI_C_END
 #endif
 #ifndef TINYI_NO_PARTITION
 #if TINYI_SLICE(7)
-/* src/gnn/graph/partition.c - multilevel and streaming partition, and the measures of a partition
+/* src/gnn/graph/partition.c - multilevel and streaming partition, and the measures of a partition (cut, weights)
  *
  * Paper    G. Karypis, V. Kumar, "Multilevel k-way Partitioning Scheme for Irregular Graphs", 1998.
  * Method   The graph shrinks by heavy-edge matching until it has max(30 k, 200) nodes or loses less than a tenth
- *          (coarsen.c). There it is bisected recursively: several first halves are grown by best gain, each is refined,
- *          and the one with the least cut is kept. On the way back every level is refined by passes of best moves
- *          between all parts (refine.c). A move with a gain may take a part above the limit, in proportion to the gain:
- *          hubs can then gather in one part, and nodes that cost little to move leave it later.
- *          On the last level nodes move until every part keeps the limit.
- * Bound    limit = max(floor((1 + imbalance) W / k), ceil(W / k) + heaviest - 1). While a part is above it, the
- *          lightest part is below the mean, so it takes any node and ends below the limit: the last step can always be
- *          made.
- * Cost     about linear in edges times the logarithm of the boundary; the growing in (30 k) log k.
+ *          (coarsen.c). The smallest graph is bisected recursively: several first halves are grown by best gain, each
+ *          is refined, and the one with the smallest cut is kept. Then the parts are carried back level by level, and
+ *          on each level passes of best moves between all parts refine them (refine.c). A move with a gain may take a
+ *          part above the limit, in proportion to the gain: hubs can then gather in one part, and nodes that cost
+ *          little to move leave it later.
+ *          On the last level, nodes move until no part exceeds the limit.
+ * Bound    limit = max(floor((1 + imbalance) W / k), ceil(W / k) + heaviest - 1). While a part is above the limit, the
+ *          lightest part is below the mean. So it can take any node and stay within the limit: the last step always
+ *          succeeds.
+ * Cost     about the number of edges times the logarithm of the boundary; growing the halves: 30 k log k.
  * Left out merging of nodes with equal neighbours, contiguous parts, and several weights a node. */
 #include <string.h>
 
@@ -38780,9 +38811,10 @@ TINY_API tiny_status tgnn_partition_stream(tiny_ctx *ctx, const tgnn_graph *g, i
 #if TINYI_SLICE(7)
 /* src/gnn/graph/halo.c - halo lists, and the graphs of the parts
  *
- * Method   Nodes are visited by number; the parts that a node's edges lead to are noted once each, first counted, then
- *          written: so all lists ascend without a sort. halo of t is the union of send(u, t) over u.
- * Cost     two looks at each edge; 4 bytes an entry, and 8 k^2. */
+ * Method   Nodes are visited in order of their numbers. Each part that a node has edges into is noted once. One walk
+ *          counts, a second one writes, so all lists ascend without a sort. The halo of t is the union of send(u, t)
+ *          over u.
+ * Cost     each edge is read twice; memory: 4 bytes for each entry, and 8 k^2. */
 #include <string.h>
 
 TINY_API void tgnn_halo_free(tiny_ctx *ctx, tgnn_halo *h)
@@ -38955,11 +38987,11 @@ TINY_API tiny_status tgnn_halo_graph(tiny_ctx *ctx, const tgnn_graph *g, const t
  * Formula  for j = d - f .. d - 1: t = random in 0 .. j; take t, or j where t was taken before. Every set of f edges is
  *          equally likely.
  * Random   number i for node v in layer l is number i of the generator (seed, l << 32 | v) of core/rng.h.
- * Method   Counts and a prefix sum, then the threads draw places of edges for some nodes, ask for those lines of
- *          memory, and only then read them. At last one thread gives the new nodes their places in the order of the
- *          edges, with a table of all nodes.
- * Cost     an edge: a quarter of a Philox block, one random read of the graph and one of the table; both are asked for
- *          ahead. */
+ * Method   Edges are counted and a prefix sum gives their places. Then the threads draw edges for some nodes at a time:
+ *          they draw the positions, prefetch them, and only then read them. At the end one thread numbers the new nodes
+ *          in the order of the edges, with a table of all nodes.
+ * Cost     for each edge a quarter of a Philox block, one random read of the graph and one of the table, both
+ *          prefetched. */
 #include <string.h>
 
 enum { TINYI_SAMPLE_SMALL = 32, TINYI_SAMPLE_GRAIN = 64 };      /* up to so many are searched one by one */
@@ -39431,7 +39463,8 @@ TINYI_C_END
 /* src/gnn/graph/npy.c - .npy, .npz and features.coo
  * Papers   NEP 1 of NumPy (the .npy format, versions 1.0 to 3.0); PKWARE's APPNOTE 6.3 (zip).
  * Method   The header of a .npy file is a Python dict with three keys; nothing else is accepted. Members of a zip file
- *          come from its central directory. Sizes are compared with the local header, checksums with the bytes.
+ *          come from its central directory. Their sizes are compared with the local header, and their checksums with
+ *          the unpacked bytes.
  * Left out structured types, objects (they would need Python), complex numbers, encrypted members, and archives of
  * several disks. */
 #include <stdio.h>
@@ -40053,11 +40086,11 @@ TINYI_C_END
  *              64  i64 offset[n + 1], i32 source[m], f32 weight[m], i64 number[m]; each begins at a multiple of 64,
  *                  zeros between; the sources of a destination ascend
  *              older: the same without a box, and "tgraph\r\n", u32 1 in place of the 12 zeros
- * Checks   Every count is compared with the bytes that are there before anything is taken; what is read goes through
- *          the checks of tgnn_graph_make, a mapped file through tiny_sparse_check. A mapped file that changes between
- *          calls cannot lead one outside its arrays: they look at the numbers that they use. One that changes within a
- *          call: docs/guide/limits.md.
- * Left out Matrix Market arrays and complex or skew-symmetric matrices: they are no graphs. */
+ * Checks   Every count is compared with the bytes of the file before memory is allocated. Graphs that are read go
+ *          through the checks of tgnn_graph_make, mapped files through tiny_sparse_check. If a mapped file changes
+ *          between calls, no call leaves its arrays: each call checks the numbers that it uses. docs/guide/limits.md
+ *          has the case of a file that changes during a call.
+ * Left out Matrix Market arrays and complex or skew-symmetric matrices: they are not graphs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -40987,15 +41020,14 @@ TINY_API void tgnn_data_free(tiny_ctx *ctx, tgnn_data *d)
 #if TINYI_SLICE(8)
 /* src/gnn/graph/stream.c - graphs larger than memory: sorted runs, and their merge
  * Method   Edges are read once, and symmetrize and drop_loops are applied as they go into a run. A full run is sorted
- * by
- *          destination, then source (two stable radix sorts of math/sort.h), and added to a file. Runs are merged by a
- *          heap of their first edges (D. Knuth, TAOCP 3, 5.4.1), as many at a time as 4 KB each leave room for; the
- *          last merge writes the rows. Runs are in the order of the input and equal edges take the earlier run, so
- *          edges at one place keep their order, as in the stable sort of whole graphs.
- *          Where edges are merged or loops added, the last merge runs twice: the first one counts what the places of
- *          the file depend on.
- * Cost     36 bytes an edge of a run; with r runs that are merged k at a time, the edges are written 1 + ceil(log_k r)
- *          times.
+ *          by destination, then source (two stable radix sorts of math/sort.h), and added to a file. A heap of
+ *          their first edges merges runs (D. Knuth, TAOCP 3, 5.4.1), as many at a time as fit into memory with 4 KB
+ *          each. The last merge writes the rows. Runs are in the order of the input, and of equal edges the one of the
+ *          earlier run comes first. So duplicate edges keep their order, as in the stable sort of whole graphs.
+ *          If duplicates are merged or loops added, the last merge runs twice: the first time it only counts, because
+ *          the offsets in the file depend on the counts.
+ * Cost     36 bytes of memory for each edge of a run. With r runs that are merged k at a time, the edges are written 1
+ *          + ceil(log_k r) times.
  * Left out Matrix Market, .npz and packed arrays: they are read as a whole (tgnn_graph_read). */
 #include <stdio.h>
 #include <string.h>
@@ -41760,11 +41792,11 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
  *          Schlichtkrull et al., 2018 (1703.06103), eq. 2 and 3. Graph transformer: Y. Shi et al., 2021 (2009.03509),
  *          eq. 1-4 without the gate. SGC: F. Wu et al., 2019 (1902.07153), eq. 8. APPNP: J. Gasteiger et al., 2019
  *          (1810.05997), eq. 4.
- * Method   Each is a few operations of the table, in the order that costs less: GCN multiplies by W first where that
- *          makes rows shorter. R-GCN sums over a graph with a row for each (relation, node), so that one spmm serves
- *          all relations.
- * Left out block-diagonal R-GCN, edge features of GAT, residual gates of the transformer, dropout: these layers only
- * infer. */
+ * Method   Each layer is a few operations of the table, in the cheaper order: GCN multiplies by W first if that makes
+ *          rows shorter. R-GCN sums over a graph with a row for each (relation, node), so that one spmm serves all
+ *          relations.
+ * Left out block-diagonal R-GCN, edge features of GAT, residual gates of the transformer, dropout: these functions are
+ *          for inference only. */
 #include <stdio.h>
 #include <string.h>
 
@@ -42379,10 +42411,10 @@ TINYI_C_END
 #endif
 
 #if TINYI_SLICE(8)
-/* src/gnn/layer/net.c - what a description says, what shape each weight must have, and the run through the layers
+/* src/gnn/layer/net.c - parses a description, knows the shape of each weight, and runs the layers
  *
- * The members of a layer are gathered first and judged when its map is closed: "kind" may come last. Every width is
- * known and bounded before a weight is looked at. The files are the matter of net_file.c. */
+ * The members of a layer are collected first and checked when its JSON object ends, because "kind" may come last. Every
+ * width is known and bounded before a weight is read. net_file.c reads and writes the files. */
 #include <stdio.h>
 #include <string.h>
 
@@ -43040,9 +43072,9 @@ tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_
  * Paper    H. Gao, S. Ji, "Graph U-Nets", 2019 (arXiv 1905.05178), eq. 2, with tanh for the sigmoid; C. Cangea et al.,
  *          "Towards Sparse Hierarchical Graph Classifiers", 2018 (arXiv 1811.01287): ceil(ratio n) nodes of each graph.
  * Formula  s = X p / |p|; i = the ceil(r n_g) largest s of each graph g; Y = X[i] * tanh(s[i]); A' = A[i, i]
- * Cost     sums and the rows that are kept are operations of the table; the choice is a radix sort of each graph,
- *          linear.
- * Error    |p| is summed in double. The order is exact for the scores that are given.
+ * Cost     sums and the kept rows are operations of the table; nodes are chosen by a radix sort of each graph, in
+ *          linear time.
+ * Error    |p| is summed in double. The order is exact for the given scores.
  * Left out the min_score and multiplier of PyG. */
 #include <string.h>
 
@@ -43197,10 +43229,10 @@ TINY_API tiny_status tgnn_pool_run(tiny_ctx *ctx, const tgnn_pool *pool, const t
 #ifndef TINYI_NO_QUANT
 #if TINYI_SLICE(8)
 /* src/gnn/quant/bits.c - numbers of a few bits, eight at a time
- * Method   Eight numbers of b bits are one word of 8 b bits. It is spread in three steps, halves, quarters, single
- *          numbers: each moves the upper part of every field to where the field of twice the width begins. Packing goes
- *          the same way back.
- * Cost     9 operations on a word for eight numbers, in plain C: no table, no branch, the same on every processor. */
+ * Method   Eight numbers of b bits are one word of 8 b bits. It is spread in three steps: into halves, quarters and
+ *          single numbers. Each step moves the upper half of every field to the position where it begins after
+ *          spreading. Packing does the same steps in reverse.
+ * Cost     9 operations on a word for eight numbers, in plain C: no table, no branch. */
 #include <string.h>
 
 TINY_API size_t tgnn_bits_bytes(size_t n, int bits)
@@ -43327,12 +43359,14 @@ TINY_API void tgnn_bits_unpack(uint8_t *code, const unsigned char *from, size_t 
  * Paper    Z. Zhu et al., "A2Q: Aggregation-Aware Quantization for Graph Neural Networks", ICLR 2023 (arXiv
  *          2302.00193): eq. 1 (quantizer), the local gradient of section 3.2, the memory penalty of section 3.3, the
  *          Nearest Neighbour Strategy (algorithm 1).
- * Formula  see the head of a2q.h. Here z is the float nearest to |x| / a, and floor(z + 1/2) that of the float sum: a
- *          number within half a unit of the last place of a tie may go either way. Bits are rounded half up.
- * Fast     rows on all threads. Steps of columns and of groups are summed by one, in the order of the rows.
+ * Formula  see the head of a2q.h. Here z is the float nearest to |x| / a, and z + 1/2 is rounded to a float before
+ *          floor: a number within half a unit in the last place of a tie may be rounded either way. Bits are rounded
+ *          half up.
+ * Fast     all threads work on rows. One thread sums the gradients of steps of columns and of groups, in the order of
+ *          the rows.
  * Error    none: the same bits as the reference. Sums are in double, in the order of rows and columns, and rounded
  *          once.
- * Left out bits above 8 (the authors' program has no upper end): codes are bytes. */
+ * Left out bits above 8 (the authors' program has no upper limit): codes are bytes here. */
 #include <string.h>
 
 #define TINYI_A2Q_LN2 0.6931471805599453
@@ -43944,12 +43978,11 @@ TINYI_C_END
 /* src/gnn/quant/a2q_net.c - steps and bits of a net as parameters of its training
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), sections 3.1 to 3.3; the settings are those of the authors' program
  *          for a GCN on Cora.
- * Method   The quantizers are operations on the tape of the pass. After the way back the penalty adds its slope to the
- *          bits,
+ * Method   The quantizers are operations on the tape. After the backward pass the penalty adds its derivative to the
+ *          gradient of the bits,
  *              d/db lambda max(0, M - T)^2 = 2 lambda (M - T) f / 8192 for each row,
- *          Adam takes its step, and bits are brought back into 1 .. 8: a b that fell through 0 would come up again on
- *          the other side.
- *          With groups M is that of the rows of the step, and T the same share of it: so many bits a number.
+ *          then Adam makes its step and bits are clamped to 1 .. 8: since |b| is used, a b below 0 would grow again.
+ *          With groups M counts only the rows of the training step, and T is the target of bits for those rows.
  * Left out features of edges, attention; batch norms (they would have to be folded into steps). */
 #include <string.h>
 
@@ -44579,11 +44612,12 @@ TINYI_C_END
 /* src/gnn/quant/packed.c - packed rows, their product with bytes, and sums of nibbles
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), section 3.1: X = diag(a) Xint, W = Wint diag(s), so XW is (Xint Wint)
  *          scaled by a_i s_j.
- * Method   Product: some thousand rows at a time are unpacked into bytes, which the house's int8 product takes with
- *          both scales. Sum: the numbers of 18 edges are added in bytes, then in 32 bits (gnn/quant/nibble.simd.h).
- * Cost     product: the packed bytes, once more as bytes in the cache; sum: f / 2 bytes an edge, a quarter of an
- *          operation a number.
- * Error    the sums are exact; each number is scaled by two factors, rounded after each. */
+ * Method   Product: some thousand rows at a time are unpacked into bytes and go to the int8 product of math/matmul.h
+ *          with both scales. Sum: the numbers of 18 edges are added in bytes, then in 32 bits
+ *          (gnn/quant/nibble.simd.h).
+ * Cost     product: the packed bytes are read once, and written and read as bytes in the cache. sum: f / 2 bytes for
+ *          each edge, a quarter of an operation for each number.
+ * Error    the sums are exact. Each result is multiplied by two factors and rounded after each. */
 #include <string.h>
 
 #define TINYI_PACKED_EIGHT 8                /* rows of a block: any number of them is whole bytes */
@@ -45068,13 +45102,13 @@ TINY_API tiny_status tgnn_nibbles_sum(tiny_ctx *ctx, const tiny_sparse *a, const
 #endif
 #ifndef TINYI_NO_QUANT
 #if TINYI_SLICE(9)
-/* src/gnn/quant/quant.c - a trained net made whole, and run
+/* src/gnn/quant/quant.c - turns a trained net into one of integers, and runs it
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), section 3.1 and its appendix on integer arithmetic.
  * Formula  gcn, D the edges into each node:  Z = a_i s_j (Xint Wint);  B = quant(D^-1/2 Z) by column, steps t_j;
  *          Y = D^-1/2 t_j (A Bint) + bias. gin: B = quant(Z), Y = t_j (A Bint + (1 + eps) Bint) + bias, relu, and one
  *          more product.
- * Error    the codes are those of the net on the tape, unless a number stands within a few units of the last place of a
- *          tie; where they agree, 6 units of the last place in each layer. */
+ * Error    the codes are those of the net on the tape, unless a number is within a few units in the last place of a
+ *          tie. Where the codes agree, results differ by at most 6 units in the last place in each layer. */
 #include <stdio.h>
 #include <string.h>
 
@@ -45388,17 +45422,17 @@ TINY_API tiny_status tgnn_quant_run(tiny_ctx *ctx, const tgnn_quant *n, const tg
  *          Random Projection", 2019 (arXiv 1908.11512), section 3; R after P. Li, T. Hastie, K. Church, "Very Sparse
  *          Random Projections", 2006.
  * Formula  in fastrp.h.
- * Method   Row j of R is drawn from its own generator, by geometric gaps, and kept as positions and values: n d / s of
+ * Method   Row j of R is drawn from its own generator, by geometric gaps. R is kept as positions and values: n d / s of
  *          them. U_1 adds the few entries of the neighbours' rows. The further powers are spmm, one tile of columns
  *          after the other. A row can be scaled to length 1 only when all its columns are known: with tiles, a first
  *          round computes the lengths and a second one the sums.
  *          Squares are summed in blocks of 16 columns, the blocks in double, so that the tile size changes no bit. Two
  *          powers at a time are added to y.
- * Cost     q - 1 products of (edges) x d; memory: y, two tiles, one float for each node and power, R.
+ * Cost     for q powers q - 1 products of edges x d; memory: y, two tiles, one float for each node and power, R.
  * Factors  (degree / sum)^beta is computed as a logarithm in double. A common factor does not matter for rows of length
  *          1, so the largest is made 1 there. Squares of numbers far from 1 are computed in double. A factor outside
  *          1e-30 .. 1e30 is an error, and so is any result that is not finite.
- * Error    each power is a mean in float: relative (degree + 5) u a step.
+ * Error    each power is a mean in float: it adds a relative error of (degree + 5) u.
  * Left out the Gaussian projection, concatenation of the powers, and updates for new nodes. */
 #include <string.h>
 
@@ -45949,7 +45983,7 @@ TINY_API tiny_status tgnn_fastrp(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_
 #endif
 #ifndef TINYI_NO_FIT
 #if TINYI_SLICE(9)
-/* src/gnn/train/data.c
+/* src/gnn/train/data.c - synthetic training data, missing features, principal components
  * Plane    principal components: K. Pearson, 1901; eigenvectors of the covariance of the columns, summed in double. */
 #include <string.h>
 
@@ -46159,17 +46193,18 @@ TINY_API tiny_status tgnn_plane(tiny_ctx *ctx, const tiny_tensor *x, const tiny_
 #endif
 #ifndef TINYI_NO_PARTITION
 #if TINYI_SLICE(10)
-/* src/gnn/graph/coarsen.c - heavy-edge matching, and the graph that is left of it
+/* src/gnn/graph/coarsen.c - heavy-edge matching, and the smaller graph that it gives
  *
  * Paper    G. Karypis, V. Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs", 1998,
  *          section 3.1; pairs without a common edge (two-hop) after D. LaSalle et al., "Improving Graph Partitioning
  *          for Modern Graphs and Architectures", 2015.
- * Method   Nodes are visited in random order, those of few edges first; each takes the free neighbour with the heaviest
- *          edge, the lightest one of several. Where more than a tenth of the nodes stay alone (stars, isolated nodes),
- *          those of up to three edges with the same heaviest neighbour become pairs. Pairs get numbers in the order of
- *          their first node. A row of the smaller graph joins the rows of its pair, by a table of the columns seen;
- *          rows are made by all threads, each by one, so threads change nothing.
- * Cost     linear in nodes and edges, but for the table: one line of cache an edge. */
+ * Method   Nodes are visited in random order, those with few edges first. Each is matched with its unmatched neighbour
+ *          of heaviest edge; of several, with the lightest node. If more than a tenth of the nodes stay unmatched
+ *          (stars, isolated nodes), unmatched nodes of up to three edges with the same heaviest neighbour become pairs.
+ *          Pairs are numbered in the order of their first node. A row of the smaller graph merges the rows of its pair,
+ *          with a table of the columns seen. One thread makes a row as a whole, so the result does not depend on the
+ *          number of threads.
+ * Cost     linear in nodes and edges; the table costs one cache line for each edge. */
 #include <string.h>
 
 #define TINYI_LEVEL_TABLE 4096              /* columns of a row are looked up in so many places while they are few */
@@ -46588,18 +46623,20 @@ TINYI_FN tiny_status tinyi_level_shrink(tiny_ctx *ctx, tinyi_level *fine, int64_
 #endif
 #ifndef TINYI_NO_PARTITION
 #if TINYI_SLICE(11)
-/* src/gnn/graph/refine.c - passes of best moves with hill climbing, balance, and growing a first half
+/* src/gnn/graph/refine.c - refinement by passes of best moves, balancing, and growing a first half
  *
- * Paper    C. Fiduccia, R. Mattheyses, "A Linear-Time Heuristic for Improving Network Partitions", 1982; for k parts
- *          after G. Karypis, V. Kumar, "Multilevel k-way Partitioning Scheme for Irregular Graphs", 1998.
- * Formula  gain of a move = edges of the node to the new part - edges to its own (weights).
- * Method   A heap holds the nodes at the boundary by an upper bound of their gain. The first is taken and its gain to
- *          each part that it touches is computed; when it is below the bound and another may be better, it goes back
- *          with what it is. The best move is made even when it costs something, until a share of the edges was touched
- *          without a new best cut; then the moves after the best are taken back. A part that has no room shuts a node
- *          out until one of its neighbours moves.
- *          A node moves once a pass. Bounds of its neighbours follow each move, so that they stay upper bounds.
- * Left out the bucket list of the paper: weights of merged edges would make it long; a heap costs a logarithm. */
+ * Paper    C. Fiduccia, R. Mattheyses, "A Linear-Time Heuristic for Improving Network Partitions", 1982; the form for k
+ *          parts is from G. Karypis, V. Kumar, "Multilevel k-way Partitioning Scheme for Irregular Graphs", 1998.
+ * Formula  gain of a move = weight of the node's edges to the new part - weight of its edges to its own part.
+ * Method   A heap holds the boundary nodes, ordered by an upper bound of their gain. The first node is taken, and its
+ *          gain to each part that it touches is computed. If that gain is below the bound and another node may be
+ *          better, the node goes back into the heap with its true gain. The best move is made even if its gain is
+ *          negative. A pass ends when a share of the edges was touched without a new best cut. Then the moves after the
+ *          best cut are undone. A node whose target part is full waits until one of its neighbours moves.
+ *          A node moves at most once a pass. Each move updates the bounds of the neighbours, so that they stay upper
+ *          bounds.
+ * Left out the bucket list of the paper: the weights of merged edges would make it long. A heap costs a logarithm
+ *          instead. */
 #include <string.h>
 #include <stdlib.h>
 
@@ -46968,14 +47005,14 @@ TINYI_FN void tinyi_cutter_grow(tinyi_cutter *c, tiny_rng *rng, int64_t target)
 #endif
 #endif
 #if TINYI_SLICE(11)
-/* src/gnn/graph/inflate.c - unpacking of DEFLATE streams
+/* src/gnn/graph/inflate.c - unpacks DEFLATE streams
  * Papers   P. Deutsch, "DEFLATE Compressed Data Format Specification", RFC 1951, and "GZIP file format", RFC 1952,
  *          1996.
- * Method   Canonical Huffman codes, decoded bit by bit from the counts of each length: no tables to build, 1 to 15
- *          steps a symbol.
- *          Fast enough for a reader of files (about 100 MB/s); the memory is the output and 2 KB. In pieces (a pipe)
- *          the output is a window: when it is full it is handed on, and its last 32 KB, as far as a copy may reach
- *          back, move to its start.
+ * Method   Canonical Huffman codes, decoded bit by bit from the number of codes of each length: no tables to build, 1
+ *          to 15 steps for each symbol.
+ *          That is about 100 MB/s, enough for reading files. Memory is the output and 2 KB. A stream that comes in
+ *          pieces (a pipe) is unpacked into a window. When the window is full, it is passed on, and its last 32 KB move
+ *          to its start: a copy may reach back that far.
  * Left out preset dictionaries: neither gzip nor zip has them. */
 #include <string.h>
 
@@ -47340,7 +47377,7 @@ TINYI_FN tiny_status tinyi_gunzip_by(tiny_ctx *ctx, const char *where, const tin
 
 #endif
 #if TINYI_SLICE(11)
-/* src/gnn/graph/words.c */
+/* src/gnn/graph/words.c - reads and writes words and numbers of text files */
 #include <stdio.h>
 #include <string.h>
 #include <math.h>                           /* INFINITY; no function of it is called */
@@ -47559,11 +47596,12 @@ TINYI_FN size_t tinyi_text_lines(const tinyi_text_file *f)
 
 #endif
 #if TINYI_SLICE(11)
-/* src/gnn/layer/net_file.c - the weights of a net: from safetensors, drawn, and into safetensors
+/* src/gnn/layer/net_file.c - the weights of a net: reads them from safetensors, draws initial ones, writes them to
+ * safetensors
  *
- * The walk of core/safetensors.h reports each tensor once. It is looked up among the weights of the description,
- * so that memory is taken only for what the file really holds. Two tensors over the same bytes are refused: the format
- * has no such thing. */
+ * The walk of core/safetensors.h reports each tensor once. It is looked up among the weights of the description, so
+ * memory is allocated only for tensors that the file really has. Two tensors over the same bytes are an error: the
+ * format does not allow that. */
 #include <stdio.h>
 #include <string.h>
 
@@ -48044,9 +48082,9 @@ TINY_API tiny_status tgnn_net_write(tiny_ctx *ctx, const char *path, const tgnn_
 /* src/gnn/train/pass.c - layers on a tape
  * Papers   the layers: see gnn/layer/layer.c. Dropout: N. Srivastava et al., JMLR 15, 2014; of attention as in P.
  *          Velickovic et al., 2018.
- *          Batch norm: S. Ioffe, C. Szegedy, 2015; folded: g / sqrt(var + eps) goes into the rows of the Linear before
- *          it.
- * Left out features of edges (gine, and edge of transformer): there are no data of ours to train them with. */
+ *          Batch norm: S. Ioffe, C. Szegedy, 2015; at the end g / sqrt(var + eps) is multiplied into the rows of the
+ *          Linear before it.
+ * Left out features of edges (gine, and edge of transformer): no data set here has them. */
 #include <string.h>
 
 #define TINYI_PASS_EPS 1e-5                 /* of batch norms */
@@ -48676,7 +48714,7 @@ tiny_status tinyi_pass_tape(tinyi_pass *p, tinyi_pass_fn fn, void *user, int no_
 #endif
 #ifndef TINYI_NO_QUANT
 #if TINYI_SLICE(11)
-/* src/gnn/quant/nibble.c - chooses among the loops over codes of each target */
+/* src/gnn/quant/nibble.c - chooses the loops over codes for the target */
 
 TINYI_TABLE_CHOICE(tinyi_nibble_kernels, tinyi_nibble_kernels)
 
@@ -48719,7 +48757,7 @@ TINYI_C_END
 #endif
 #ifndef TINYI_NO_FIT
 #if TINYI_SLICE(11)
-/* src/gnn/train/kit.c - steps of Adam, epochs judged, early stopping */
+/* src/gnn/train/kit.c - steps of Adam, evaluation of epochs, early stopping */
 #include <math.h>
 #include <string.h>
 
@@ -48843,9 +48881,9 @@ tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
 #endif
 #ifndef TINYI_NO_FIT
 #if TINYI_SLICE(11)
-/* src/gnn/train/nodes.c - classes of nodes, all nodes in each step (full batch)
- * Paper    T. Kipf, M. Welling, 2017 (arXiv 1609.02907), section 3.1: cross-entropy over the nodes that have a label
- *          for training. */
+/* src/gnn/train/nodes.c - training for classes of nodes, all nodes in each step (full batch)
+ * Paper    T. Kipf, M. Welling, 2017 (arXiv 1609.02907), section 3.1: cross-entropy over the labelled nodes of the
+ *          training part. */
 #include <math.h>
 #include <string.h>
 
@@ -49022,12 +49060,12 @@ TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_n
 #endif
 #ifndef TINYI_NO_FIT
 #if TINYI_SLICE(11)
-/* src/gnn/train/graphs.c - classes of graphs, some graphs in each step
- * Paper    K. Xu, W. Hu, J. Leskovec, S. Jegelka, 2019 (arXiv 1810.00826), section 7: batches, sums over nodes, the
- *          step halved.
- * Method   A step takes the rows of its graphs out of the union of all, which are graphs again one after the other.
- *          Graphs are drawn in an order that the seed and the epoch give, in batches as even as they can be. The tape
- *          is measured once, for the most nodes and the most edges that a batch can have. */
+/* src/gnn/train/graphs.c - training for classes of graphs, some graphs in each step
+ * Paper    K. Xu, W. Hu, J. Leskovec, S. Jegelka, 2019 (arXiv 1810.00826), section 7: batches, sums over nodes, a
+ *          learning rate that is halved.
+ * Method   A step copies the rows of its graphs out of the union of all graphs: they are again one union. The order of
+ *          the graphs depends only on the seed and the epoch, and batches are of nearly equal size. The size of the
+ *          tape is measured once, for the most nodes and the most edges that a batch can have. */
 #include <math.h>
 #include <string.h>
 
@@ -49328,14 +49366,14 @@ TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_
 #endif
 #ifndef TINYI_NO_FIT
 #if TINYI_SLICE(11)
-/* src/gnn/train/links.c - links: a net gives each node a vector, and a pair is a link the likelier the larger their
- * product is
- * Papers   T. Kipf, M. Welling, "Variational Graph Auto-Encoders", 2016 (arXiv 1611.07308), section 2, the form that is
- *          not variational: p = 1 / (1 + e^-(z_s . z_d)), cross-entropy over the edges and as many pairs that are drawn
- *          anew for each step.
- * Measure  the area under the ROC curve: the share of (link, pair that is none) in which the link has the larger
- *          product, ties half. Links and pairs of the validation and test parts are taken out of the graph before
- *          anything is trained. */
+/* src/gnn/train/links.c - training for links: a net gives each node a vector; the larger the product of two vectors,
+ * the likelier the link
+ * Papers   T. Kipf, M. Welling, "Variational Graph Auto-Encoders", 2016 (arXiv 1611.07308), the non-variational form of
+ *          section 2: p = 1 / (1 + e^-(z_s . z_d)), with cross-entropy over the edges and the same number of pairs
+ *          without an edge, which are drawn again for each step.
+ * Measure  the area under the ROC curve: of all combinations of a link and a pair that is not a link, the share in
+ *          which the link has the larger product; ties count half. The links of the validation and test parts are
+ *          removed from the graph, and their pairs drawn, before training. */
 #include <math.h>
 #include <string.h>
 
@@ -49667,10 +49705,10 @@ TINY_API tiny_tensor tgnn_tape_pool(tiny_tape *tape, const tgnn_pool *pool, cons
 #endif
 #ifndef TINYI_NO_QUANT
 #if TINYI_SLICE(11)
-/* src/gnn/quant/quant_file.c - nets of whole numbers from files, and into them
+/* src/gnn/quant/quant_file.c - reads and writes files of integer nets
  *
- * A first walk notes where each tensor lies. Then all of them are checked together: missing ones, different numbers of
- * steps, overlaps. Only after that memory is taken, for the tensors that the file really has. */
+ * A first walk records the position of each tensor. Then all of them are checked together: missing tensors, different
+ * numbers of steps, overlaps. Memory is allocated only after that, for the tensors that the file really has. */
 #include <stdio.h>
 #include <string.h>
 
@@ -50032,11 +50070,11 @@ TINY_API tiny_status tgnn_quant_write(tiny_ctx *ctx, const char *path, const tgn
 #endif
 #endif
 #if TINYI_SLICE(11)
-/* src/gnn/targets.c - compiles the kernels of tinygnn.h's own once for each target */
+/* src/gnn/targets.c - compiles the kernels that only tinygnn.h has, once for each target */
 
 #endif
 #if TINYI_SLICE(11)
-/* src/gnn/tinygnn.c - for the stitched form, the bodies of src/gnn that have no header of their own */
+/* src/gnn/tinygnn.c - the .c files of src/gnn that have no header of their own, for the stitched header */
 #ifdef TINYI_STITCHED
 #endif
 
@@ -51996,9 +52034,9 @@ TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm512_d
 #ifdef TINYI_PASS_SHARED
 /* src/math/kernels.h - every kernel of math for one target (included once per pass, see core/target.h)
  *
- * The plain passes take all of it. A pass with one more instruction (V_EXTRA, V_AMX) takes what gains from it only: the
- * int8 product, which is built on v_dot and has a tile form; V_HALF takes nothing. In a program of one target there is
- * no second form. */
+ * Plain passes compile all kernels. A pass for one extra instruction (V_EXTRA, V_AMX) compiles only the int8 product,
+ * which is built on v_dot and has a tile form. V_HALF compiles nothing here. A program with a single target has no
+ * second form. */
 #if !V_HALF
 
 #if !V_EXTRA && !V_AMX
@@ -58415,7 +58453,7 @@ TINYI_FN void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 
 #endif
 
-/* src/gnn/kernels.h - every kernel of tinygnn.h's own for one target (included once per pass, see core/target.h) */
+/* src/gnn/kernels.h - the kernels that only tinygnn.h has, for one target; included once per pass, see core/target.h */
 #if !V_EXTRA && !V_AMX
 #ifndef TINYI_NO_QUANT
 /* src/gnn/quant/nibble.simd.h - codes and sums of nibbles, compiled once per target

@@ -4,8 +4,8 @@
 #   stitch-check, stitch, units-shapes, units-compilers, units-nulls, units-install, units-docs and checksums are steps
 #   of their own; examples/x.c only has to compile; anything else is a test source whose program stands in $BUILD.
 # A program that is missing or older than what it is made of (it did not compile), crashes or runs for more than ten
-# minutes is one failure. The lines before the last one list, for each system of the catalogue, which of its proofs these
-# tests show (T_PROOF of tests/t.h), and on which targets:
+# minutes is one failure. The lines before the last one list, for each system of the catalogue, which of its proofs
+# these tests show (T_PROOF of tests/t.h), and on which targets:
 #   attention 3 (DeFT): 14 proofs on scalar w128 avx2
 #   graphs 1 (A2Q): 13 proofs: 12 on scalar w128 avx2, 1 once; not shown: "worked row"
 # What a program with a failure claims is not shown, whichever of its tests failed.
