@@ -155,8 +155,8 @@ typedef struct tllm_item {
 } tllm_item;
 TINY_API tiny_status tllm_forward_batch(tllm_state *state, const tllm_item *items, tiny_idx n, float *out);
 /* Computes a whole text at once and drops what the sequences held. Encoders: at most n_batch tokens; out receives
- * n * n_out floats (hidden states); NULL: none. Rerankers: out receives n_out floats. Encoder-decoder models keep the
- * encoder's keys and values for the decoder of all sequences: continue with tllm_forward. */
+ * n rows of n_out floats (hidden states); NULL: none. Rerankers: out receives n_out floats. Encoder-decoder models keep
+ * the encoder's keys and values for the decoder of all sequences: continue with tllm_forward. */
 TINY_API tiny_status tllm_forward_all(tllm_state *state, const int32_t *tokens, tiny_idx n, float *out);
 
 /* How sparse the activations of networks with squared ReLU are, in steps of up to 8 tokens, with or without
