@@ -3,12 +3,13 @@
  *   tllm_paged_attention(ctx, &q, &k, &v, &table, &rows, NULL, NULL, NULL, NULL, &o);
  *
  *   q      (n_query, n_head, d) f32
- *   k, v (n_block, n_part, block, x): n_block pages of `block` tokens. A part is a group of n_kv / n_part neighbouring
- *          heads. A row of a part holds the numbers of its heads for one token, one head after the other. f32 or f16: x
- *          numbers; u8: x bytes, blocks of a format (params). v NULL: the first d_v numbers of each key are its value.
+ *   k, v   (n_block, n_part, block, x): n_block pages of `block` tokens. A part is a group of n_kv / n_part
+ *          neighbouring heads. A row of a part holds the numbers of its heads for one token, one head after the other.
+ *          f32 or f16: x numbers; u8: x bytes, blocks of a format (params). v NULL: the first d_v numbers of each key
+ *          are its value.
  *   table  (n_seq, n_table) i32: the pages of each sequence; cell j is row j % block of page table[j / block]
- *   rows (n_query, 4) i32: for each query its sequence, the first cell it sees, one past the last, and its position. A
- *          query that sees no cell gives o = 0.
+ *   rows   (n_query, 4) i32: for each query its sequence, the first cell it sees, one past the last, and its position.
+ *          A query that sees no cell gives o = 0.
  *   pos    (n_seq, n_cell) i32: the positions of the cells; needed only with slopes
  *   slopes (n_head): ALiBi, -slope (position of the query - position of the key) is added to a score
  *   sinks  (n_head): a logit that is part of the softmax denominator but has no value

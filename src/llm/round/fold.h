@@ -18,7 +18,7 @@
  *   VALUE   values -> output of the attention, if each value head serves one query head; or the norm between them ->
  *           output
  *   FEED    norm -> gate, up, also of experts and the shared expert, and the router if it reads the norm
- *   DOWN up -> down, for each expert by itself, if the input of down is a multiple of up; or the norm between them ->
+ *   DOWN    up -> down, for each expert by itself, if up is a factor of the input of down; or the norm between them ->
  *           down
  *   OUTPUT  last norm -> output matrix, unless the embedding serves as the output matrix
  * If a layer lacks a fold, tllm_fold_why gives the reason.

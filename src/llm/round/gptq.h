@@ -22,7 +22,8 @@ typedef struct tllm_gptq_desc {             /* all zero: the value in brackets *
     /* nonzero: rounds the inputs with the largest diagonal of h first. The scales of all groups are then fitted in
      * advance, to the original weights [0] */
     int act_order;
-    /* nonzero: scales are fitted in advance in any order [0: when the group is reached, to its corrected weights] */
+    /* nonzero: scales are fitted in advance also without act_order [0: when the group is reached, to its corrected
+     * weights] */
     int static_groups;
     /* share of the mean diagonal that is added to the diagonal [0.01]; 0.1 is safer with few tokens */
     float damp;
