@@ -58,9 +58,9 @@
  *     TINYLLM_ONLY_ARCH  only models of this architecture: -DTINYLLM_ONLY_ARCH=llama. The name is one of
  *                        docs/guide/architectures.md, with _ for - and .
  *     TINYLLM_ONLY_TOKENIZER  only vocabularies of this kind: SPM, BPE, WORDPIECE, UNIGRAM, RWKV or PLAMO2
- *     TINYLLM_ONLY_CHAT  only text generation: sessions, sampling, GGUF files. Refused are calls for grammars, adapters,
- *                        encoders, repacked weights, models split over ranks and other model files, and tiny_run of
- *                        operations by kind. Cannot be combined with TINYLLM_TOOLS or TINYLLM_LAB
+ *     TINYLLM_ONLY_CHAT  only text generation: sessions, sampling, GGUF files. Calls for grammars, adapters, encoders,
+ *                        repacked weights, models split over ranks and other model files, and tiny_run of operations
+ *                        by kind are refused. Cannot be combined with TINYLLM_TOOLS or TINYLLM_LAB
  *     TINY_ASSERT(x)     your assertion macro for the library's own invariants; without it they are not checked
  *
  * Features (docs/guide/options.md)

@@ -9,10 +9,11 @@
  * the same bits on every machine. pack and unpack take whole blocks only (n is a multiple of values, or 0), keep no
  * state, allocate nothing, and may run in any number of threads.
  *
- * Importance is one weight per value, the last argument of pack. With it, pack minimises the sum of importance[i] (x[i]
- * - y[i])^2. A NaN or negative importance counts as 0. Formats without TLLM_FORMAT_IMPORTANCE ignore it. Special
- * values: block formats pack NaN as 0 and clamp magnitudes to the range of the scale. F16, BF16, F32 and F64 keep
- * them. */
+ * Importance is one weight per value, the last argument of pack. With it, pack minimises the weighted error, the sum of
+ * importance[i] (x[i] - y[i])^2. A NaN or negative importance counts as 0. Formats without TLLM_FORMAT_IMPORTANCE
+ * ignore it.
+ * Special values: block formats pack NaN as 0 and clamp magnitudes to the range of the scale. F16, BF16, F32 and F64
+ * keep them. */
 #ifndef TINYI_FORMAT_H
 #define TINYI_FORMAT_H
 #include "core/ctx.h"

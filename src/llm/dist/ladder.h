@@ -4,9 +4,9 @@
  * ranks. Below, x is the residual stream and y the output of the half. The route of a half says when its sum is needed:
  *
  *   standard   x += sum(y): the next half waits for it. Transformers are trained this way.
- *   ladder the sum is started, and added before the next half of the same kind. The attention of layer l thus reads x
- *              without the network of layer l - 1, whose sum is still in flight. The network of layer l reads x without
- *              the attention of layer l.
+ *   ladder     the sum is started, and added before the next half of the same kind. The attention of layer l thus
+ *              reads x without the network of layer l - 1, whose sum is still in flight. The network of layer l reads x
+ *              without the attention of layer l.
  *   local      x += y, the share of this rank only: no sum, and the ranks have different x
  *   join       x = sum(y + x / ranks): all ranks have the same x again ("desync" of the paper: one half in several
  *              joins)
@@ -51,7 +51,7 @@ typedef struct tllm_ladder {
     uint64_t handle[2];
 } tllm_ladder;
 
-/* x (n), half 0 or 1, route a tllm_route. After a failure of the group, do not use it any more. */
+/* x (n), half 0 or 1, route a tllm_route. If a sum fails, the ranks cannot continue together. */
 TINY_API tiny_status tllm_ladder_enter(tllm_ladder *a, int route, int half, float *x);
 TINY_API tiny_status tllm_ladder_leave(tllm_ladder *a, int route, int half, tiny_idx layer, float *x);
 TINY_API tiny_status tllm_ladder_end(tllm_ladder *a, float *x);

@@ -5,6 +5,7 @@
  *   static const char yes_no[] = "root ::= \"yes\" | \"no\" [.!]{1,3}";
  *   tllm_grammar *g;
  *   tllm_grammar_state *s;
+ *   unsigned char mask[N_PIECES];
  *   int may;
  *   if (tllm_grammar_open(ctx, yes_no, sizeof yes_no - 1, "root", &g)) ... the message names the line ...
  *   if (tllm_grammar_begin(ctx, g, &s)) ...
