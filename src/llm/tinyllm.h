@@ -1,5 +1,5 @@
-/* tinyllm.h - language models in one C header, version @version: every algorithm as a readable reference and as a fast
- * form
+/* tinyllm.h - language models in one C header, version @version: each algorithm as readable reference code and as fast
+ * code
  *
  * The shortest program that works
  *
@@ -29,15 +29,16 @@
  *
  * How to include it
  *     Define TINYLLM_IMPLEMENTATION before the include in exactly one .c or .cpp file of a program, and include the
- *     header without it in all others. C99 and later, C++11 and later. No library has to be linked. -fopenmp gives
- *     threads without your own pool. SIMDe on the include path gives vector code on targets without a native form.
- *     tinygnn.h may be included in the same program, also in the same file, before or after: the types are shared, and
- *     tiny_x calls the function of the header included last. Both must have the same version.
+ *     header without it in all others. C99 and later, C++11 and later. No library has to be linked. Compile with
+ *     -fopenmp to use several threads. With SIMDe on the include path, processors without native kernels get vector
+ *     code. A program, or one file, may include tinygnn.h too, before or after this header. Both must have the same
+ *     version. They share their types. A function that both contain, such as tiny_run, is taken from the header
+ *     included last.
  *     If you rename the file, define TINYLLM_FILE to its name in quotes: the header includes itself.
  *
  * Options (define each before the include, with the same value in all files of a program)
- *     TINY_STATIC        all functions are static: a private copy in each file that defines TINYLLM_IMPLEMENTATION
- *     TINYLLM_LINKED     TINYLLM_IMPLEMENTATION has no effect: the bodies are linked from elsewhere
+ *     TINY_STATIC        all functions are static: each file that defines TINYLLM_IMPLEMENTATION has its own copy
+ *     TINYLLM_LINKED     TINYLLM_IMPLEMENTATION has no effect: link a compiled implementation instead
  *     TINYLLM_PARTS      splits the bodies over this many files of the program, 1 to 12, for parallel compilation. Each
  *                        file defines TINYLLM_IMPLEMENTATION, its TINYLLM_PART (from 1 on), and the same other options
  *     TINY_NO_OPENMP     no OpenMP even if the compiler supports it
@@ -45,29 +46,29 @@
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *     TINY_ARM_FLUSH     enables the w128 target on 32-bit ARM, whose vectors flush denormal numbers to zero
  *     TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
- *                        disables this target and those based on it; docs/guide/limits.md has the cost of each
- *     TINY_ONLY_TARGET   this target (scalar, w128, neon, avx2, avx512) and no other: -DTINY_ONLY_TARGET=avx2; implies
+ *                        disables that target and the targets built on it; docs/guide/limits.md has the cost of each
+ *     TINY_ONLY_TARGET   only this target, one of scalar, w128, neon, avx2, avx512: -DTINY_ONLY_TARGET=avx2; implies
  *                        TINY_NO_CONFORM
- *     TINY_NO_VNNI       no second form of avx2 for processors with VNNI but without AVX-512
- *     TINY_NO_STDIO      no files: bytes come from memory only
+ *     TINY_NO_VNNI       no VNNI kernels in the avx2 target, for processors with VNNI but without AVX-512
+ *     TINY_NO_STDIO      no file access: models are opened from memory only
  *     TINY_NO_MALLOC     no default allocator: the context must be given one
  *     TINY_NO_HUGE_PAGES  the default allocator does not request pages of 2 MB for large blocks (Linux)
  *     TINY_NO_MESSAGES   no detailed error messages: the message of a context is the text of its status
- *     TINYLLM_FEW_FORMATS  only the block formats Q8_0, Q4_0, Q4_K and Q6_K, and plain numbers
- *     TINYLLM_ONLY_ARCH  models of this architecture and no other: -DTINYLLM_ONLY_ARCH=llama, a name of
- *                        docs/guide/architectures.md with _ for - and .
- *     TINYLLM_ONLY_TOKENIZER  vocabularies of this kind and no other: SPM, BPE, WORDPIECE, UNIGRAM, RWKV or PLAMO2
+ *     TINYLLM_FEW_FORMATS  only the block formats Q8_0, Q4_0, Q4_K and Q6_K, and single numbers (F32, F16, I8 ...)
+ *     TINYLLM_ONLY_ARCH  only models of this architecture: -DTINYLLM_ONLY_ARCH=llama. The name is one of
+ *                        docs/guide/architectures.md, with _ for - and .
+ *     TINYLLM_ONLY_TOKENIZER  only vocabularies of this kind: SPM, BPE, WORDPIECE, UNIGRAM, RWKV or PLAMO2
  *     TINYLLM_ONLY_CHAT  only text generation: sessions, sampling, GGUF files. Calls for grammars, adapters, encoders,
- *                        repacked weights, other ranks, other model files, and tiny_run of operations by kind are
- *                        refused. Excludes TINYLLM_TOOLS and TINYLLM_LAB
- *     TINY_ASSERT(x)     checks the library's own invariants; empty unless defined
+ *                        repacked weights, models split over ranks and other model files, and tiny_run of operations
+ *                        by kind are refused. Cannot be combined with TINYLLM_TOOLS or TINYLLM_LAB
+ *     TINY_ASSERT(x)     your assertion macro for the library's own invariants; without it they are not checked
  *
  * Features (docs/guide/options.md)
- *     Everything needed to run a model file is on by default. TINYLLM_TOOLS adds tools that make or change models,
- *     TINYLLM_LAB the published systems, TINYLLM_ALL both. TINYLLM_WITH_X adds the feature X and those that it needs;
- *     TINYLLM_NO_X removes X and those that need it. All functions are declared in any case; a call to a removed
- *     function does not link. Only the file with TINYLLM_IMPLEMENTATION reads these switches. A file with both
- *     implementations defines the switches of both before the first include.
+ *     Everything needed to run a model file is on by default. TINYLLM_TOOLS adds tools that make or change models.
+ *     TINYLLM_LAB adds implementations of published systems (docs/papers). TINYLLM_ALL adds both. TINYLLM_WITH_X adds
+ *     the feature X and those that it needs; TINYLLM_NO_X removes X and those that need it. All functions are always
+ *     declared; a call to a removed function does not link. Only the file with TINYLLM_IMPLEMENTATION reads these
+ *     switches. A file with the implementations of both headers defines the switches of both before the first include.
 @features
  *
  * Memory
@@ -76,14 +77,14 @@
  *     Close or free everything that you opened or read before tiny_ctx_close.
  *
  * Threads
- *     One context serves one caller at a time. Two contexts share nothing. The description of a context sets its number
- *     of threads. They are its own POSIX threads if the system has them, otherwise those of OpenMP, or your pool.
- *     Compile with -fopenmp or define TINY_PTHREAD. The threads of a context sleep between calls and end in
- *     tiny_ctx_close.
+ *     One context serves one caller at a time. Two contexts share nothing and may be used at the same time. The
+ *     description of a context (tiny_ctx_desc) sets its number of threads, or provides your own thread pool. Without a
+ *     pool, several threads need -fopenmp, or TINY_PTHREAD and -pthread. On POSIX systems a context then starts its own
+ *     threads, which sleep between calls and end in tiny_ctx_close. Elsewhere it uses the threads of OpenMP.
  *
  * Errors
  *     Every call that can fail returns a tiny_status, 0 for success; tiny_ctx_message has the message. The library
- *     never prints, exits or aborts. A failed call leaves nothing to clean up.
+ *     never prints, exits or aborts. A failed call leaves nothing to free.
  *
  * Formats and limits
  *     Model files: GGUF 2 and 3, also split; safetensors, tensor by tensor; the .bin files of llama2.c. Architectures
@@ -92,11 +93,11 @@
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  * What is not there
- *     Integer kernels for NVFP4, Q1_0 and Q2_0: their rows are unpacked to floats. Images and sound as model input. A
- *     server; examples/ has programs. docs/guide/limits.md lists the rest.
+ *     Images and sound as model input. A server: examples/ has complete programs. Integer kernels for NVFP4, Q1_0 and
+ *     Q2_0: these formats work, but are unpacked to floats first. docs/guide/limits.md lists the rest.
  *
  * Changes
- *     0.2.0  a program chooses its features; packages; see CHANGELOG.md
+ *     0.2.0  feature switches; packages; see CHANGELOG.md
  *     0.1.0  the first version
  *
  * Licence

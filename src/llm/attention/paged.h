@@ -3,18 +3,21 @@
  *   tllm_paged_attention(ctx, &q, &k, &v, &table, &rows, NULL, NULL, NULL, NULL, &o);
  *
  *   q      (n_query, n_head, d) f32
- *   k, v   (n_block, n_part, block, x): the pages. A part is n_kv / n_part neighbouring heads. A row of a part holds
- *          their numbers for one token, one head after the other. f32 or f16: x numbers; u8: x bytes, blocks of a
- *          format (params). v NULL: the first d_v numbers of each key are its value.
+ *   k, v   (n_block, n_part, block, x): n_block pages of `block` tokens. A part is a group of n_kv / n_part
+ *          neighbouring heads. A row of a part holds the numbers of its heads for one token, one head after the other.
+ *          f32 or f16: x numbers; u8: x bytes, blocks of a format (params). v NULL: the first d_v numbers of each key
+ *          are its value.
  *   table  (n_seq, n_table) i32: the pages of each sequence; cell j is row j % block of page table[j / block]
- *   rows   (n_query, 4) i32: sequence, first cell, one past the last cell, position. If there is no cell, o is 0.
+ *   rows   (n_query, 4) i32: for each query its sequence, the first cell it sees, one past the last, and its position.
+ *          A query that sees no cell gives o = 0.
  *   pos    (n_seq, n_cell) i32: the positions of the cells; needed only with slopes
  *   slopes (n_head): ALiBi, -slope (position of the query - position of the key) is added to a score
- *   sinks  (n_head): a logit that counts in the sum of the weights and has no value
+ *   sinks  (n_head): a logit that is part of the softmax denominator but has no value
  *   o      (n_query, n_head, d_v) f32
  *
- * Entries of table and rows outside their range are errors. Put queries of one sequence next to each other: then they
- * are computed together. */
+ * A cell is the place of one token in a sequence. v, pos, slopes, sinks and params may be NULL. Entries of table and
+ * rows outside their range are errors. Put queries of one sequence next to each other: then they are computed
+ * together. */
 #ifndef TINYI_PAGED_H
 #define TINYI_PAGED_H
 #include "core/op.h"
@@ -28,7 +31,7 @@ typedef struct tllm_paged_params {
     int format_k, format_v;                 /* tllm_format ids of pages of bytes; ignored for f32 and f16 */
     tiny_idx n_kv;                          /* heads of keys and values; 0: n_part */
     tiny_idx d_v;                           /* numbers of a value; 0: d */
-    /* a plan set with these rows and this table: pages that sequences share are read once; NULL: read for each */
+    /* a plan that was set with these rows and this table: shared pages are read once; NULL: once per sequence */
     const tllm_tree_plan *tree;
     /* NULL, or a counter for each thread of the context: the fast form adds the cells, times parts, that it read */
     tiny_idx *n_load;

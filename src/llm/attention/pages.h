@@ -7,12 +7,13 @@
  *   tllm_pages_fork(pages, 0, 1);                   sequence 1 holds the same blocks
  *   tllm_pages_append(pages, 1, 1, &copy);          its last block was shared: copy.from >= 0, and the caller must copy
  *
- * The contents of a block are not stored here. The caller keeps them (keys and values, latent rows, a tree of drafts)
- * in its own arrays of n_block blocks, and copies a block when a call asks for it. W. Kwon et al., "Efficient Memory
+ * A block (or page) has room for a fixed number of tokens; a cell is the place of one token in a sequence. The contents
+ * of a block are not stored here. The caller keeps them (keys and values, latent rows, a tree of drafts) in its own
+ * arrays of n_block blocks, and copies a block when a call asks for it. W. Kwon et al., "Efficient Memory
  * Management for Large Language Model Serving with PagedAttention", 2023 (arXiv 2309.06180), 4.
  *
- * A block held by several sequences is never written: the call that appends to it returns a private copy. After a
- * failure nothing has changed. One caller at a time. */
+ * A block that several sequences hold is never written: the call that appends to it assigns a new block and tells the
+ * caller what to copy. After a failure nothing has changed. One thread at a time may use a tllm_pages. */
 #ifndef TINYI_PAGES_H
 #define TINYI_PAGES_H
 #include "core/mem.h"
@@ -33,22 +34,23 @@ TINY_API tiny_status tllm_pages_open(tiny_ctx *ctx, const tllm_pages_desc *desc,
 TINY_API void tllm_pages_close(tiny_ctx *ctx, tllm_pages *pages);  /* pages may be NULL */
 
 TINY_API tiny_idx tllm_pages_length(const tllm_pages *pages, tiny_idx seq);
-/* the blocks of the sequence, as many as its length fills */
+/* the blocks of the sequence in order, as many as its length needs; valid until the next call that changes it */
 TINY_API const int32_t *tllm_pages_table(const tllm_pages *pages, tiny_idx seq);
 TINY_API tiny_idx tllm_pages_free(const tllm_pages *pages);        /* blocks that no sequence holds */
 TINY_API tiny_idx tllm_pages_holders(const tllm_pages *pages, tiny_idx block);      /* sequences that hold it */
 
-/* Appends n cells, or none on failure. *copy: the copy to make before the cells are written; copy must not be NULL. */
+/* Appends n cells, or none on failure. *copy: the copy that the caller must make before it writes the cells; copy must
+ * not be NULL. */
 TINY_API tiny_status tllm_pages_append(tllm_pages *pages, tiny_idx seq, tiny_idx n, tllm_page_copy *copy);
 /* Makes sequence `to` hold the blocks of `from`, and releases those it held before. */
 TINY_API tiny_status tllm_pages_fork(tllm_pages *pages, tiny_idx from, tiny_idx to);
 /* Keeps the first n cells. */
 TINY_API tiny_status tllm_pages_trim(tllm_pages *pages, tiny_idx seq, tiny_idx n);
-/* Makes the i-th block of a sequence private, so that existing cells can be overwritten. */
+/* Makes the i-th block of a sequence private, so that its cells can be overwritten. copy as in tllm_pages_append. */
 TINY_API tiny_status tllm_pages_own(tllm_pages *pages, tiny_idx seq, tiny_idx i, tllm_page_copy *copy);
 
-/* Records the tokens of cells first, first + 1, ... If all cells from 0 on are recorded in order, tllm_pages_share can
- * find the full blocks of the sequence; otherwise it does not find them. */
+/* Records n tokens as the contents of cells first, first + 1, ... tllm_pages_share finds only full blocks whose cells,
+ * and all cells before them, were recorded in order. */
 TINY_API void tllm_pages_note(tllm_pages *pages, tiny_idx seq, tiny_idx first, const int32_t *tokens, tiny_idx n);
 /* Gives a sequence without cells the full blocks of any sequences that begin with these tokens. *n_shared: the number
  * of tokens in them, at most n. */

@@ -1,4 +1,5 @@
-/* src/llm/attention/place.h - the operations between the products of a layer and its attention
+/* src/llm/attention/place.h - operations between the projections of a layer and its attention: rotary positions, and
+ * writing keys and values into pages
  *
  *   turn_pairs   rotary positions: y = x with pairs of numbers of each head rotated by the angles of the row
  *                x, y (n, n_head, d) f32; c, s (n, n_pair) f32, cosines and sines, 2 n_pair <= d; the numbers after
@@ -6,11 +7,11 @@
  *   put_rows     writes keys and values of new tokens into pages: out = pages with some rows replaced
  *                pages, out (n_block, n_part, block, x), as paged attention reads them: F32 or F16 numbers, or blocks
  *                of Q8_0 or Q4_0 (u8)
- *                x (n, n_part * numbers of a row of a part) f32; place (n, 2) i32: page and row of each; of two rows
- *                for one place the later is kept
+ *                x (n, n_part * numbers of a row of a part) f32; place (n, 2) i32: page, and row in that page, of each
+ *                token; if two have the same place, the later one is kept
  *
- * Both may be in place. A model runs them as operations if an accelerator, a recording or the reference must see each.
- */
+ * In both, the output may be the input. A model runs them as operations if an accelerator, a recorder or the reference
+ * must see every operation. */
 #ifndef TINYI_PLACE_H
 #define TINYI_PLACE_H
 #include "core/op.h"

@@ -1,10 +1,11 @@
-/* src/llm/attention/position.h - positions in attention: rotation frequencies with all scalings, slopes of ALiBi
+/* src/llm/attention/position.h - positions in attention: frequencies of rotary positions (RoPE) with their context
+ * extensions, and slopes of ALiBi
  *
  *   tllm_rope_desc d = { 0 };  d.n_rot = 128;  d.kind = TLLM_ROPE_YARN;  d.factor = 16;  d.trained = 4096;
  *   tllm_rope_frequencies(ctx, &d, freq, &size);        angle = position * freq[i]; cos and sin are multiplied by size
  *
- * A key cached after rotation keeps the frequencies of its step. The frequencies of TLLM_ROPE_DYNAMIC depend on the
- * length: there keys must be cached before rotation, or be rotated again. */
+ * The frequencies of TLLM_ROPE_DYNAMIC depend on the length of the text. A key that was cached after its rotation would
+ * keep old frequencies: cache keys before their rotation, or rotate them again. */
 #ifndef TINYI_POSITION_H
 #define TINYI_POSITION_H
 #include "core/ctx.h"
@@ -16,9 +17,10 @@ typedef enum tllm_rope_kind {
     TLLM_ROPE_NTK,                          /* base' = base factor^(n / (n - 2)) */
     /* base' = base (factor length / trained - (factor - 1))^(n / (n - 2)) after `trained` tokens */
     TLLM_ROPE_DYNAMIC,
-    /* low pairs are kept, high ones divided, with a ramp between; size 1 + 0.1 ln factor */
+    /* the first pairs are kept, the last ones divided by factor, with a ramp between; *size is 1 + 0.1 ln factor */
     TLLM_ROPE_YARN,
-    TLLM_ROPE_LLAMA3                        /* short wavelengths are kept, long ones divided, with a blend between */
+    /* short wavelengths are kept, long ones divided by factor, with a blend between */
+    TLLM_ROPE_LLAMA3
 } tllm_rope_kind;
 
 typedef struct tllm_rope_desc {
@@ -32,10 +34,10 @@ typedef struct tllm_rope_desc {
     double low, high;                       /* LLAMA3; 0: 1 and 4 */
 } tllm_rope_desc;
 
-/* freq: n_rot / 2 numbers; *size: the factor of cos and sin; size may be NULL */
+/* Writes the n_rot / 2 frequencies to freq, and the factor of cos and sin to *size. size may be NULL. */
 TINY_API tiny_status tllm_rope_frequencies(tiny_ctx *ctx, const tllm_rope_desc *desc, double *freq, double *size);
-/* slope (n_head): ALiBi, -slope[h] (position of the query - position of the key) is added to a score; most: 8 in the
- * paper */
+/* Writes the slopes of ALiBi, slope (n_head): -slope[h] (position of the query - position of the key) is added to a
+ * score. most: the largest exponent, 8 in the paper. */
 TINY_API tiny_status tllm_alibi_slopes(tiny_ctx *ctx, tiny_idx n_head, float most, float *slope);
 
 /* ---- inside: what the bodies share ---- */

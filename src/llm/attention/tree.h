@@ -8,14 +8,14 @@
  *
  * J. Yao et al., "DeFT: Decoding with Flash Tree-Attention for Efficient Tree-structured LLM Inference", 2024 (arXiv
  * 2404.00242).
- * The tables of forked sequences (tllm_pages_fork) name the same pages; the tree is thus given by the tables. A plan
- * puts its cells into one stream, depth first, and cuts the stream into blocks of equal length. It lists the queries of
- * each block, and for each cell the queries that see it. Keys and values are then read once for all texts. (With
- * several threads, and fewer than two blocks times parts per thread, the groups of max_q queries of a block go to
- * different threads, and each of them reads the block.)
+ * The tables of forked sequences (tllm_pages_fork) name the same pages, so the tables define the tree. A plan puts the
+ * cells of the tree into one stream, depth first, and cuts the stream into blocks of equal length. It lists the queries
+ * of each block, and for each cell the queries that see it. Keys and values are then read once for all texts. There is
+ * one exception: if blocks times parts are fewer than two per thread, several threads may share a block. Each of them
+ * takes up to max_q of its queries and reads the block.
  *
  * A plan is valid for the rows and tables it was set with. Set it again when a page is appended, forked or dropped:
- * once per step, for all layers. One caller at a time. */
+ * once per step, for all layers. One thread at a time may change a plan or a tree. */
 #ifndef TINYI_TREE_H
 #define TINYI_TREE_H
 #include "core/op.h"
@@ -30,7 +30,7 @@ typedef enum tllm_tree_mode {
 } tllm_tree_mode;
 typedef struct tllm_tree_plan_desc {
     tiny_idx block_len;                     /* cells of a block; 0: 128 */
-    /* queries of a mask, 1..64; 0: 32. A block with more queries is still read once, except in the case above */
+    /* queries of a mask, 1..64; 0: 32. A block with more queries is still read once, with the exception above */
     int max_q;
     int mode;                               /* tllm_tree_mode */
 } tllm_tree_plan_desc;
@@ -53,7 +53,7 @@ typedef struct tllm_tree_counts {
     tiny_idx n_tree, n_path;
     tiny_idx n_block;                       /* blocks of cells */
     tiny_idx n_part;                        /* partial results: pairs of a block and a query */
-    tiny_idx n_pair, n_needed;              /* pairs of a cell and a query: computed; visible ones of these */
+    tiny_idx n_pair, n_needed;              /* pairs of a cell and a query that are computed; visible ones among them */
     tiny_idx mask_bytes;
 } tllm_tree_counts;
 TINY_API tllm_tree_counts tllm_tree_plan_counts(const tllm_tree_plan *plan);
@@ -73,12 +73,12 @@ TINY_API const tllm_tree_item *tllm_tree_plan_items(const tllm_tree_plan *plan, 
                                                     const tllm_tree_piece **pieces, const int32_t **queries,
                                                     const uint64_t **masks);
 
-/* ---- a tree of texts, for beam search and trees of thought: nodes over the sequences of a pool of pages ----
+/* ---- a tree of texts, for beam search and trees of thought, kept in the sequences of a tllm_pages ----
  *
  * A live leaf is one sequence. An inner node is the common part of the sequences below it. Nodes are numbered from 0
- * up; the number of a dead node is used again. After a failure nothing has changed. */
+ * up; the number of a removed node is used again. After a failure nothing has changed. */
 typedef struct tllm_tree tllm_tree;
-/* All sequences of pages must be empty. Until the close they belong to the tree. */
+/* All sequences of pages must be empty. Until the close only the tree may change them; pages must outlive it. */
 TINY_API tiny_status tllm_tree_open(tiny_ctx *ctx, tllm_pages *pages, tllm_tree **out);
 TINY_API void tllm_tree_close(tiny_ctx *ctx, tllm_tree *tree);      /* tree may be NULL; empties the sequences */
 /* Makes a prompt of n cells the only node, a leaf. */

@@ -3,8 +3,9 @@
  *   tllm_repack(ctx, TLLM_FORMAT_Q4_0, w, n_out, k, to);                  the same number of bytes in another order
  *   tllm_matmul(ctx, &x, TLLM_FORMAT_Q4_0 | TLLM_REPACKED, &to_tensor, NULL, &y);
  *
- * A block of one row becomes a lane. A group of eight rows is stored block by block: first the scales of the eight
- * rows, then vectors of 32 bytes with four codes of each row. A product then needs no shuffle and no sum over lanes.
+ * Each row of a group of eight uses one lane of a vector. The group is stored block by block: first the scales of the
+ * eight rows, then vectors of 32 bytes with four codes of each row. A product then needs no shuffle and no sum over
+ * lanes.
  * Repacking is exact: tllm_repack_back gives the original bytes. Rows after the last whole group of eight are stored
  * unchanged at the end. The layout is the same on every machine, and every target can multiply it. avx2 has kernels for
  * it; other targets extract the blocks first and gain nothing. */
@@ -16,10 +17,11 @@ TINYI_C_BEGIN
 #define TLLM_REPACKED \
     0x1000 /* added to a TLLM_FORMAT_ in tllm_matmul: w is the output of tllm_repack for all its rows, dense */
 
-/* 0: the format cannot be repacked; 1: it can, but the context gains nothing; 2: the context has faster kernels. */
+/* 0: the format cannot be repacked; 1: it can, but the target of ctx has no faster kernels for it; 2: it has. */
 TINY_API int tllm_repack_has(const tiny_ctx *ctx, int format);
 /* w: n_out rows of k numbers in blocks, dense; to: room for the same number of bytes, not overlapping w. */
 TINY_API tiny_status tllm_repack(tiny_ctx *ctx, int format, const void *w, tiny_idx n_out, tiny_idx k, void *to);
+/* The inverse: writes the original bytes to w. */
 TINY_API tiny_status tllm_repack_back(tiny_ctx *ctx, int format, const void *repacked, tiny_idx n_out, tiny_idx k,
                                       void *w);
 

@@ -1,4 +1,4 @@
-/* src/llm/block/format.h - the block formats of model files: one row each
+/* src/llm/block/format.h - the block formats of model files, one row of a table for each
  *
  *   const tllm_format *f = tllm_format_by_name("Q4_K");
  *   size_t bytes = tllm_format_bytes(f, n);        n floats, whole blocks
@@ -6,11 +6,12 @@
  *   f->unpack(q, y, n);                            and back
  *
  * A block holds `values` numbers in `bytes` bytes. All fields are little endian, at any address. The same input gives
- * the same bits on every machine. Both functions take whole blocks only (n a multiple of values, or 0), keep no state,
- * allocate nothing, and may run in any number of threads.
+ * the same bits on every machine. pack and unpack take whole blocks only (n is a multiple of values, or 0), keep no
+ * state, allocate nothing, and may run in any number of threads.
  *
- * Importance: pack minimises the sum of importance[i] (x[i] - y[i])^2. A NaN or negative importance counts as 0.
- * Formats without TLLM_FORMAT_IMPORTANCE ignore it.
+ * Importance is one weight per value, the last argument of pack. With it, pack minimises the weighted error, the sum of
+ * importance[i] (x[i] - y[i])^2. A NaN or negative importance counts as 0. Formats without TLLM_FORMAT_IMPORTANCE
+ * ignore it.
  * Special values: block formats pack NaN as 0 and clamp magnitudes to the range of the scale. F16, BF16, F32 and F64
  * keep them. */
 #ifndef TINYI_FORMAT_H

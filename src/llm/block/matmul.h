@@ -1,17 +1,17 @@
-/* src/llm/block/matmul.h - products with matrices that stay in their block format
+/* src/llm/block/matmul.h - products with matrices in block formats, without unpacking the whole matrix
  *
  *   y (n, n_out) = x (n, k) w^T + bias
  *
  * w is stored as in a model file: n_out rows of k numbers in a block format, as bytes (u8, n_out x row bytes; a row is
- * contiguous, rows may be any distance apart). w is not unpacked as a whole, and no second copy is kept.
+ * contiguous, rows may be any distance apart). No unpacked copy of w is kept.
  *
- *   n up to 8     activations are quantized to 8 bits, with a scale for each 32, and multiplied as integers directly
- *                 with the blocks
+ *   n up to 8     x is quantized to 8 bits, with a scale for each 32 numbers, and multiplied as integers directly with
+ *                 the blocks
  *   n from 9 on   avx2: the same with rows of w expanded to bytes
  *   larger n      rows of w are unpacked into a panel in the second-level cache, as float32 or (AMX) bfloat16, and
  *                 multiplied there
  *
- * Formats without integer kernels (NVFP4, Q1_0, Q2_0) are unpacked for few rows too. */
+ * Formats without integer kernels (NVFP4, Q1_0, Q2_0) are unpacked for any n. */
 #ifndef TINYI_BLOCK_MATMUL_H
 #define TINYI_BLOCK_MATMUL_H
 #include "core/op.h"
@@ -19,21 +19,21 @@ TINYI_C_BEGIN
 
 typedef struct tllm_matmul_params {
     int format;                             /* TLLM_FORMAT_... of w */
-    /* nonzero: the reference computes the magnitudes of its error bound; see the head of matmul.c */
+    /* nonzero: the reference computes the magnitude M of its error bound instead of y; see the head of matmul.c */
     int magnitude;
 } tllm_matmul_params;
 
-/* x, bias (n_out numbers or NULL), y f32. */
+/* x (n, k), y (n, n_out) and bias (n_out), or bias NULL: f32. format: TLLM_FORMAT_... of w. */
 TINY_API tiny_status tllm_matmul(tiny_ctx *ctx, const tiny_tensor *x, int format, const tiny_tensor *w,
                                  const tiny_tensor *bias, const tiny_tensor *y);
 /* y[i] = x w[i]^T + bias[i] for 1 to 3 matrices with the same x, such as queries, keys and values. The results have the
- * same bits as separate calls. There is one parallel region, and x is quantized once if the formats allow it. bias
+ * same bits as separate calls. The call starts the threads once, and quantizes x once if the formats allow it. bias
  * NULL: no bias. The y must not overlap. */
 TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, int n, const int *format,
                                           const tiny_tensor *const *w, const tiny_tensor *const *bias,
                                           const tiny_tensor *const *y);
-/* The kernels that these products use: "scalar", "w128", "neon", "neondot" and "neonmm" (with dotprod; with i8mm too),
- * "avx2", "avx2vnni", "avx512half", "amx"; "reference" if the context has no kernels. */
+/* The name of the kernels that these products use: "scalar", "w128", "neon", "neondot" (dotprod), "neonmm" (dotprod and
+ * i8mm), "avx2", "avx2vnni", "avx512half", "amx"; "reference" if the context has no kernels. */
 TINY_API const char *tllm_matmul_pass(const tiny_ctx *ctx);
 /* The row of the operation: for tiny_op.row, recordings, tiny_conform_desc.rows. */
 TINY_API const tiny_op_row *tllm_matmul_row(void);

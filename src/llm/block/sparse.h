@@ -2,9 +2,9 @@
  *
  *   y (n, d) = sum over i in list of x[., i] w[i, .]
  *
- * w has k rows of d numbers, x the weight of each row. Rows that are not in the list are not read. In a layer
- * y = W_down h, h is mostly zero after a squared ReLU; with this product only the active neurons are read. W_down must
- * then be stored neuron by neuron. Files store it transposed; tllm_turn_rows makes the copy.
+ * w has k rows of d numbers, x the weight of each row. Rows that are not in the list are not read. After a squared
+ * ReLU, the input h of y = W_down h is mostly zero, and only the rows of active neurons have to be read. This needs
+ * W_down stored neuron by neuron, one row for each. Files store it transposed; tllm_turn_rows makes the copy.
  *
  *   tllm_relu2_ffn_desc f = { 0 };
  *   f.d = 2048; f.n_ff = 8192; f.up = w_up; f.down = turned; f.format_up = f.format_down = TLLM_FORMAT_F16;
@@ -17,7 +17,7 @@ TINYI_C_BEGIN
 
 typedef struct tllm_mix_params {
     int format;                             /* tllm_format id of w if it is bytes; ignored for f32, f16, bf16 */
-    /* nonzero: the reference adds absolute values, for its error bound */
+    /* nonzero: the reference sums absolute values instead, for its error bound */
     int magnitude;
 } tllm_mix_params;
 
@@ -28,15 +28,15 @@ TINY_API tiny_status tllm_mix_rows(tiny_ctx *ctx, const tiny_tensor *x, int form
 /* the row of the operation: for conformance tests, recorders and accelerators */
 TINY_API const tiny_op_row *tllm_mix_rows_row(void);
 
-/* Writes the columns of h (n, k) with a number that is not 0 (NaN counts) to list, ascending; list has room for k.
- * Returns their number. */
+/* Writes the indices of the columns of h (n, k) that have a number other than 0 (NaN counts) to list, ascending. list
+ * has room for k. Returns how many they are. */
 TINY_API tiny_idx tllm_active_list(const float *h, tiny_idx n, tiny_idx k, int32_t *list);
 
 /* Transposes w (n_out rows of n_in numbers in a format) into n_in contiguous rows of n_out numbers in the format `to`.
  * Packs without importance. */
 TINY_API tiny_status tllm_turn_rows(tiny_ctx *ctx, int format, const void *w, tiny_idx n_out, tiny_idx n_in, int to,
                                     void *turned);
-/* Checks that the rows of turned are the columns of w, for copies from elsewhere. Compares one product computed both
+/* Checks a copy that was made elsewhere: are the rows of turned the columns of w? Compares one product computed both
  * ways, within the rounding of the formats. */
 TINY_API tiny_status tllm_turned_check(tiny_ctx *ctx, int format, const void *w, tiny_idx n_out, tiny_idx n_in, int to,
                                        const void *turned);

@@ -1,4 +1,5 @@
-/* src/llm/chat/template.h - the chat template of a model file: from messages to the text that the model was trained on
+/* src/llm/chat/template.h - the chat template of a model file: from messages to a prompt in the form that the model was
+ * trained on
  *
  *   tllm_chat_message talk[2] = { { "system", "Be brief.", 0 }, { "user", "Hello", 0 } };
  *   tllm_template_values values;
@@ -14,12 +15,13 @@
  *   if (!tllm_template_run(ctx, t, &values, &text, &n)) { puts(text); tiny_free(ctx, text); }
  *   tllm_template_close(ctx, t);
  *
- * Templates are written in Jinja with the settings that model files expect: trim_blocks, lstrip_blocks, tojson that
- * keeps < and non-ASCII letters, raise_exception and strftime_now. docs/guide/chat.md lists the supported parts of the
- * language.
+ * Templates are written in Jinja, with the settings and functions that model files expect: trim_blocks, lstrip_blocks,
+ * raise_exception, strftime_now, and a tojson that does not escape < or non-ASCII letters. docs/guide/chat.md lists the
+ * supported parts of the language.
  *
- * A template comes from a file and is not trusted. It can read only its values. Its steps, its memory and the length of
- * its text are limited, and neither the compiler nor the interpreter recurses. Each error names line and column. */
+ * A template comes from a file and is not trusted. It can read only the values given to it. Its steps, its memory and
+ * the length of its text are limited, and neither the compiler nor the interpreter recurses. Each error names line and
+ * column. */
 #ifndef TINYI_CHAT_TEMPLATE_H
 #define TINYI_CHAT_TEMPLATE_H
 #include "core/ctx.h"
@@ -41,18 +43,19 @@ typedef struct tllm_chat_message {
     size_t content_bytes;                   /* 0: content ends with a 0 byte */
 } tllm_chat_message;
 
-/* all zero: no messages. Texts are UTF-8. A size of 0 means that the text ends with a 0 byte */
+/* The variables of a template; all zero: no messages. Texts are UTF-8. A size of 0 means that the text ends with a 0
+ * byte. Everything belongs to the caller. */
 typedef struct tllm_template_values {
     const tllm_chat_message *message;
     size_t n_messages;
-    /* a JSON list used instead of message: for tool calls, images and other fields that a template reads */
+    /* a JSON list used instead of message, for tool calls, images and other fields that a template reads; NULL: none */
     const char *messages_json;
     size_t messages_json_bytes;
     const char *tools_json;                 /* a list; NULL: the variable tools is none */
     size_t tools_json_bytes;
-    const char *more_json;                  /* an object: each member becomes a variable and replaces those above */
+    const char *more_json;                  /* an object: each member becomes a variable and overrides those above */
     size_t more_json_bytes;
-    int add_generation_prompt;
+    int add_generation_prompt;              /* nonzero: the text ends where the answer begins */
     const char *bos_token, *eos_token;      /* NULL: undefined */
     /* seconds since 1970 in the time zone of the user, for strftime_now; 0: time() */
     int64_t now;

@@ -1,19 +1,19 @@
-/* src/llm/dist/ladder.h - the order in which layers wait for their all-reduces
+/* src/llm/dist/ladder.h - when the layers of a model split over ranks wait for their all-reduces
  *
- * In a model cut over ranks (tllm_model_cut) both halves of a layer, attention and network, end with a sum over all
- * ranks. The route of a half says when that sum is waited for:
+ * In a model split over ranks (tllm_model_cut), both halves of a layer, attention and network, end with a sum over all
+ * ranks. Below, x is the residual stream and y the output of the half. The route of a half says when its sum is needed:
  *
  *   standard   x += sum(y): the next half waits for it. Transformers are trained this way.
- *   ladder     the sum is started, and added before the next half of the same kind. Attention of layer l reads x
- *              without the network of layer l - 1, whose sum is still in flight; the network reads x without the
- *              attention of its own layer.
+ *   ladder     the sum is started, and added before the next half of the same kind. The attention of layer l thus
+ *              reads x without the network of layer l - 1, whose sum is still in flight. The network of layer l reads x
+ *              without the attention of layer l.
  *   local      x += y, the share of this rank only: no sum, and the ranks have different x
  *   join       x = sum(y + x / ranks): all ranks have the same x again ("desync" of the paper: one half in several
  *              joins)
  *
- * A half that is not ladder waits for all sums in flight, attention first. Each route is another function of the
- * weights: a model must be trained or adapted for its routes and gives other text with other routes. Files have the key
- * ARCH.ladder, one bool, or one for each layer.
+ * A half with another route waits for all sums in flight, attention first. Each route computes another function: a
+ * model must be trained or adapted for its routes, and gives other text with other routes. Files name the routes in the
+ * key ARCH.ladder: one bool, or one for each layer.
  *
  * Models do this inside tllm_forward. For your own networks, with y[0], y[1] of n numbers:
  *
@@ -42,7 +42,7 @@ typedef struct tllm_ladder {
     tiny_comm *comm;                        /* NULL: one rank */
     tiny_idx n;                             /* numbers of x and of each y */
     float *y[2];
-    /* NULL, or changes a sum before it is added; y is the sum of that half of that layer */
+    /* NULL, or a callback that may change a sum before it is added: y is the sum of that half of that layer */
     tiny_status (*land)(void *user, tiny_idx layer, int half, float *y);
     void *user;
     /* internal */
@@ -51,6 +51,7 @@ typedef struct tllm_ladder {
     uint64_t handle[2];
 } tllm_ladder;
 
+/* x (n), half 0 or 1, route a tllm_route. If a sum fails, the ranks cannot continue together. */
 TINY_API tiny_status tllm_ladder_enter(tllm_ladder *a, int route, int half, float *x);
 TINY_API tiny_status tllm_ladder_leave(tllm_ladder *a, int route, int half, tiny_idx layer, float *x);
 TINY_API tiny_status tllm_ladder_end(tllm_ladder *a, float *x);

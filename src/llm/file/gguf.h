@@ -7,12 +7,12 @@
  *   if (!tllm_meta_i64(tllm_gguf_find(g, "llama.block_count"), 0, &n_layer)) ... missing, or not an integer ...
  *   tllm_gguf_close(ctx, g);
  *
- * Versions 2 and 3, little endian. The file is mapped. Opening reads the metadata and the list of tensors, but no page
- * of the data. Everything is checked before it is returned: every count against the bytes left, every tensor against
- * the end of the file and its neighbours, every key and name against duplicates. A file can cause allocations of at
- * most twice its size plus a megabyte.
+ * Versions 2 and 3, little endian. The file is mapped. Opening reads the metadata and the list of tensors, but not the
+ * data. Opening checks the whole header: every count against the bytes left, every tensor against the end of the file
+ * and its neighbours, every key and name against duplicates. No file makes the call allocate more than twice its size
+ * plus a megabyte.
  *
- * Safetensors and .bin files are opened as the same struct: llm/file/open.h.
+ * Safetensors files and the .bin files of llama2.c are opened as a tllm_gguf too: llm/file/open.h.
  *
  * Views (tllm_text, tllm_meta, tllm_gguf_tensor) are valid until the close. Any number of threads may read one
  * tllm_gguf. */
@@ -77,7 +77,8 @@ enum {
 
 typedef struct tllm_gguf tllm_gguf;
 
-/* path may name any part of NAME-00001-of-0000N.gguf; all parts are opened. On failure *out is NULL. */
+/* path: a file, or any part of a split one (NAME-00001-of-0000N.gguf); all parts are opened. On failure *out is
+ * NULL. */
 TINY_API tiny_status tllm_gguf_open(tiny_ctx *ctx, const char *path, tllm_gguf **out);
 /* Opens a file in memory, such as a model linked into the program. The bytes are not copied and must stay valid until
  * the close. */
@@ -104,9 +105,9 @@ TINY_API size_t tllm_gguf_offset(const tllm_gguf *g, const tllm_gguf_tensor *ten
 TINY_API uint32_t tllm_gguf_version(const tllm_gguf *g);                /* 2 or 3; 0 if the file is not GGUF */
 TINY_API uint32_t tllm_gguf_alignment(const tllm_gguf *g);
 
-/* Read item i of a value (a scalar has item 0) into *v and return 1. They return 0 and leave *v unchanged if m is NULL,
- * if i is past the end, or if the value cannot be converted without loss. Integers are not read from floats or bools,
- * bools only from bools. Each call costs O(1), also for texts. */
+/* These calls read item i of a value into *v and return 1; a scalar has item 0 alone. They return 0 and leave *v
+ * unchanged if m is NULL, if i is past the end, or if the value cannot be converted without loss. Integers are not read
+ * from floats or bools, bools only from bools. Each call costs O(1), also for texts. */
 TINY_API int tllm_meta_i64(const tllm_meta *m, size_t i, int64_t *v);
 TINY_API int tllm_meta_u64(const tllm_meta *m, size_t i, uint64_t *v);
 TINY_API int tllm_meta_f64(const tllm_meta *m, size_t i, double *v);

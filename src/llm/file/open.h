@@ -10,11 +10,13 @@ TINYI_C_BEGIN
 
 enum { TLLM_FILE_GGUF, TLLM_FILE_SAFETENSORS, TLLM_FILE_LLAMA2C };
 
-/* Next to a .bin of N tokens, a tokenizer is looked for: tokN.bin, tokenizerN.bin, tokenizer.bin. One that does not fit
- * the model is skipped, and the reason is logged. Close the result with tllm_gguf_close. */
+/* For a .bin of N tokens, the tokenizer is looked for in the same folder: tokN.bin, tokenizerN.bin, tokenizer.bin. One
+ * that does not fit the model is skipped, and the reason is logged. Close with tllm_gguf_close. On failure *out is
+ * NULL. */
 TINY_API tiny_status tllm_file_open(tiny_ctx *ctx, const char *path, tllm_gguf **out);
 /* the bytes are not copied and must stay valid until the close */
 TINY_API tiny_status tllm_file_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, tllm_gguf **out);
+/* the TLLM_FILE_ of an open file */
 TINY_API int tllm_file_kind(const tllm_gguf *g);
 TINY_API const char *tllm_file_kind_name(const tllm_gguf *g);      /* "GGUF" */
 /* the TLLM_FILE_ that the bytes look like, or -1 */

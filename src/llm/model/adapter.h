@@ -8,12 +8,12 @@
  *
  * LoRA   y = W x becomes y = W x + weight * scale * B (A x) with scale = alpha / rank, for every weight that the file
  *        names: attention, feed-forward networks, experts, output, embedding (there A has a row for each token).
- *        tllm_adapter_merge instead replaces W by W + weight * scale * B A, computed in double. Only the changed
- *        weights get memory of their own, and a token then costs the same as without the adapter.
- * Vector the row direction.N times its weight is added to the output of layer N (the first is 0).
+ *        tllm_adapter_merge instead replaces W by W + weight * scale * B A, computed in double. A token then costs the
+ *        same as without the adapter. Only the changed weights take memory.
+ * Vector a control vector: the row direction.N, times the weight, is added to the output of layer N, counted from 0.
  *
  * An adapter is read-only; any number of states of its model may use it. Tokens that a state already holds keep the
- * results of the old weights: clear the state if that matters. docs/guide/adapters.md has more. */
+ * results computed without the adapter: clear the state if that matters. docs/guide/adapters.md has more. */
 #ifndef TINYI_ADAPTER_H
 #define TINYI_ADAPTER_H
 #include "llm/model/model.h"
@@ -32,21 +32,22 @@ typedef struct tllm_adapter_about {
     double n_params;
 } tllm_adapter_about;
 
-/* The file says which kind it is. Everything is copied: the file may be closed afterwards. On failure *out is NULL. */
+/* Open an adapter from an open file, or load it from a path. The file says which kind it is. Everything is copied: the
+ * file may be closed afterwards. On failure *out is NULL. */
 TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, const tllm_gguf *file,
                                        tllm_adapter **out);
 TINY_API tiny_status tllm_adapter_load(tiny_ctx *ctx, const tllm_model *model, const char *path, tllm_adapter **out);
 TINY_API void tllm_adapter_close(tiny_ctx *ctx, tllm_adapter *a);       /* a may be NULL */
 TINY_API void tllm_adapter_tell(const tllm_adapter *a, tllm_adapter_about *about);
-/* Restricts a vector to layers first to last. The default is 1 to the number of layers - 1. */
+/* Restricts a control vector to the layers first to last. The default is 1 to the number of layers - 1. */
 TINY_API tiny_status tllm_adapter_layers(tiny_ctx *ctx, tllm_adapter *a, tiny_idx first, tiny_idx last);
 
-/* Attaches the adapter, or sets its weight if it is attached. The first call allocates scratch memory. After a failure
- * the state is unchanged. */
+/* Attaches the adapter to a state. If it is attached already, sets its weight; weight 0 detaches it. The first call
+ * allocates scratch memory. After a failure the state is unchanged. a must outlive the state, or be detached first. */
 TINY_API tiny_status tllm_state_attach(tllm_state *s, const tllm_adapter *a, float weight);
 /* Merges a LoRA adapter into the model. dtype: TINY_F32 or TINY_F16, the type of the new weights. No state of the model
- * may be computing during the call; tokens that states hold were computed without the adapter. Several adapters can be
- * merged one after the other. A merge cannot be undone. */
+ * may compute during the call. Tokens that states already hold keep the results of the old weights. Several adapters
+ * can be merged one after the other. A merge cannot be undone. */
 TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const tllm_adapter *a, float weight,
                                         tiny_dtype dtype);
 

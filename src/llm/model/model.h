@@ -3,18 +3,18 @@
  *   tllm_gguf *file;  tllm_model *model;  tllm_state *state;
  *   tllm_gguf_open(ctx, "model.gguf", &file);
  *   tllm_model_open(ctx, file, &model);
- *   tllm_model_about(model, &about);               the width and the kind of a result row
+ *   tllm_model_about(model, &about);               the number of floats and the meaning of a result row
  *   tllm_state_open(ctx, model, NULL, &state);
  *   tllm_forward(state, tokens, n, 0, 1, logits);  the prompt; logits after its last token
  *   tllm_forward(state, &next, 1, n, 1, logits);   then token by token
  *
- * A model is read-only. Its weights stay in the file, in any block format. Any number of states may use it, also on
- * different contexts. A state holds one or more sequences: their keys and values in pages that sequences may share,
- * their recurrent states, and scratch memory for a piece of a prompt. It is one block of memory; tllm_state_memory
- * reports its size in advance.
+ * A model is read-only while it computes. Its weights stay in the file, in any block format. Any number of states may
+ * use it, also on different contexts. A state holds one or more sequences: their keys and values in pages that
+ * sequences may share, their recurrent states, and scratch memory for a piece of a prompt. It is one block of memory;
+ * tllm_state_memory reports its size in advance. One thread at a time may use a state.
  *
- * The reference target of the context (TINY_TARGET_REFERENCE) computes with plain scalar code that gives the same bits
- * on every machine. Other targets are as exact as float allows. */
+ * A context with the target TINY_TARGET_REFERENCE computes with plain scalar code that gives the same bits on every
+ * machine. Other targets sum in another order: their results differ by float rounding. */
 #ifndef TINYI_MODEL_H
 #define TINYI_MODEL_H
 #include "core/mem.h"
@@ -33,7 +33,7 @@ typedef enum tllm_output {
     TLLM_RANK
 } tllm_output;
 
-/* as in files */
+/* how the hidden states of a text become one row; numbered as in files */
 typedef enum tllm_pooling {
     TLLM_POOL_NONE,
     TLLM_POOL_MEAN,
@@ -54,36 +54,38 @@ typedef struct tllm_about {
     int is_recurrent;                       /* some layers keep a state that cannot be trimmed */
     int first_token;                        /* of the decoder of an encoder-decoder model; -1: the file names none */
     double n_params;
-    int rank, world;                        /* of a model that is cut; 0 of 1: the whole model */
+    int rank, world;                        /* of a model split by tllm_model_cut; 0 of 1: the whole model */
 } tllm_about;
 
-/* file must stay open. The call checks everything that the forward pass will read. On failure *out is NULL. */
+/* file must stay open until the model is closed. The call checks everything that the forward pass will read. On failure
+ * *out is NULL. */
 TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_model **out);
 TINY_API void tllm_model_close(tiny_ctx *ctx, tllm_model *model);   /* model may be NULL; close its states first */
 TINY_API void tllm_model_about(const tllm_model *model, tllm_about *about);
 /* The known architectures: "llama", "qwen3", ...; NULL past the last */
 TINY_API const char *tllm_arch_name(size_t i);
 
-/* In networks with squared ReLU, few neurons are active at a time. This call stores a second copy of their last
- * matrices, column by column, in memory of the model; *bytes (bytes may be NULL) is its size. format: TLLM_FORMAT_...;
- * -1: the file's format if it is F32, F16 or BF16, else F16. Steps of up to 8 tokens then read only the columns of the
- * active neurons, if these are few enough (docs/papers/plm.md has the rule). No state may be computing during the
- * call. TINY_E_UNSUPPORTED: the model has no such network. */
+/* In feed-forward networks with squared ReLU, few neurons are active at a time. This call stores a second copy of the
+ * down matrices of such networks, column by column, in memory of the model; *bytes (bytes may be NULL) is its size.
+ * format: TLLM_FORMAT_...; -1: the file's format if it is F32, F16 or BF16, else F16. Steps of up to 8 tokens then read
+ * only the columns of the active neurons, if these are few enough (docs/papers/plm.md has the rule). No state of the
+ * model may compute during the call. TINY_E_UNSUPPORTED: the model has no such network. */
 TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *model, int format, size_t *bytes);
 
-/* Repacks matrices in block formats for faster decoding, with eight rows interleaved (llm/block/eight.h). The numbers
- * are the same in another order; the logits stay within the same bound. Matrices that are read by row, or whose kernels
- * would not get faster, stay in the file. File pages that were read are released, so memory holds about one copy. No
- * state may be computing during the call. progress and cancel of the context are called between matrices. After a
- * failure the model is unchanged. Merge adapters, cut ranks and store networks by columns before this call. ctx: the
- * context that will close the model. A file of another kind is refused and not changed. Checksums detect damage, not
- * malice: write access to the file allows changing the weights. It must not be truncated while it is mapped. */
+/* Repacks matrices in block formats for faster decoding, with eight rows interleaved (llm/block/eight.h). The weights
+ * are the same numbers in another order; the logits stay within the same error bound. Matrices that are read row by
+ * row, or whose kernels would not get faster, stay in the file. The pages of the file that were read are released, so
+ * memory holds about one copy of the weights. ctx: the context that will close the model. No state of the model may
+ * compute during the call. progress and cancel of the context are called between matrices. After a failure the model is
+ * unchanged. Call tllm_adapter_merge, tllm_model_cut and tllm_model_sparse before this call. */
 typedef struct tllm_repack_desc {           /* all zero: in memory */
-    /* a file that keeps the repacked form. A valid one is mapped. Otherwise it is made, written to a temporary file and
-     * renamed. Its checksums cover the original and the repacked matrices */
+    /* a file that keeps the repacked form for later runs; NULL: none. If it is valid for this model, it is mapped.
+     * Otherwise it is made: written to a temporary file and renamed. A file of another kind is refused and not changed.
+     * Checksums of the original and the repacked matrices detect damage, not malice: write access to the file allows
+     * changing the weights. Do not truncate it while it is mapped */
     const char *path;
-    /* nonzero: an invalid or unwritable file is a failure. 0: the file is made again, or the form stays in memory only
-     * and the context has the message */
+    /* nonzero: an invalid or unwritable file is a failure. 0: an invalid file is made again; if it cannot be written,
+     * the call succeeds, the repacked form stays in memory, and the context has the message */
     int refuse;
 } tllm_repack_desc;
 typedef struct tllm_repacked {
@@ -95,69 +97,73 @@ typedef struct tllm_repacked {
 TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *model, const tllm_repack_desc *desc,
                                        tllm_repacked *about);
 
-/* ---- one model over several ranks (docs/papers/ladder.md) ----
- * Rank r of `world` keeps its share of the heads and of the columns of each network, as views of the file. Nothing is
- * copied, and the weights of other ranks are never read. Embedding, norms and output are on every rank. Supported:
- * grouped attention with dense networks and the norm first. Other models are refused, and so are sizes that do not
- * divide by `world` (key heads, network, blocks of the format); the model is then unchanged. No state may be open.
- * Then open the states with tllm_state_desc.comm. All ranks must make the same calls with the same tokens; the results
- * have the same bits on each. */
+/* ---- one model over several ranks, that is cooperating processes or machines (docs/papers/ladder.md) ----
+ * Splits an open model: rank r of `world` keeps its share of the heads and of the columns of each network, as views of
+ * the file. Nothing is copied, and the weights of other ranks are never read. Embedding, norms and output are on every
+ * rank. Supported: grouped attention with dense networks and the norm first. Other models are refused. So are models
+ * whose key heads, network width or blocks of the format cannot be divided by `world`. A refused model is unchanged. No
+ * state may be open during the call. Afterwards open the states with tllm_state_desc.comm. All ranks must make the same
+ * calls with the same tokens; the results have the same bits on each. */
 TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *model, int rank, int world);
-/* Replaces the routes of the file: a tllm_route for both halves of each layer, route (n_layer, 2), n = 2 n_layer. This
- * is another function of the same weights: see llm/dist/ladder.h. No state may be open. */
+/* Replaces the routes of the file: route (n_layer, 2) has a tllm_route for both halves of each layer, n = 2 n_layer.
+ * With other routes the model computes another function of the same weights: see llm/dist/ladder.h. No state may be
+ * open. */
 TINY_API tiny_status tllm_model_routes(tiny_ctx *ctx, tllm_model *model, const unsigned char *route, tiny_idx n);
 
 typedef struct tllm_state_desc {            /* all zero: sensible defaults */
     tiny_idx n_ctx;                         /* most tokens of a sequence; 0: from the file, at most 4096 */
-    tiny_idx n_batch;                       /* tokens computed at once; 0: 128, for encoders n_ctx */
+    tiny_idx n_batch;                       /* most tokens computed at once; 0: 128, for encoders n_ctx */
     tiny_idx n_seq;                         /* sequences, numbered from 0; 0: 1 */
     tiny_idx n_page;                        /* tokens of a page; 0: 16 */
-    /* tokens of all sequences together, shared ones counted once; 0: n_ctx for each */
+    /* most tokens of all sequences together, shared ones counted once; 0: n_ctx for each sequence */
     tiny_idx n_cells;
     int type_k, type_v;                     /* format of keys and values: TLLM_FORMAT_F32 (0), F16, Q8_0 or Q4_0 */
     /* rounds the inputs of the layers' matrices to this many bits, 2 to 8, with one scale per token
      * (llm/model/rotated.h); 0: no rounding. For experiments: the products themselves do not get cheaper */
     int x_bits;
     float x_clip;                           /* the scale covers this share of the largest number; 0: 0.9 */
-    /* for a cut model: n_most at least n_batch * n_embd. Opening then waits for all ranks. If a call fails while it
-     * computes, the group cannot be used any more */
+    /* for a model split over ranks: its n_most must be at least n_batch * n_embd. Opening waits for all ranks. If a
+     * call fails while it computes, the group of ranks cannot be used any more */
     tiny_comm *comm;
 } tllm_state_desc;
 
-/* *bytes: the memory that tllm_state_open will allocate: the block of the state, and the growth of the context's
- * workspace. desc may be NULL. */
+/* *bytes: the memory that tllm_state_open allocates with the same arguments: the block of the state, and the growth of
+ * the context's workspace. desc may be NULL. */
 TINY_API tiny_status tllm_state_memory(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc,
                                        size_t *bytes);
+/* desc may be NULL. The model must outlive the state. On failure *out is NULL. */
 TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc,
                                      tllm_state **out);
 TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state);   /* state may be NULL; ctx: the one that opened it */
-TINY_API void tllm_state_clear(tllm_state *state);                  /* all sequences */
+TINY_API void tllm_state_clear(tllm_state *state);                  /* empties all sequences */
 TINY_API tiny_idx tllm_state_length(const tllm_state *state);       /* tokens held by sequence 0 */
 TINY_API tiny_status tllm_state_trim(tllm_state *state, tiny_idx n);        /* tllm_seq_trim of sequence 0 */
 
-/* Computes tokens of sequence 0 at positions pos0, pos0 + 1, ..., which must come after the positions already held.
- * out receives the results of the last rows tokens: rows * n_out floats; 0 and NULL: none. After a failure the state is
- * unchanged, except that with recurrent layers sequence 0 is empty. */
+/* Computes n tokens of sequence 0 at positions pos0, pos0 + 1, ..., which must come after the positions already held.
+ * out receives the results of the last `rows` tokens, rows * n_out floats. rows 0 and out NULL: no results. After a
+ * failure the state is unchanged, except that with recurrent layers sequence 0 is empty. */
 TINY_API tiny_status tllm_forward(tllm_state *state, const int32_t *tokens, tiny_idx n, int64_t pos0, tiny_idx rows,
                                   float *out);
 /* Computes tokens of any sequences in one pass over the weights. The items of a sequence must be in the order of their
- * positions. out: n_out floats for each item with want set, in their order; NULL if there is none. After a failure all
- * sequences are unchanged, except that with recurrent layers the sequences of the call are empty. */
+ * positions. out: n_out floats for each item with want set, in the order of the items; NULL if no item has it set.
+ * After a failure all sequences are unchanged, except that with recurrent layers the sequences of the call are
+ * empty. */
 typedef struct tllm_item {
     int32_t token, seq;
     int64_t pos;                            /* after the positions held; -1: the next one */
     int want;                               /* nonzero: results after this token */
 } tllm_item;
 TINY_API tiny_status tllm_forward_batch(tllm_state *state, const tllm_item *items, tiny_idx n, float *out);
-/* Computes a whole sequence. Encoders: out has n * n_out floats (hidden states), or NULL. Rerankers: out has n_out
- * floats. Models with a decoder keep the encoder's keys and values for all sequences, and clear these. */
+/* Computes a whole text at once and drops what the sequences held. Encoders: at most n_batch tokens; out receives
+ * n rows of n_out floats (hidden states); NULL: none. Rerankers: out receives n_out floats. Encoder-decoder models keep
+ * the encoder's keys and values for the decoder of all sequences: continue with tllm_forward. */
 TINY_API tiny_status tllm_forward_all(tllm_state *state, const int32_t *tokens, tiny_idx n, float *out);
 
-/* Statistics of networks with squared ReLU in steps of up to 8 tokens, with or without tllm_model_sparse. All zero for
- * models without them. */
+/* How sparse the activations of networks with squared ReLU are, in steps of up to 8 tokens, with or without
+ * tllm_model_sparse. All zero for models without such networks. */
 typedef struct tllm_sparsity {
-    double fired;                           /* average share of active neurons; several tokens: active for any token */
-    uint64_t n_products, n_sparse;          /* products with a last matrix; those that read a list of columns */
+    double fired;                           /* average share of neurons active for at least one token of the step */
+    uint64_t n_products, n_sparse;          /* products with down matrices; those that skipped inactive columns */
 } tllm_sparsity;
 TINY_API void tllm_state_sparsity(const tllm_state *state, tllm_sparsity *out);
 
@@ -170,8 +176,8 @@ TINY_API int64_t tllm_seq_next(const tllm_state *state, tiny_idx seq);      /* t
 TINY_API void tllm_seq_clear(tllm_state *state, tiny_idx seq);
 /* Keeps the first n tokens. Models with recurrent layers refuse unless n is 0 or all. */
 TINY_API tiny_status tllm_seq_trim(tllm_state *state, tiny_idx seq, tiny_idx n);
-/* Makes sequence `to` equal to `from`. Both share pages; a page is copied when one of them writes into it. Recurrent
- * states are copied at once. */
+/* Makes sequence `to` equal to `from`. Both share the pages; a page is copied when one of the two writes into it.
+ * Recurrent states are copied at once. */
 TINY_API tiny_status tllm_seq_fork(tllm_state *state, tiny_idx from, tiny_idx to);
 /* Appends n tokens of `from`, from index first on, to `to`, at their positions. If first is 0 and `to` is empty, pages
  * are shared as in a fork. Otherwise keys and values are copied unchanged: they still depend on the tokens before them
@@ -182,20 +188,23 @@ TINY_API tiny_status tllm_seq_copy(tllm_state *state, tiny_idx from, tiny_idx to
  * depend on the dropped ones. Refused for learned positions, norms after the rotation, chunks by position, and
  * recurrent layers: recompute there. */
 TINY_API tiny_status tllm_seq_shift(tllm_state *state, tiny_idx seq, tiny_idx first, tiny_idx n);
-/* Gives an empty sequence the pages of any sequences that begin with the same tokens at positions 0, 1, ... *n_held:
- * the number of tokens that it then holds: whole pages, at most n - 1, so that one token is left to compute. It is 0
- * with recurrent layers. Pages computed before adapters were attached, detached or merged are not used. */
+/* Reuses a common beginning: gives an empty sequence the pages of other sequences that begin with the same tokens at
+ * positions 0, 1, ... *n_held: the number of tokens that the sequence then holds. These are whole pages, at most n - 1
+ * tokens, so that at least one is left to compute; 0 with recurrent layers. Pages computed before adapters were
+ * attached, detached or merged are not used. */
 TINY_API tiny_status tllm_seq_share(tllm_state *state, tiny_idx seq, const int32_t *tokens, tiny_idx n,
                                     tiny_idx *n_held);
 
-/* ---- kept in a file ----
+/* ---- saved states ----
  * Saves or loads one sequence (seq) or all (-1): keys and values in the formats of the state, recurrent states,
- * positions. Loading needs the same model, the same merged and attached adapters, and the same formats; it replaces the
- * present contents. A file that is truncated, changed or of another model is refused with an error message, and the
- * state is unchanged. The file is written under a temporary name and renamed. Saving needs memory of that size. */
+ * positions. Loading needs the same model, the same merged and attached adapters, and the same formats. It replaces the
+ * contents of the sequence or of all sequences. A file that is truncated, changed or of another model is refused, and
+ * the state is unchanged. The file is written under a temporary name and renamed. Saving allocates memory of the size
+ * of the file. */
 TINY_API tiny_status tllm_state_save(tllm_state *state, tiny_idx seq, const char *path);
 TINY_API tiny_status tllm_state_load(tllm_state *state, tiny_idx seq, const char *path);
-/* The same in memory; free *bytes with tiny_free. n_tokens tokens (the text of a session) are stored with the state. */
+/* The same in memory. Free *bytes with tiny_free. n_tokens tokens, such as the text of the sequence, are stored with
+ * the state; 0: none. */
 TINY_API tiny_status tllm_state_pack(tllm_state *state, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens,
                                      void **bytes, size_t *n_bytes);
 /* tokens: room for the stored tokens, or NULL; n_tokens: receives their number, or NULL */

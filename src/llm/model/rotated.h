@@ -1,12 +1,13 @@
-/* src/llm/model/rotated.h - running a rotated model: rotations between its matrices, and inputs rounded to few bits
+/* src/llm/model/rotated.h - what a rotated model computes in addition: rotations between its matrices, and inputs
+ * rounded to few bits
  *
- * The file of such a model has the architecture "rotated-NAME" with the keys of NAME. The keys rotation.feed,
- * rotation.heads and rotation.keys list the rotations. An engine without support refuses the name and so never computes
- * an invalid result.
- *     FEED    the input of the last matrix of each network, by a Hadamard matrix
+ * llm/round/rotate.h makes such models. Their files have the architecture "rotated-NAME" with the keys of NAME. The
+ * keys rotation.feed, rotation.heads and rotation.keys list the rotations. An engine without support does not know the
+ * name, so it refuses the file instead of computing invalid results.
+ *     FEED    the input of the down matrix of each feed-forward network, by a Hadamard matrix
  *     HEADS   the output of the attention, across its heads
- *     KEYS    queries and keys, after their rotation by position: the scores are unchanged, and keys lose less when
- *             stored in few bits */
+ *     KEYS    queries and keys, after their rotation by position: the scores are unchanged, and keys lose less accuracy
+ *             when they are stored in few bits */
 #ifndef TINYI_ROTATED_H
 #define TINYI_ROTATED_H
 #include "core/ctx.h"

@@ -1,5 +1,5 @@
-/* src/llm/plan/cascade.h - cascades of Einsums: how often an algorithm reads its data and what it must keep, computed
- * before it runs
+/* src/llm/plan/cascade.h - analyses cascades of Einsums: how often an algorithm reads its data, and what it must keep
+ * in memory, computed without running it
  *
  *   static const char text[] =
  *       "input Q[p,e] K[m,e] V[m,f]\n"
@@ -13,9 +13,11 @@
  *   tllm_cascade_size(ctx, &c, "m", 1024); ...                       each rank
  *   tllm_cascade_analyse(ctx, &c, "m", &a);                          a.passes == 3
  *
- * One statement per line, # begins a comment:
+ * A cascade is a list of Einsums, each computing one tensor from one or two others. A rank is an index of a tensor,
+ * such as m. One statement per line, # begins a comment:
  *   input X[ranks] ...         an input tensor with these ranks, outermost first; the last one is contiguous
- *   split m m1 m0              splits rank m into m1 chunks of m0; the last chunk may be short. Give sizes for m and m0
+ *   split m m1 m0              splits rank m into m1 chunks of m0; the last chunk may be shorter. Only m and m0 need
+ *                              sizes
  *   state X[m1,ranks] = -inf   a tensor that step m1 passes to step m1 + 1, with its first value (a number, inf, -inf)
  *   X[ranks] = [sum ranks: | max ranks:] E      E is A, A * B, A / B, A + B, max(A, B) or exp(A - B)
  * A state is read as X[m1,...] (before this step), X[m1+1,...] (after it) or X[last,...] (after all), and written as
@@ -75,12 +77,12 @@ typedef struct tllm_cascade {
 typedef struct tllm_cascade_ops { double exps, multiplies, divides, adds, maxima, rescales; } tllm_cascade_ops;
 
 typedef struct tllm_cascade_analysis {
-    int passes;                             /* over the whole fiber */
-    int level[TLLM_CASCADE_EINSUMS];
+    int passes;                             /* how often the fiber, all values of its ranks, is read as a whole */
+    int level[TLLM_CASCADE_EINSUMS];        /* the traversal in which an Einsum runs, from 1; 0: none needed */
     int reads_fiber[TLLM_CASCADE_EINSUMS];  /* nonzero: an operand has every rank of the fiber */
     int tensor_level[TLLM_CASCADE_TENSORS];
     int reads[TLLM_CASCADE_TENSORS];        /* distinct levels at which a tensor is read */
-    /* those of these levels after the one that makes it: the whole tensor must be kept or computed again */
+    /* how many of these levels come after the one that makes the tensor; if any, all of it is kept or computed again */
     int kept[TLLM_CASCADE_TENSORS];
     /* live elements: the whole of a kept tensor, else one step along the traversal rank */
     double live[TLLM_CASCADE_TENSORS];
@@ -95,9 +97,9 @@ TINY_API int tllm_cascade_find(const tllm_cascade *c, const char *tensor);    /*
 /* fiber: names of ranks, the traversal rank first ("m", "m1 m0"). Every rank must have a size. */
 TINY_API tiny_status tllm_cascade_analyse(tiny_ctx *ctx, const tllm_cascade *c, const char *fiber,
                                           tllm_cascade_analysis *a);
-/* Runs the description, one Einsum after the other, in double; slow, for comparison. data[i] is tensor i: inputs are
- * needed, results are written where data[i] is not NULL. A state has one more row than its rank. *ops, if given,
- * receives the operations counted during the run. Parsed cascades only. */
+/* Runs a parsed cascade, one Einsum after the other, in double; slow, for comparison. data[i] is tensor i, dense:
+ * inputs must be given, other tensors are written where data[i] is not NULL. A state has one row more than its first
+ * rank. *ops receives the operations counted during the run; ops may be NULL. */
 TINY_API tiny_status tllm_cascade_run(tiny_ctx *ctx, const tllm_cascade *c, double *const *data, tllm_cascade_ops *ops);
 
 /* ---- inside: what the bodies share ---- */

@@ -1,5 +1,5 @@
-/* src/llm/round/awq.h - AWQ: the most important inputs get the finest steps, and ranges are clipped if the outputs
- * improve
+/* src/llm/round/awq.h - AWQ: scales important inputs so that their weights are rounded more finely, and clips
+ * ranges where that improves the outputs
  *
  *   tllm_calib_mean(calib, mean);  tokens = tllm_calib_samples(calib, &x);         llm/round/calib.h
  *   tllm_awq_matrix m[3] = { { wq, rows, 0 }, ... };                               all matrices with these inputs
@@ -10,9 +10,9 @@
  *   ... and rounding last: tllm_plain_round, a format's pack, tllm_gptq ...
  *
  * The search minimises ||X (W - W')^T||^2, the squared error of the outputs over sampled inputs, as in the paper. It
- * uses the samples, not H = X^T X. For n inputs H costs n multiply-adds per weight and 8 n^2 bytes, the samples 512 and
- * 2048 n: less from 512 inputs on, where time matters. The samples of a whole model fit into memory, but H only layer
- * by layer. The clip search needs blocks of H of the size of a group; they are computed from the samples. */
+ * uses the samples X themselves, not H = X^T X. For n inputs, H costs n multiply-adds per weight and 8 n^2 bytes; the
+ * samples cost 512 multiply-adds per weight and 2048 n bytes. So the samples of a whole model fit into memory. The clip
+ * search needs blocks of H of the size of a group; it computes them from the samples. */
 #ifndef TINYI_AWQ_H
 #define TINYI_AWQ_H
 #include "llm/block/format.h"
@@ -20,7 +20,8 @@
 TINYI_C_BEGIN
 
 typedef struct tllm_awq_desc {              /* all zero: the value in brackets */
-    /* for matrices whose format is 0; its clip is the one of plain rounding, not the clip search of AWQ */
+    /* the grid for matrices whose format is 0; grid.clip is the range search of plain rounding, not the clip search of
+     * AWQ */
     tllm_plain_desc grid;
     int steps;                              /* powers tried: i / steps for i from 0 to steps - 1 [20] */
     int clips;                              /* ranges tried in addition to the whole one, down to half of it [20] */
@@ -29,26 +30,27 @@ typedef struct tllm_awq_desc {              /* all zero: the value in brackets *
 typedef struct tllm_awq_matrix {
     const float *w;                         /* (rows, n) dense */
     tiny_idx rows;
-    int format;                             /* the format it will be packed in; 0: codes of desc.grid */
+    int format;                             /* the format that it will be packed in; 0: codes of desc.grid */
 } tllm_awq_matrix;
 
 typedef struct tllm_awq_about {
     double alpha;                           /* the power chosen */
-    /* the error over all matrices with it, and without factors (alpha 0; -1: without factors no finite codes exist) */
+    /* the error over all matrices with the factors, and without (alpha 0); plain -1: without factors, no finite codes
+     * exist */
     double loss, plain;
 } tllm_awq_about;
 
-/* mean (n): mean |x| of each input; x (tokens, n) dense. s_j = max(mean_j^alpha, 1e-4) / sqrt(max s min s). An input
- * that was always 0 gets the smallest factor of the others, so that no step is wasted on it. desc, about may be
- * NULL. */
+/* Writes a factor for each input to s (n). mean (n): mean |x| of each input; x (tokens, n) dense. s_j =
+ * max(mean_j^alpha, 1e-4) / sqrt(max s min s). An input that was always 0 gets the smallest factor of the others, so
+ * that no step is wasted on it. desc, about may be NULL. */
 TINY_API tiny_status tllm_awq_scale(tiny_ctx *ctx, const tllm_awq_desc *desc, const tllm_awq_matrix *m, int n_m,
                                     tiny_idx n, const float *mean, const float *x, tiny_idx tokens, float *s,
                                     tllm_awq_about *about);
 
 /* tllm_awq_clip finds step (rows, groups) for each group so that its outputs change least: tllm_awq_cut clips the
- * magnitudes of the group to 1 - step / (2 clips) of their largest. x: the inputs of w; if w was multiplied by factors,
- * divide them by the factors first. Groups are those of the grid, or blocks. Formats with blocks of more than 64
- * numbers search their own scales and are refused. */
+ * magnitudes of the group to 1 - step / (2 clips) of their largest. x: the inputs of w. If w was multiplied by factors,
+ * first divide x by them. Groups are those of the grid, or the blocks of the format. Formats with blocks of more than
+ * 64 numbers search their own scales and are refused. */
 TINY_API tiny_status tllm_awq_clip(tiny_ctx *ctx, const tllm_awq_desc *desc, int format, const float *w, tiny_idx rows,
                                    tiny_idx n, const float *x, tiny_idx tokens, uint8_t *step);
 TINY_API tiny_status tllm_awq_cut(tiny_ctx *ctx, const tllm_awq_desc *desc, int format, float *w, tiny_idx rows,

@@ -7,21 +7,23 @@
  *   tllm_folds_put(ctx, f, writer, NULL); tllm_writer_finish(ctx, writer);
  *   tllm_folds_close(ctx, f);
  *
- * A fold is a set of channels between a producer and its consumers. The consumers' columns are multiplied by a factor
- * per channel, and the producer's outputs are divided by it (a norm: gain and bias; a matrix: rows and bias). AWQ and
- * SmoothQuant choose factors that make weights or activations easier to round. A rotation of the stream moves the gains
- * of norms into the following matrices (tllm_fold_gain).
+ * A fold is a set of channels between a producer (a norm or a matrix) and its consumers (matrices). To scale it, the
+ * consumers' columns are multiplied by a factor per channel, and the producer's outputs are divided by it: the gain and
+ * bias of a norm, the rows and bias of a matrix. AWQ and SmoothQuant choose factors that make weights or activations
+ * easier to round. A rotation of the residual stream moves the gains of norms into the following matrices
+ * (tllm_fold_gain).
  *
- * The forward pass determines the folds of a model, tensor by tensor:
+ * A model has these folds (producer -> consumers):
  *   MIX     norm -> queries, keys, values; in parallel blocks everything that reads that norm
  *   VALUE   values -> output of the attention, if each value head serves one query head; or the norm between them ->
  *           output
  *   FEED    norm -> gate, up, also of experts and the shared expert, and the router if it reads the norm
- *   DOWN    up -> down, for each expert by itself, if up reaches down as a factor; or the norm between them -> down
- *   OUTPUT  last norm -> logits, if the embedding does not give them
+ *   DOWN    up -> down, for each expert by itself, if up is a factor of the input of down; or the norm between them ->
+ *           down
+ *   OUTPUT  last norm -> output matrix, unless the embedding serves as the output matrix
  * If a layer lacks a fold, tllm_fold_why gives the reason.
  *
- * Gains are used as stored: files of gemma hold 1 + w, so they are divided like all others. */
+ * Gains are used as stored. Files of gemma store 1 + w, the whole gain, so they need no exception. */
 #ifndef TINYI_FOLD_H
 #define TINYI_FOLD_H
 #include "llm/file/gguf_write.h"
@@ -36,8 +38,9 @@ typedef enum tllm_fold_kind {
     TLLM_FOLD_KINDS
 } tllm_fold_kind;
 
-/* A producer: n numbers of a vector, or n rows, from index row on; rows of several matrices are numbered in one
- * sequence. A consumer: n_mat matrices from matrix mat on, all their rows; or a vector that is a factor. */
+/* One end of a fold. A producer: n numbers of a vector, or n rows, from index `row` on; rows of several matrices are
+ * numbered in one sequence. A consumer: all rows of n_mat matrices from matrix `mat` on; or a vector that multiplies
+ * the channels. */
 typedef struct tllm_fold_end { const tllm_gguf_tensor *t; tiny_idx row, mat, n_mat; int vector; } tllm_fold_end;
 enum { TLLM_FOLD_FROM = 2, TLLM_FOLD_TO = 12 };
 typedef struct tllm_fold {
@@ -51,19 +54,21 @@ typedef struct tllm_fold {
 
 typedef struct tllm_folds tllm_folds;
 
-/* file must stay open. Refused: encoders with a decoder, RWKV, four streams, and files that tllm_model_open refuses. */
+/* file must stay open. Refused: encoder-decoder models, RWKV, models with four
+ * streams (gemma3n), and files that tllm_model_open refuses. On failure *out is NULL. */
 TINY_API tiny_status tllm_folds_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_folds **out);
 TINY_API void tllm_folds_close(tiny_ctx *ctx, tllm_folds *f);           /* f may be NULL; ctx: the one that opened it */
 TINY_API size_t tllm_folds_n(const tllm_folds *f);
 /* in the order of layers, and of kinds in a layer; NULL past the end */
 TINY_API const tllm_fold *tllm_fold_at(const tllm_folds *f, size_t i);
-/* The reason why that layer has no fold of that kind (OUTPUT: layer -1); NULL: it has one. */
+/* Why that layer has no fold of that kind (OUTPUT: layer -1); NULL: it has one. */
 TINY_API const char *tllm_fold_why(const tllm_folds *f, tiny_idx layer, int kind);
 
-/* s: n factors, above 0 and finite; they are multiplied with earlier factors. On failure nothing has changed. */
+/* Scales fold i: s has n factors, above 0 and finite; they are multiplied with earlier factors. On failure nothing has
+ * changed. */
 TINY_API tiny_status tllm_fold_scale(tiny_ctx *ctx, tllm_folds *f, size_t i, const float *s);
-/* Moves the gain of a norm into its consumers; the gain becomes 1, and columns with a gain of 0 become 0. A norm with a
- * bias is refused. */
+/* Fold i must have a norm as its producer. Moves the gain of the norm into the consumers; the gain becomes 1, and
+ * columns with a gain of 0 become 0. A norm with a bias is refused. */
 TINY_API tiny_status tllm_fold_gain(tiny_ctx *ctx, tllm_folds *f, size_t i);
 
 TINY_API const tllm_gguf *tllm_folds_file(const tllm_folds *f);

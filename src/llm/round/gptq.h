@@ -1,13 +1,14 @@
-/* src/llm/round/gptq.h - GPTQ: weights in few bits; each error is compensated in the weights not yet rounded
+/* src/llm/round/gptq.h - GPTQ: rounds weights to few bits; each rounding error is compensated in the weights not
+ * yet rounded
  *
  *   tllm_gptq_desc d = { 0 };                                       4 bits in groups of 128, S2, damping 0.01
  *   tiny_tensor h = tllm_calib_products(calib);                     from the inputs of the layer: llm/round/calib.h
- *   tllm_gptq(ctx, &d, w, rows, n, &h, &q, &about);                 codes, scales, zeros as of tllm_plain_round
+ *   tllm_gptq(ctx, &d, w, rows, n, &h, &q, &about);                 codes, scales, zeros as in tllm_plain_round
  *   tllm_gptq_blocks(ctx, &d, TLLM_FORMAT_Q4_0, w, rows, n, &h, to, &about);    or rows of blocks, as in model files
  *
  * It minimises tr((W - W') H (W - W')^T): the squared error of the layer's outputs over the calibration inputs, not of
- * the weights. A layer costs rows n^2 / 2 multiply-adds, and n^3 for its H. The result does not depend on the unit of
- * the inputs, so h may be sums, means or (2 / tokens) sums. */
+ * the weights. A layer costs rows n^2 / 2 multiply-adds, and n^3 for its H. A constant factor in h does not change the
+ * result: h may be sums of products, their means, or 2 / tokens times the sums. */
 #ifndef TINYI_GPTQ_H
 #define TINYI_GPTQ_H
 #include "llm/block/format.h"
@@ -18,10 +19,11 @@ TINYI_C_BEGIN
 typedef struct tllm_gptq_desc {             /* all zero: the value in brackets */
     /* convention, bits, group, and ranges searched, weighted by the diagonal of h; ignored for blocks */
     tllm_plain_desc grid;
-    /* nonzero: inputs with the largest diagonal first; scales of groups are then fitted in advance to the original
-     * weights [0] */
+    /* nonzero: rounds the inputs with the largest diagonal of h first. The scales of all groups are then fitted in
+     * advance, to the original weights [0] */
     int act_order;
-    /* nonzero: scales are fitted in advance without that order too [0: to the weights when the group is reached] */
+    /* nonzero: scales are fitted in advance also without act_order [0: when the group is reached, to its corrected
+     * weights] */
     int static_groups;
     /* share of the mean diagonal that is added to the diagonal [0.01]; 0.1 is safer with few tokens */
     float damp;
@@ -39,14 +41,15 @@ typedef struct tllm_gptq_about {
     tiny_idx dead;                          /* inputs that were always 0; their weights became 0 */
 } tllm_gptq_about;
 
-/* w (rows, n) dense; h (n, n) f32 or f64, any strides, only i <= j is read; about may be NULL. Refused: weights or h
- * with a NaN or an infinity, a diagonal below 0, and sizes that tllm_plain_size refuses. The damping handles fewer
- * tokens than inputs, and dependent inputs. */
+/* w (rows, n) dense; h (n, n) f32 or f64, any strides, only i <= j is read; q: room as by tllm_plain_size; desc and
+ * about may be NULL. Refused: weights or h with a NaN or an infinity, a diagonal below 0, and sizes that
+ * tllm_plain_size refuses. Fewer tokens than inputs, and dependent inputs, are allowed: the damping makes h
+ * invertible. */
 TINY_API tiny_status tllm_gptq(tiny_ctx *ctx, const tllm_gptq_desc *desc, const float *w, tiny_idx rows, tiny_idx n,
                                const tiny_tensor *h, const tllm_plain *q, tllm_gptq_about *about);
 
 /* The same for rows of blocks: Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K. to: rows of tllm_format_bytes(n). The
- * packer of the format fits the scales of a block, with the diagonal of h as importance. */
+ * scales of a block are fitted by the packer of the format, with the diagonal of h as importance. */
 TINY_API tiny_status tllm_gptq_blocks(tiny_ctx *ctx, const tllm_gptq_desc *desc, int format, const float *w,
                                       tiny_idx rows, tiny_idx n, const tiny_tensor *h, void *to,
                                       tllm_gptq_about *about);

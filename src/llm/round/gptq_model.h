@@ -3,10 +3,10 @@
  *   tllm_gptq_tensor list[...];                             tensor, format and memory for the blocks of each matrix
  *   tllm_gptq_model(ctx, file, NULL, tokens, n, list, n_list);
  *
- * The text is read several times, each time for as many matrices as have statistics within desc.room bytes. Matrices
- * are processed in the order of the layers, and each reading uses the rounded matrices of the earlier ones.
- * desc.each_layer makes one reading per layer: on the story models that helped at 2 bits; at 3 and 4 bits no effect was
- * measurable. */
+ * The model reads the text several times, each time for as many matrices as have statistics within desc.room bytes.
+ * Matrices are processed in the order of the layers, and each reading runs with the matrices that are already rounded.
+ * desc.each_layer makes one reading per layer: on small test models that helped at 2 bits, and had no measurable effect
+ * at 3 and 4 bits. */
 #ifndef TINYI_GPTQ_MODEL_H
 #define TINYI_GPTQ_MODEL_H
 #include "llm/model/model.h"
@@ -28,13 +28,14 @@ typedef struct tllm_gptq_tensor {
     /* damping of this matrix [0: that of desc]. Use 1 for an embedding that also gives the logits: its rows are also
      * read one by one */
     float damp;
-    int found;                              /* result: 0: no product used the matrix, and to is unchanged */
-    uint64_t tokens;                        /* result: inputs seen, for the matrix with the fewest */
-    tllm_gptq_about about;                  /* of several matrices: the sum of the losses, the maximum of the others */
+    /* results */
+    int found;                              /* 0: no product used the tensor, and `to` is unchanged */
+    uint64_t tokens;                        /* inputs seen; of several matrices (experts) the least */
+    tllm_gptq_about about;                  /* of several matrices the sum of the losses, the maximum of the rest */
 } tllm_gptq_tensor;
 
-/* ctx computes. A second context with its allocator, threads and target is opened for the model. progress of ctx
- * receives the share of the work done. */
+/* token: the text, n_token tokens. desc may be NULL. ctx computes; the model runs in a second context, which the call
+ * opens with the allocator, threads and target of ctx. progress of ctx receives the share of the work done. */
 TINY_API tiny_status tllm_gptq_model(tiny_ctx *ctx, const tllm_gguf *file, const tllm_gptq_model_desc *desc,
                                      const int32_t *token, tiny_idx n_token, tllm_gptq_tensor *list, size_t n);
 

@@ -18,7 +18,7 @@ typedef enum tllm_mixture_where {
     TLLM_MIX_SOME                           /* the first and last eighth of the layers, and every third of the others */
 } tllm_mixture_where;
 
-/* formats; 0: the base format of the mixture */
+/* The format in the layers named by `where`, and elsewhere; 0: the base format of the mixture. */
 typedef struct tllm_mixture_rule { int where, there, elsewhere; } tllm_mixture_rule;
 
 typedef struct tllm_mixture {
@@ -32,8 +32,8 @@ TINY_API const tllm_mixture *tllm_mixture_at(size_t i);             /* row i of 
 /* upper or lower case; Q3_K, Q4_K and Q5_K mean those with _M. NULL: unknown */
 TINY_API const tllm_mixture *tllm_mixture_by_name(const char *name);
 
-/* 1: the tensor is a matrix of weights and should be quantized. 0: norms, biases, routers, short convolutions and the
- * like, which are small, sensitive or read one number at a time; and integers. */
+/* 1: the tensor is a matrix of weights and should be quantized. 0: it is small, sensitive or read one number at a time,
+ * such as norms, biases, routers and short convolutions, or it has integers. */
 TINY_API int tllm_mixture_takes(const tllm_gguf_tensor *t);
 
 /* The format of a tensor in a model of n_layer layers. tied: there is no output.weight; the embedding also gives the

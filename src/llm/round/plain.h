@@ -7,11 +7,11 @@
  *   tllm_plain_round(ctx, &d, w, rows, n, NULL, &q);        to the nearest: RTN
  *   tllm_plain_expand(ctx, &d, &q, rows, n, back);          scale (code - zero)
  *
- * Every convention is stored as the same three numbers: code u in 0 .. 2^bits - 1, w' = scale (u - zero). The scale is
- * a half, rounded before the codes are chosen.
+ * All conventions store codes u in 0 .. 2^bits - 1, a scale and a zero: w' = scale (u - zero). The scale is a half
+ * (f16), rounded before the codes are chosen.
  *   S1    scale = max|w| / (2^(bits-1) - 1), zero = 2^(bits-1): activations, int8 products
  *   S2    scale = 2 max|w| / (2^bits - 1), zero = 2^(bits-1): files of GPTQ and MARLIN
- *   ASYM  from min(w, 0) to max(w, 0), the zero anywhere */
+ *   ASYM  the codes cover min(w, 0) to max(w, 0); zero is any code */
 #ifndef TINYI_PLAIN_H
 #define TINYI_PLAIN_H
 #include "core/op.h"
@@ -35,7 +35,7 @@ typedef struct tllm_plain {
     uint16_t *scale;                        /* (rows, groups) halves; one for a whole tensor */
     uint8_t *zero;                          /* one per scale */
 } tllm_plain;
-/* groups: in a row; group: inputs of one */
+/* codes, scales: numbers to allocate; group: inputs of a group; groups: groups of a row */
 typedef struct tllm_plain_sizes { size_t codes, scales; tiny_idx group, groups; } tllm_plain_sizes;
 
 /* Fails for bits outside 1 to 8, a group below 1, and sizes that overflow. */

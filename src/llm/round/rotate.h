@@ -1,7 +1,7 @@
-/* src/llm/round/rotate.h - rotates the stream, heads and networks of a model so that it has no outlier channels: the
- * same function, easier to round
+/* src/llm/round/rotate.h - rotates the residual stream, heads and networks of a model, which removes outlier
+ * channels: the same function, easier to round
  *
- *   tllm_rotated_desc d = { 0 };                            any engine can run the result
+ *   tllm_rotated_desc d = { 0 };                            without d.online any engine can run the result
  *   d.online = TLLM_ROTATE_FEED | TLLM_ROTATE_HEADS | TLLM_ROTATE_KEYS;      all of QuaRot: only this library runs it
  *   tllm_rotated *r;
  *   tllm_rotated_open(ctx, file, &d, &r);
@@ -21,10 +21,10 @@ typedef struct tllm_rotated_desc {          /* all zero: the value in brackets *
     uint64_t seed;                          /* of the signs [0] */
     /* another rotation of the stream: (n_embd, n_embd) orthogonal, x becomes q^T x [random signs, then Hadamard] */
     const float *q;
-    /* nonzero: rotate to the principal axes of the embedding. This makes a few channels far larger than the others, as
-     * in large models, for experiments */
+    /* nonzero: rotate to the principal axes of the embedding [0]. For experiments: this makes outlier channels, like
+     * those of large models */
     int axes;
-    unsigned online;                        /* rotations while the model runs: TLLM_ROTATE_... [none] */
+    unsigned online;                        /* rotations computed while the model runs: TLLM_ROTATE_... [none] */
     /* nonzero: values are not rotated [each value head is rotated if nothing is between it and the output] */
     int no_heads;
     int format;                             /* of the changed matrices [F32] */
@@ -43,9 +43,9 @@ typedef struct tllm_rotated_about {
 
 typedef struct tllm_rotated tllm_rotated;
 
-/* file must stay open. Refused: files that tllm_folds_open refuses; norms other than RMS norms, and norms after a half;
- * layers that are not attention and a network; learned positions; unknown tensors; a file with online rotations; a q
- * that is not orthogonal. */
+/* file must stay open. Refused: files that tllm_folds_open refuses; norms other than RMS norms, and norms after
+ * attention or network; layers other than attention with a network; learned positions; unknown tensors; a file with
+ * online rotations; a q that is not orthogonal. */
 TINY_API tiny_status tllm_rotated_open(tiny_ctx *ctx, const tllm_gguf *file, const tllm_rotated_desc *desc,
                                        tllm_rotated **out);
 TINY_API void tllm_rotated_close(tiny_ctx *ctx, tllm_rotated *r);       /* r may be NULL; ctx: the one that opened it */

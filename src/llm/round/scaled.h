@@ -5,9 +5,11 @@
  *   tllm_scaled *s;
  *   tllm_scaled_open(ctx, file, &d, tokens, n, list, n_list, &s);
  *   tllm_scaled_put(ctx, s, writer); tllm_writer_finish(ctx, writer);
+ *   tllm_scaled_close(ctx, s);
  *
- * The result is the model with its changed matrices in floats, to be rounded, packed, or given to GPTQ. It is the same
- * function, except for weights that AWQ clipped. Embedding and output are unchanged. */
+ * A fold is a set of channels that can be scaled without changing the function of the model: llm/round/fold.h. The
+ * result is the model with its changed matrices in floats, to be rounded, packed, or given to GPTQ. It computes the
+ * same function, except for weights that AWQ clipped. Embedding and output are unchanged. */
 #ifndef TINYI_SCALED_H
 #define TINYI_SCALED_H
 #include "llm/round/fold.h"
@@ -37,7 +39,7 @@ typedef struct tllm_scaled_tensor {
 
 typedef struct tllm_scaled_about {
     size_t folds;                           /* scaled folds */
-    size_t unknown;                         /* folds not scaled, because no input of theirs was seen */
+    size_t unknown;                         /* folds not scaled, because the text never reached them */
     size_t cut, groups;                     /* AWQ: clipped groups; all groups */
     /* AWQ: errors summed over folds before clipping, with and without factors; folds without finite codes are in
      * neither sum */
@@ -52,7 +54,8 @@ TINY_API tiny_status tllm_scaled_open(tiny_ctx *ctx, const tllm_gguf *file, cons
                                       tllm_scaled **out);
 TINY_API void tllm_scaled_close(tiny_ctx *ctx, tllm_scaled *s);         /* s may be NULL */
 TINY_API tllm_scaled_about tllm_scaled_what(const tllm_scaled *s);
-TINY_API tllm_folds *tllm_scaled_folds(tllm_scaled *s);                 /* with their factors */
+TINY_API tllm_folds *tllm_scaled_folds(tllm_scaled *s);     /* with their factors; valid until the close */
+/* Writes the model to a writer that was just opened. */
 TINY_API tiny_status tllm_scaled_put(tiny_ctx *ctx, tllm_scaled *s, tllm_writer *w);
 
 TINYI_C_END

@@ -14,19 +14,21 @@
  *                                                           maximum
  *   tllm_w8a8_product(ctx, &xq, tokens, &q, rows, n, bias, y, rows);
  *
- * The product is the int8 matrix product of math/matmul.h: sums of integers, exact, then y = s_x s_w sum + bias in
+ * The product is the int8 matrix product of math/matmul.h: exact sums of integers, then y = s_x s_w sum + bias in
  * float. */
 #ifndef TINYI_SMOOTH_H
 #define TINYI_SMOOTH_H
 #include "core/op.h"
 TINYI_C_BEGIN
 
-/* s_j = max(x_j^alpha / max(w_j, 1e-5)^(1 - alpha), 1e-5). alpha, 0 to 1: how much of the outliers moves; 0.5, or 0.75
- * to 0.85 for strong outliers. An input that was always 0, or whose weights are all 0, gets factor 1. */
+/* s_j = max(x_j^alpha / max(w_j, 1e-5)^(1 - alpha), 1e-5). alpha, 0 to 1: how much of the outliers moves into the
+ * weights; usually 0.5, for strong outliers 0.75 to 0.85. An input that was always 0, or whose weights are all 0, gets
+ * factor 1. */
 TINY_API tiny_status tllm_smooth_factors(tiny_ctx *ctx, float alpha, const float *x_most, const float *w_most,
                                          tiny_idx n, float *s);
 /* most[j] = max(most[j], |w_rj|) over rows. Set most to zero before the first of several matrices. */
 TINY_API tiny_status tllm_smooth_largest(tiny_ctx *ctx, const float *w, tiny_idx rows, tiny_idx n, float *most);
+/* w (rows, n) *= s, by columns, in place */
 TINY_API tiny_status tllm_smooth_columns(tiny_ctx *ctx, float *w, tiny_idx rows, tiny_idx n, const float *s);
 
 typedef struct tllm_w8a8 {

@@ -9,10 +9,10 @@
  *   tiny_ctx_open(&d, &run); tllm_model_open(run, file, &model); ... tllm_forward(...) ...
  *   const tllm_calib *c = tllm_watch_of(w, tensor, 0);
  *
- * The model needs no support for it: the watch takes the place of an accelerator, observes products whose matrix is in
- * the file, and declines them. Matrices with the same inputs (queries, keys and values; gate and up) share one
- * calibrator. A matrix with a replacement (tllm_watch_replace) is multiplied in that form, so that later layers see
- * realistic inputs. */
+ * The model needs no support for it. The watch is installed as an accelerator. It observes each product whose matrix is
+ * in the file and declines it, so the context computes it as usual. Matrices with the same inputs (queries, keys and
+ * values; gate and up) share one tllm_calib. A matrix with a replacement (tllm_watch_replace) is multiplied in that
+ * form, so that later layers get the inputs that they will have in the rounded model. */
 #ifndef TINYI_WATCH_H
 #define TINYI_WATCH_H
 #include "core/accel.h"
@@ -25,6 +25,7 @@ typedef struct tllm_watch tllm_watch;
 /* ctx computes the statistics; the model must run in another context. file must stay open. */
 TINY_API tiny_status tllm_watch_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_watch **out);
 TINY_API void tllm_watch_close(tllm_watch *w);              /* w may be NULL; close the context with its hook first */
+/* owned by the watch */
 TINY_API const tiny_accel *tllm_watch_hook(const tllm_watch *w);
 /* Starts collecting statistics of that tensor; flags as in tllm_calib_open. */
 TINY_API tiny_status tllm_watch_pick(tllm_watch *w, const tllm_gguf_tensor *t, int flags);
@@ -32,7 +33,8 @@ TINY_API tiny_status tllm_watch_pick(tllm_watch *w, const tllm_gguf_tensor *t, i
 TINY_API const tllm_calib *tllm_watch_of(const tllm_watch *w, const tllm_gguf_tensor *t, tiny_idx i);
 /* Frees all statistics and stops collecting. */
 TINY_API void tllm_watch_forget(tllm_watch *w);
-/* bytes: all matrices of the tensor in another block format; they must stay valid. NULL: the original again. */
+/* Computes with other weights: bytes has all matrices of the tensor in another block format and must stay valid. NULL:
+ * the original again. */
 TINY_API tiny_status tllm_watch_replace(tllm_watch *w, const tllm_gguf_tensor *t, int format, const void *bytes);
 /* The first failure while the model ran, such as NaN inputs or a failed allocation. The context of the watch has the
  * message. */

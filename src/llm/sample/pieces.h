@@ -1,13 +1,13 @@
 /* src/llm/sample/pieces.h - the pieces of a vocabulary, sorted by their bytes
  *
  *   tllm_pieces *p;
- *   tllm_pieces_open(ctx, bytes, end, n, &p);      piece i is bytes[end[i - 1]] to bytes[end[i] - 1]; an empty piece
- *                                                  is never allowed
+ *   tllm_pieces_open(ctx, bytes, end, n, &p);      piece i is bytes[end[i - 1]] to bytes[end[i] - 1], piece 0 starts at
+ *                                                  bytes[0]; an empty piece is never allowed
  *   tllm_grammar_mask(ctx, state, p, may);         may[i]: piece i may come next
  *
- * Sorted pieces share prefixes with their neighbours. Each entry stores how many bytes it shares with the one before,
- * so a walk over the list is a walk over the prefix tree, which is never built. The list is sorted once; any number of
- * threads may read it. */
+ * Sorted neighbours share prefixes. Each entry stores how many bytes it shares with the one before it, so a loop over
+ * the list visits the pieces like a walk through their prefix tree, without building the tree. The list is read-only:
+ * any number of threads may use it. */
 #ifndef TINYI_PIECES_H
 #define TINYI_PIECES_H
 #include "core/ctx.h"

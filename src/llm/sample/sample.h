@@ -11,10 +11,10 @@
  *     ... tllm_sample(sampler, logits, &token); tllm_sampler_accept(sampler, token); ...
  *     tllm_sampler_close(sampler);
  *
- * An empty chain draws from the plain softmax; one that ends in tllm_step_greedy() never draws. The same logits, chain
- * and seed give the same tokens on every machine. Ties go to the lower token number.
+ * An empty chain draws from the plain softmax. A chain that ends in tllm_step_greedy() makes no random draw. The same
+ * logits, chain and seed give the same tokens on every machine. Ties go to the lower token number.
  *
- *   step            keeps or changes                                                            off at
+ *   step            tokens that it keeps, or change of the logits                               no effect at
  *   greedy          only the largest logit
  *   temperature     logit / t; t = 0: greedy                                                    1
  *   top_k           the k largest                                                               0
@@ -27,7 +27,7 @@
  *   dry             - multiplier * base^(length - allowed) for a token that extends a repetition 0
  *   bias            logit + b for listed tokens; -infinity bans one
  *   filter          keeps the tokens that a callback allows (grammars)
- *   mirostat        holds the surprise of a text at tau bits; 1: by the Zipf estimate, 2: by a cut
+ *   mirostat        holds the surprise of a text at tau bits; 1: Zipf estimate of a k, 2: a cut by surprise
  *
  * Papers: nucleus, Holtzman et al., ICLR 2020; typical, Meister et al., TACL 2023; mirostat, Basu et al., ICLR 2021;
  * min-p, Nguyen et al., ICLR 2025; top-n-sigma, Tang et al., 2024; penalties, Keskar et al. (CTRL), 2019. */
@@ -47,9 +47,9 @@ typedef struct tllm_bias { int32_t token; float add; } tllm_bias;
 typedef struct tllm_step {                  /* made by the functions below */
     tllm_step_kind kind;
     float x[3];
-    int32_t n;                              /* k, a window of the text, or the length of a list */
+    int32_t n;                              /* k, a window of the text, or the length of bias */
     int32_t allowed;
-    const tllm_bias *bias;                  /* owned by the caller */
+    const tllm_bias *bias;                  /* bias and breakers belong to the caller */
     const int32_t *breakers;
     int (*allow)(void *user, int32_t token);
     void *user;
@@ -63,7 +63,7 @@ TINY_API tllm_step tllm_step_min_p(float p);
 TINY_API tllm_step tllm_step_typical(float p);
 TINY_API tllm_step tllm_step_top_n_sigma(float n);
 TINY_API tllm_step tllm_step_xtc(float chance, float threshold);
-/* counts the last n_last accepted tokens; -1: all of them */
+/* penalizes the tokens among the last n_last accepted ones; -1: all accepted tokens */
 TINY_API tllm_step tllm_step_penalties(int32_t n_last, float repeat, float frequency, float presence);
 /* breakers: tokens at which a repetition ends (line ends, quotes ...) */
 TINY_API tllm_step tllm_step_dry(int32_t n_last, float multiplier, float base, int32_t allowed, const int32_t *breakers,
@@ -75,22 +75,25 @@ TINY_API tllm_step tllm_step_mirostat_2(float tau, float eta);
 
 typedef struct tllm_sampler tllm_sampler;
 
-/* Copies the chain and allocates all memory, except that with a window of -1 the stored text grows by doubling. The
- * lists of bias and breakers are not copied: they must outlive the sampler. */
+/* Copies the chain. The lists of bias and breakers are not copied: they must outlive the sampler, and so must ctx. All
+ * memory is allocated here. Only a step with n_last -1 allocates more later: its stored text grows by doubling. One
+ * thread at a time may use a sampler. */
 TINY_API tiny_status tllm_sampler_open(tiny_ctx *ctx, const tllm_step *chain, size_t n_steps, int32_t n_vocab,
                                        uint64_t seed, tllm_sampler **out);
 TINY_API void tllm_sampler_close(tllm_sampler *s);          /* s may be NULL */
-/* Draws a token but does not accept it. Fails if a logit is NaN or +infinity, or if no candidate is left. */
+/* Draws a token; call tllm_sampler_accept if you use it. logits: n_vocab values, unchanged. Fails if a logit is NaN or
+ * +infinity, or if no candidate is left. */
 TINY_API tiny_status tllm_sample(tllm_sampler *s, const float *logits, int32_t *token);
-/* Appends the token to the text that penalties count. Accept the tokens of the prompt too. */
+/* Appends the token to the text that penalties and dry look back at. Accept the tokens of the prompt too. */
 TINY_API tiny_status tllm_sampler_accept(tllm_sampler *s, int32_t token);
-/* Drops the text and restarts the seed: the state after open. */
+/* Returns to the state after open: no text, and the random numbers start again at the seed. */
 TINY_API void tllm_sampler_reset(tllm_sampler *s);
 
 /* The i-th most probable candidate left by the last tllm_sample. Returns 0 if i is past the end. */
 TINY_API int tllm_sampler_left(tllm_sampler *s, size_t i, int32_t *token, double *probability);
 
-/* log(softmax(logits)): of the k most probable tokens (tokens, logprobs: room for k), and of one token. */
+/* Natural logarithms of probabilities, log(softmax(logits)): of the k most probable tokens, most probable first
+ * (tokens, logprobs: room for k), and of one token. */
 TINY_API tiny_status tllm_logprobs(tiny_ctx *ctx, const float *logits, int32_t n_vocab, int32_t k, int32_t *tokens,
                                    double *logprobs);
 TINY_API tiny_status tllm_logprob(tiny_ctx *ctx, const float *logits, int32_t n_vocab, int32_t token, double *logprob);

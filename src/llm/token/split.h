@@ -1,9 +1,10 @@
 /* src/llm/token/split.h - pre-tokenizers: how byte-level BPE vocabularies split a text into words before merging
  *
- * A file names its pre-tokenizer, but the regular expressions behind the name are not in the file. Here each name is a
- * row of a table, and the expressions are written as letters. A letter is one alternative. The letters of a step are
- * tried in order at each position; text that no letter matches becomes its own piece. A blank separates steps, and each
- * step splits the pieces of the step before. split.c lists the letters. Splitting is linear in the text. */
+ * A file names its pre-tokenizer, but does not contain the regular expressions behind the name. Here each name is a row
+ * of a table whose rule encodes the expressions as letters. A letter is one alternative of an expression. A rule has
+ * one or more steps, separated by blanks; each step splits the pieces of the step before. The letters of a step are
+ * tried in order at each position, and text that no letter matches becomes its own piece. split.c lists the letters.
+ * The time is linear in the length of the text. */
 #ifndef TINYI_SPLIT_H
 #define TINYI_SPLIT_H
 #include "llm/token/unicode.h"
@@ -13,7 +14,7 @@ enum {
     TLLM_PRE_WHOLE = 1,                     /* a word that is a token is used whole, without merging */
     TLLM_PRE_BOS = 2,                       /* adds BOS unless the file disables it */
     TLLM_PRE_RAW = 4,                       /* merges characters, not bytes mapped to characters */
-    TLLM_PRE_BLANKS = 8,                    /* a blank is written U+2581 */
+    TLLM_PRE_BLANKS = 8,                    /* a blank is replaced by U+2581 */
     TLLM_PRE_LINES = 16,                    /* a word of line ends that is a token is used whole */
     TLLM_PRE_ALWAYS_BOS = 32,               /* adds BOS even if the file disables it */
     TLLM_PRE_NO_BOS_ID = 64,                /* no BOS token unless the file names one */

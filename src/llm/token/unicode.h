@@ -1,8 +1,8 @@
 /* src/llm/token/unicode.h - classes, lower case and base letters of code points, and UTF-8 as tokenizers read it
  *
- * unicode.py writes the tables in unicode.c; their version is TINYI_UNICODE_VERSION.
- * UTF-8 is read as common tokenizers read it, which is not strictly the standard. Overlong forms and surrogates are
- * read as the number that their bits encode. Each byte that cannot start or finish a character becomes one U+FFFD. */
+ * unicode.py generates the tables in unicode.c.
+ * UTF-8 is read as common tokenizers read it, which is laxer than the standard. Overlong forms and surrogates are read
+ * as the number that their bits encode. Each byte that belongs to no character becomes one U+FFFD. */
 #ifndef TINYI_UNICODE_H
 #define TINYI_UNICODE_H
 #include "core/bytes.h"

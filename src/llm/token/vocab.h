@@ -9,19 +9,20 @@
  *   tllm_tokens_free(ctx, &t);
  *   tllm_vocab_close(ctx, v);
  *
- * Kinds: SentencePiece with scores and byte fallback ("llama"), byte-level BPE ("gpt2", and "gemma4" over characters),
- * WordPiece ("bert"), unigram ("t5"), the greedy longest match of RWKV ("rwkv"), the suffix form of PLaMo 2 ("plamo2").
+ * Kinds, with their names in files: SentencePiece with scores and byte fallback ("llama"), byte-level BPE ("gpt2", and
+ * "gemma4" over characters), WordPiece ("bert"), unigram ("t5"), the greedy longest match of RWKV ("rwkv"), the suffix
+ * form of PLaMo 2 ("plamo2").
  *
  * Invalid UTF-8 is never an error. BPE, WordPiece, unigram and PLaMo read each invalid byte as U+FFFD (WordPiece then
- * drops it). SentencePiece and RWKV keep the bytes. Time is at most n log n in the text, and linear on ordinary text;
- * nothing recurses.
+ * drops it). SentencePiece and RWKV keep the bytes. Time is at most n log n in the length of the text, and linear on
+ * ordinary text. Nothing recurses.
  * A vocabulary does not change after it is opened: any number of threads may use it, each with its own context.
  *
- * Small faults of files are tolerated. Of equal tokens the first id has the text. An empty token matches nothing. An id
- * past the end of the vocabulary counts as not given. A merge that names no token is skipped. A byte token that is not
- * <0xXX> is plain text. In vocabularies with a trie (WordPiece, unigram, RWKV, special tokens) a token of more than
- * 1024 bytes matches nothing. Lists of an invalid type or length, a truncated character map, and unknown models or
- * pre-tokenizers are errors. */
+ * Small faults of files are tolerated. If several tokens have the same text, it encodes to the first of them. An empty
+ * token matches nothing. An id past the end of the vocabulary counts as not given. A merge that names no token is
+ * skipped. A byte token that is not <0xXX> is plain text. In vocabularies with a trie (WordPiece, unigram, RWKV,
+ * special tokens) a token of more than 1024 bytes matches nothing. Lists of an invalid type or length, a truncated
+ * character map, and unknown models or pre-tokenizers are errors. */
 #ifndef TINYI_VOCAB_H
 #define TINYI_VOCAB_H
 #include "llm/file/gguf.h"
@@ -51,9 +52,10 @@ typedef enum tllm_special {
     TLLM_FIM_PRE, TLLM_FIM_SUF, TLLM_FIM_MID, TLLM_FIM_PAD, TLLM_FIM_REP, TLLM_FIM_SEP, TLLM_SPECIAL_COUNT
 } tllm_special;
 
-/* A vocabulary from your own arrays. Zero or NULL: the default of the model. */
+/* A vocabulary from your own arrays. 0 or NULL: the default of the kind of vocabulary. */
 typedef struct tllm_vocab_desc {
-    /* "llama", "gpt2", "bert", "t5", "rwkv", "plamo2", "gemma4"; a row of tllm_pre_at */
+    /* the kind: "llama", "gpt2", "bert", "t5", "rwkv", "plamo2" or "gemma4"; the pre-tokenizer: a name of
+     * tllm_pre_at */
     const char *model, *pre;
     size_t n_tokens;
     const tllm_text *text;                  /* (n_tokens) */
@@ -68,7 +70,8 @@ typedef struct tllm_vocab_desc {
     int add_bos, add_eos, add_space_prefix, merge_spaces, lowercase, strip_accents;
 } tllm_vocab_desc;
 
-/* Both copy what they need: g and the arrays of desc may be freed afterwards. On failure *out is NULL. */
+/* Open the vocabulary of a file, or make one from arrays. Everything is copied: g may be closed and the arrays of desc
+ * may be freed afterwards. On failure *out is NULL. */
 TINY_API tiny_status tllm_vocab_open(tiny_ctx *ctx, const tllm_gguf *g, tllm_vocab **out);
 TINY_API tiny_status tllm_vocab_make(tiny_ctx *ctx, const tllm_vocab_desc *desc, tllm_vocab **out);
 TINY_API void tllm_vocab_close(tiny_ctx *ctx, tllm_vocab *v);          /* v may be NULL */
@@ -76,14 +79,15 @@ TINY_API void tllm_vocab_close(tiny_ctx *ctx, tllm_vocab *v);          /* v may 
 TINY_API tllm_vocab_kind tllm_vocab_kind_of(const tllm_vocab *v);
 TINY_API const tllm_pre *tllm_vocab_pre(const tllm_vocab *v);          /* NULL: the kind has none */
 TINY_API size_t tllm_vocab_size(const tllm_vocab *v);
-/* Ids are checked: an id outside the vocabulary has an empty text, score 0, type UNDEFINED and is not an end token. */
+/* Any id may be passed: one outside the vocabulary has an empty text, score 0 and type UNDEFINED, and is no end token.
+ * Texts are valid until the close. */
 TINY_API tllm_text tllm_vocab_text(const tllm_vocab *v, int32_t id);   /* as in the file (RWKV: without escapes) */
 TINY_API float tllm_vocab_score(const tllm_vocab *v, int32_t id);
 TINY_API int tllm_vocab_type(const tllm_vocab *v, int32_t id);
 /* 1 for tokens that end an answer: EOS, EOT and similar ones */
 TINY_API int tllm_vocab_is_end(const tllm_vocab *v, int32_t id);
 TINY_API int32_t tllm_vocab_special(const tllm_vocab *v, tllm_special which);  /* -1: none */
-/* the setting of the file. For RWKV and PLaMo 2, TLLM_ENCODE_ENDS ignores it and adds neither */
+/* 1: the file asks for BOS or EOS. RWKV and PLaMo 2 never get them, not even with TLLM_ENCODE_ENDS */
 TINY_API int tllm_vocab_adds_bos(const tllm_vocab *v);
 TINY_API int tllm_vocab_adds_eos(const tllm_vocab *v);
 TINY_API int32_t tllm_vocab_find(const tllm_vocab *v, const char *text, size_t n);     /* -1: no such token */
@@ -94,10 +98,11 @@ typedef struct tllm_tokens { int32_t *id; size_t n, room; } tllm_tokens;       /
 
 enum {
     TLLM_ENCODE_ENDS = 1,                   /* adds BOS and EOS (CLS and SEP) if the vocabulary asks for them */
-    TLLM_ENCODE_SPECIAL = 2                 /* the text of a control token becomes that token */
+    TLLM_ENCODE_SPECIAL = 2                 /* the text of a control token, such as "<s>", becomes that token */
 };
 
-/* Appends to *out. The text may contain any bytes, zeros too, at most 2^31 - 1. On failure *out is unchanged. */
+/* Appends the tokens of the text to *out. The text is n bytes, at most 2^31 - 1, of any value, zeros too. On failure
+ * *out is unchanged. Free the tokens with tllm_tokens_free. */
 TINY_API tiny_status tllm_encode(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n, unsigned flags,
                                  tllm_tokens *out);
 TINY_API void tllm_tokens_free(tiny_ctx *ctx, tllm_tokens *t);
@@ -108,19 +113,21 @@ enum {
     TLLM_DECODE_SPECIAL = 1                 /* control tokens are written, not skipped */
 };
 
-/* Writes the bytes of one token, including a leading blank, to out: at most room bytes. Returns its length. */
+/* Writes the bytes of one token, including a leading blank, to out, but at most room bytes and no final 0. Returns the
+ * full length, which may be more than room. */
 TINY_API size_t tllm_piece(const tllm_vocab *v, int32_t id, unsigned flags, char *out, size_t room);
 TINY_API size_t tllm_piece_most(const tllm_vocab *v);                  /* the length of the longest piece */
 
 typedef struct tllm_bytes { char *at; size_t n, room; } tllm_bytes;            /* starts as all zero */
 
-/* Appends the text of the tokens. The bytes are invalid UTF-8 if the tokens are. On failure *out is unchanged. */
+/* Appends the text of the tokens to *out. Tokens may end in the middle of a character: the text is then invalid UTF-8.
+ * On failure *out is unchanged. Free the text with tllm_bytes_free. */
 TINY_API tiny_status tllm_decode(tiny_ctx *ctx, const tllm_vocab *v, const int32_t *id, size_t n, unsigned flags,
                                  tllm_bytes *out);
 TINY_API void tllm_bytes_free(tiny_ctx *ctx, tllm_bytes *b);
 
-/* Decodes token by token. An unfinished character is held back until its other bytes come; bytes that cannot become a
- * character are written as U+FFFD. */
+/* Decodes token by token, for text that is shown as it is generated. An unfinished character is held back until its
+ * other bytes arrive. Bytes that cannot become a character are written as U+FFFD. v must outlive the stream. */
 typedef struct tllm_stream {
     const tllm_vocab *v;
     unsigned flags;

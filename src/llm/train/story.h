@@ -1,14 +1,14 @@
-/* src/llm/train/story.h - stories of a small language whose entropy is known exactly
+/* src/llm/train/story.h - generates stories in a small language whose entropy is known exactly
  *
  *   tllm_story s = tllm_story_start(seed);
  *   int32_t t = tllm_story_draw(&s, &bits, &tag);      the next token, -log2 of its probability, its kind
  *
  * A probabilistic grammar tells stories of two friends: what they have, give, lose and find, and what they ask each
- * other. Each choice decides the next token, and no two options of a choice begin with the same token. The probability
- * of a token after its context is thus exact, and so is the least loss that any model can reach on such text (0.7020
- * bits per token; tllm_story_next gives the whole distribution and its entropy). 28 of 100 tokens are choices. The
- * others follow from the text before, and their tags say from what: a remembered number, a name, the plural of a noun,
- * a sum.
+ * other. Each random choice decides the next token, and no two options of a choice begin with the same token. So the
+ * probability of each token in its context is known exactly. So is the least loss that any model can reach on such
+ * text: 0.7020 bits per token. tllm_story_next gives the whole distribution. 28 of 100 tokens are choices. The others
+ * are forced by the text before them, and their tags say by what: a remembered number, a name, the plural of a noun, a
+ * sum.
  *
  * The state is a plain struct that can be copied. No call fails or allocates. Tokens are those of the vocabulary below:
  * 0 unknown, 1 end of a story and start of the text, 2 padding, 3 unused, 4 to 259 the bytes, 260 to 543 the words in
@@ -66,6 +66,7 @@ typedef struct tllm_story_items {           /* the possible next tokens: token[i
 
 /* Starts a sequence of stories from one stream of random numbers (splitmix64). */
 TINY_API tllm_story tllm_story_start(uint64_t seed);
+/* Writes the possible next tokens and their probabilities. */
 TINY_API void tllm_story_next(const tllm_story *s, tllm_story_items *items);
 /* Advances by this token; returns 0 and changes nothing if it cannot follow. bits and tag may be NULL. */
 TINY_API int tllm_story_take(tllm_story *s, int32_t token, double *bits, int *tag);

@@ -8,8 +8,9 @@
  *   tllm_trainer_model(t, "story.gguf", "Q8_0");       a model file for any engine
  *   tllm_trainer_close(t);
  *
- * No token is used twice: the sequences of step n are the n-th piece of the stream of the seed, and the exact least
- * loss of these tokens is known. A sequence is the end token, then whole stories, the last one truncated.
+ * No token is used twice: step n trains on the n-th piece of the stream of stories that the seed gives. The least
+ * possible loss of these tokens is known exactly. A sequence is the end token, then whole stories, the last one
+ * truncated.
  *
  * The sequences of a step are split into four lanes. A thread computes a whole lane forward and backward, and the
  * gradients of the lanes are added in order. The result does not depend on the number of threads or their schedule: on
@@ -23,9 +24,10 @@ TINYI_C_BEGIN
 
 typedef enum tllm_train_optimizer { TLLM_TRAIN_MUON, TLLM_TRAIN_ADAMW } tllm_train_optimizer;
 
-/* grouped: the layers of "llama", query heads that share keys. latent: those of "plm", keys and values of all heads
- * from one short vector per token, and one shared rotated key; squared ReLU instead of gated SiLU. gated: those of
- * "rwkv6qwen2", gated linear attention, whose state has the same size for any length of text */
+/* The form of the layers. Grouped, as in "llama": groups of query heads share keys and values. Latent, as in "plm":
+ * keys and values of all heads come from one short vector per token, with one shared rotated key; the network has
+ * squared ReLU instead of gated SiLU. Gated, as in "rwkv6qwen2": gated linear attention, whose state has the same size
+ * for any length of text. */
 typedef enum tllm_train_form { TLLM_TRAIN_GROUPED, TLLM_TRAIN_LATENT, TLLM_TRAIN_GATED } tllm_train_form;
 
 typedef struct tllm_train_desc {            /* zero: the value in brackets */
@@ -37,8 +39,8 @@ typedef struct tllm_train_desc {            /* zero: the value in brackets */
     int rank;                               /* gated: size of the vector that gives the gates of all channels [32] */
     int sequences;                          /* of a step, a multiple of 4 [16] */
     int steps;                              /* of the whole run; the schedule of the rates depends on it [1000] */
-    int warmup;                             /* steps until the full rates [40] */
-    double constant;                        /* the share of the run after which the rates fall to 0 [0.6] */
+    int warmup;                             /* steps in which the rates rise to their full values [40] */
+    double constant;                        /* the share of the run after which the rates begin to fall, to 0 [0.6] */
     int optimizer;                          /* of the matrices: Muon, or AdamW */
     double matrix_rate, decay, momentum;    /* of the matrices [Muon 0.02, 0.01, 0.95; AdamW 0.003, 0.1] */
     double rate, beta1, beta2, eps;         /* AdamW of the other tensors [0.003, 0.9, 0.95, 1e-8] */
@@ -62,13 +64,13 @@ typedef struct tllm_train_report {
     int64_t step;                           /* the step just made, counted from 1 */
     double bits, floor;                     /* per token: of the model before the step, of the best possible model */
     double length;                          /* norm of the gradient before clipping */
-    double factor;                          /* of the rates */
+    double factor;                          /* by which the schedule multiplied the rates */
     size_t tokens;
 } tllm_train_report;
 
 typedef struct tllm_trainer tllm_trainer;
 /* The context must outlive the trainer. On failure *out is NULL. Memory: about 4 times the weights, and 60 MB for each
- * thread at the default sizes. */
+ * thread at the default sizes. One thread at a time may use a trainer. */
 TINY_API tiny_status tllm_trainer_open(tiny_ctx *ctx, const tllm_train_desc *desc, tllm_trainer **out);
 TINY_API void tllm_trainer_close(tllm_trainer *t);          /* t may be NULL */
 TINY_API const tllm_train_desc *tllm_trainer_desc(const tllm_trainer *t);      /* with the defaults filled in */
@@ -78,7 +80,7 @@ TINY_API size_t tllm_trainer_params(const tllm_trainer *t);
 /* Makes one step on new stories. Fails if a loss or gradient is not finite; the message names the step and the tensor,
  * and nothing has changed. */
 TINY_API tiny_status tllm_trainer_step(tllm_trainer *t, tllm_train_report *report);
-/* The same on the caller's tokens: (sequences, context + 1); report->floor is 0. */
+/* The same on the caller's tokens, (sequences, context + 1); report->floor is 0. */
 TINY_API tiny_status tllm_trainer_step_on(tllm_trainer *t, const int32_t *tokens, tllm_train_report *report);
 /* Loss (bits per token) and gradient without a step; see tllm_trainer_tensor. */
 TINY_API tiny_status tllm_trainer_gradient(tllm_trainer *t, const int32_t *tokens, double *bits);
@@ -90,9 +92,9 @@ TINY_API tiny_status tllm_trainer_heldout(tllm_trainer *t, uint64_t seed, int n_
 TINY_API int tllm_trainer_tensor(const tllm_trainer *t, size_t i, char name[64], tiny_tensor *value,
                                  tiny_tensor *gradient);
 
-/* If save fails, the file is unchanged; if load fails, the trainer is. A checkpoint with another description is
- * refused, and the message names the first difference. Only steps and constant may differ, as long as both schedules
- * are at the full rates. */
+/* If save fails, the file is unchanged; if load fails, the trainer is unchanged. A checkpoint with another description
+ * is refused, and the message names the first difference. Only steps and constant may differ, while both schedules are
+ * at the full rates. */
 TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path);
 TINY_API tiny_status tllm_trainer_load(tllm_trainer *t, const char *path);
 /* Writes a GGUF file of architecture "llama" ("plm" for the latent form, "rwkv6qwen2" for the gated form) with the

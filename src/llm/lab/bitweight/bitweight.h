@@ -8,19 +8,20 @@
  *                                                               step
  *   tllm_bw_cycles(ctx, &d, &a, n, &stats);                     the same counts without C: for whole models
  *
- * C[m][n] = sum over k and over bw = 0 .. 3 of map(digit bw of A[m][k], B[k][n]) << 2 bw. A design is the order of the
- * loops over m, n, k and bw. Each loop is parallel (over PEs, or lanes of a PE) or runs in time. The design also says
- * how many loops enclose each primitive:
+ * C[m][n] = sum over k and over bw = 0 .. 3 of map(digit bw of A[m][k], B[k][n]) << 2 bw. A design is a nest of loops
+ * over m, n, k and bw in some order. Each loop is parallel (over PEs, or lanes of a PE) or runs in time. The design
+ * also says how many loops enclose each primitive:
  *
  *   encode       A[m][k] becomes four digits -2 .. 2                 half_reduce  3:2 compressions into a pair (S, C)
  *                                                                    of words
  *   map          a digit selects -2B, -B, 0, B or 2B                 add          S + C, with carries through all bits
- *   shift        by 2 bw bits: before the sum over k, or after it    accumulate   the place of the sum registers
+ *   shift        by 2 bw bits: before the sum over k, or after it    accumulate   the registers that hold the sums
  *   sync         the lanes wait for each other
  *
  * A primitive runs once for each iteration of the loops around it, and once for each inner index that its operands
- * depend on: an encoder outside the loop over n serves all n. The nest gives the time: loops in time add up, parallel
- * loops take as long as the longest iteration. A sparse loop over bw has one step for each digit that is not 0. */
+ * depend on: an encoder outside the loop over n serves all n. The nest gives the number of cycles: the iterations of a
+ * loop in time add up, and a parallel loop takes as long as its longest iteration. A sparse loop over bw has one step
+ * for each digit that is not 0. */
 #ifndef TINYI_BITWEIGHT_H
 #define TINYI_BITWEIGHT_H
 #include "core/op.h"
@@ -52,7 +53,7 @@ typedef struct tllm_bw_digits {
     uint64_t n;                             /* values */
     uint64_t nonzero[9];                    /* values by their number of digits that are not 0 */
     uint64_t digit[5];                      /* digits -2 .. 2; unused for BITS */
-    /* mean number of digits that are not 0; the same if a value of 0 counts as one digit */
+    /* mean number of digits that are not 0; the same mean if a value of 0 counts as one digit */
     double mean, mean_slot;
 } tllm_bw_digits;
 TINY_API tiny_status tllm_bw_digits_of(tiny_ctx *ctx, int encoder, const uint64_t count[256], tllm_bw_digits *digits);
@@ -91,7 +92,7 @@ typedef struct tllm_bw_design {
     int audit;                              /* nonzero: checks each compression by a plain addition: stats.broken */
 } tllm_bw_design;
 
-/* OPT1: add moves out of the loop over k; sums stay (S, C). OPT2: bw moves out of k; products of the same weight are
+/* OPT1: add moves out of the loop over k; sums stay (S, C). OPT2: bw moves out of k; products of the same bw are
  * summed unshifted in narrow words. OPT3: bw runs in time over digits that are not 0. OPT4: the encoder moves out of
  * the loop over n. GROUP: lanes of k, each with an encoder, share the registers of a PE. SYNC: lanes wait at every k,
  * not at the end of a tile. */
@@ -123,8 +124,8 @@ typedef struct tllm_bw_stats {
     uint64_t encodes, shifts;
     uint64_t maps[5];                       /* by digit, -2 .. 2 */
     uint64_t compressions, compressed_bits; /* 3:2, and the bits of their words */
-    uint64_t adds, narrow_adds;             /* additions of whole sums; of the sums of one weight (OPT2) */
-    /* PEs times lanes of k; lane cycles without a product to map */
+    uint64_t adds, narrow_adds;             /* additions of whole sums; of the narrow sums of one bw (OPT2) */
+    /* PEs times lanes of k; cycles in which a lane had no digit to map */
     uint64_t lanes, bubbles;
     uint64_t register_bits;                 /* of the accumulators of the array */
     uint64_t broken;                        /* compressions that failed the audit */
@@ -135,7 +136,7 @@ typedef struct tllm_bw_stats {
  * by loop. The others compute the same numbers and counts by rows of PEs. */
 TINY_API tiny_status tllm_bw_gemm(tiny_ctx *ctx, const tllm_bw_design *design, const tiny_tensor *a,
                                   const tiny_tensor *b, const tiny_tensor *c, tllm_bw_stats *stats);
-/* The counts of tllm_bw_gemm for n columns of b, without C. */
+/* The counts of tllm_bw_gemm for a b of n columns, without computing C. */
 TINY_API tiny_status tllm_bw_cycles(tiny_ctx *ctx, const tllm_bw_design *design, const tiny_tensor *a, tiny_idx n,
                                     tllm_bw_stats *stats);
 

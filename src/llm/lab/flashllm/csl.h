@@ -6,16 +6,17 @@
  *   tllm_csl_save(ctx, &a, "down.csl");                    and tllm_csl_load
  *   tllm_csl_free(ctx, &a);
  *
- * A number that is not 0 is an item of 32 bits: in the low half its value, f16 or bf16, in the high half its position
- * in the tile, row * 64 + column.
- * Tiles are stored row by row. Each is padded to a multiple of 4 items with zeros at positions that are 0; offset[t] ..
- * offset[t + 1] are its items in units of 4. The last offset is repeated: an empty tile, for prefetching.
+ * Each number that is not 0 is stored as an item of 32 bits. The low half is its value, f16 or bf16; the high half is
+ * its position in the tile, row * 64 + column.
+ * Tiles are stored row by row. Each is padded to a multiple of 4 items, with items of value 0 at positions where the
+ * matrix is 0. The items of tile t are those from 4 offset[t] to 4 offset[t + 1] - 1. The last offset is repeated: an
+ * empty tile, for prefetching.
  *
  *   ORDERED    the default: tiles of 64 x 64, items by position
- *   WOVEN      the same tiles for faster products: first groups of four items of one row, in the order first four of
- *              each row, second four of each row, and so on; then the remaining items, the first of each row, the
- *              second, the third. The number of groups is in the highest 4 bits of the first three items, lowest bits
- *              first.
+ *   WOVEN      the same tiles in another order, for faster products. First come groups of four items of one row: the
+ *              first group of each row, the second group of each row, and so on. Then come the remaining items: the
+ *              first of each row, the second, the third. The number of groups is in the highest 4 bits of the first
+ *              three items, lowest bits first.
  *   PUBLISHED  the authors' format: tiles of 128 x 64, the column stored as column ^ (row % 8) * 8, items in the order
  *              in which 32 lanes take four each without bank conflicts in 32 banks. For storage and exchange; products
  *              do not support it.
@@ -54,8 +55,8 @@ typedef struct tllm_csl {
     void *block;                            /* memory of the context; NULL: the caller owns item and offset */
 } tllm_csl;
 
-/* -0 and values that round to 0 in 16 bits count as 0; NaN and infinities are kept. w: any strides. After a failure out
- * is all zero. */
+/* w (n_out, k): any strides. -0 and values that round to 0 in 16 bits count as 0; NaN and infinities are kept. Free out
+ * with tllm_csl_free. After a failure it is all zero. */
 TINY_API tiny_status tllm_csl_build(tiny_ctx *ctx, const tiny_tensor *w, const tllm_csl_desc *desc, tllm_csl *out);
 /* the size of the result of tllm_csl_build: items with padding, and bytes as in tllm_csl_bytes */
 TINY_API tiny_status tllm_csl_size(tiny_ctx *ctx, const tiny_tensor *w, const tllm_csl_desc *desc, size_t *n_item,
@@ -64,8 +65,8 @@ TINY_API size_t tllm_csl_bytes(const tllm_csl *a);          /* of items and offs
 TINY_API tiny_status tllm_csl_decode(tiny_ctx *ctx, const tllm_csl *a, const tiny_tensor *y);  /* y (n_out, k) f32 */
 TINY_API tiny_status tllm_csl_convert(tiny_ctx *ctx, const tllm_csl *a, int profile, tllm_csl *out);
 TINY_API void tllm_csl_free(tiny_ctx *ctx, tllm_csl *a);    /* a may be NULL, or zero after a failure */
-/* Checks sizes, offsets, every position, that no position occurs twice, and that values are inside the matrix. The
- * other calls do this themselves. A product does not, but it never reads or writes out of bounds, for any positions. */
+/* Checks sizes and offsets, and that every position is inside the matrix and occurs once. The other calls do this
+ * themselves. Products do not, but they never read or write out of bounds, whatever the positions are. */
 TINY_API tiny_status tllm_csl_check(tiny_ctx *ctx, const tllm_csl *a);
 
 /* The same as bytes, little-endian:

@@ -9,14 +9,14 @@
  *
  * Two forms with one result, within rounding:
  *
- *   IMAGE      the form of the paper: a tile is expanded to 64 x 64 floats in the first-level cache, with its zeros,
- *              and multiplied by the usual tile kernel ("load as sparse, compute as dense")
- *   DIRECT     each item is multiplied directly: y[row] += value x[column] for all rows of x at once, with y and x of
- *              the tile in that cache
+ *   IMAGE      the form of the paper ("load as sparse, compute as dense"): a tile is expanded to 64 x 64 floats, zeros
+ *              included, in the first-level cache, and multiplied by a dense kernel
+ *   DIRECT     each stored number is multiplied directly: y[row] += value x[column] for all rows of x at once, with the
+ *              parts of y and x that belong to the tile in that cache
  *
- * AUTO takes the form expected to be faster, by the share of zeros, the rows of x and the vector width; from about one
- * half zeros on it is DIRECT. A number that is not stored is not multiplied: if x is infinite or NaN where the matrix
- * is 0, y does not become NaN. Equal calls give equal bits for any number of threads. */
+ * AUTO takes the form expected to be faster, by the share of zeros, the rows of x and the vector width: DIRECT if about
+ * half of the numbers or more are zeros. Zeros are not multiplied: if x is infinite or NaN where the matrix is 0, y
+ * does not become NaN. Equal calls give equal bits for any number of threads. */
 #ifndef TINYI_FLASHLLM_H
 #define TINYI_FLASHLLM_H
 #include "core/op.h"
@@ -34,7 +34,7 @@ typedef struct tllm_flash_params {
     int magnitude;
 } tllm_flash_params;
 
-/* x (n, k), y (n, n_out) f32, any strides. */
+/* x (n, k), y (n, n_out) f32, any strides. tllm_flash_matmul chooses the form (AUTO). */
 TINY_API tiny_status tllm_flash_matmul(tiny_ctx *ctx, const tiny_tensor *x, const tllm_csl *a, const tiny_tensor *y);
 TINY_API tiny_status tllm_flash_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, const tllm_csl *a, tllm_flash_form form,
                                           const tiny_tensor *y);

@@ -1,4 +1,5 @@
-/* src/llm/lab/fusemax/fusemax.h - attention as four cascades of Einsums: their costs, their memory, and the run
+/* src/llm/lab/fusemax/fusemax.h - attention in four forms (cascades of Einsums): their costs, their memory, and their
+ * execution
  *
  *   tllm_fusemax_desc d = { 0 };
  *   d.cascade = TLLM_FUSEMAX_DEFERRED;
@@ -9,8 +10,8 @@
  * 2_PASS      exp with the maximum of a chunk of keys, corrected afterwards    keeps the weights of all keys
  * 1_PASS      exp with a running maximum, like tiny_attention                  keeps one chunk, for any number of keys
  *
- * The texts of tllm_fusemax_text define the passes: the reference runs them, and the counts are derived from them
- * (llm/plan/cascade.h). */
+ * f is the number of floats of a value. tllm_fusemax_text returns the definition of a form as text: the reference runs
+ * this text, and the counts are derived from it (llm/plan/cascade.h). */
 #ifndef TINYI_FUSEMAX_H
 #define TINYI_FUSEMAX_H
 #include "llm/plan/cascade.h"
@@ -29,10 +30,10 @@ typedef struct tllm_fusemax_desc {          /* all zero: one pass, by tiny_atten
     /* queries and keys of a tile; 0: 64 and 128, or less if a tile does not fit into the buffer */
     tiny_idx p0, m0;
     float scale;                            /* 0: 1 / sqrt(d) */
-    size_t buffer_bytes;                    /* larger data counts as far memory; 0: the second-level cache */
+    size_t buffer_bytes;                    /* near memory, where a tile must fit; 0: the second-level cache */
 } tllm_fusemax_desc;
 
-/* numbers of a key and of a value, keys, queries; heads 0: 1 */
+/* e, f: numbers of a key and of a value; m keys; p queries; heads 0: 1 */
 typedef struct tllm_fusemax_shape { tiny_idx e, f, m, p, heads; } tllm_fusemax_shape;
 
 typedef struct tllm_fusemax_counts {
@@ -72,17 +73,18 @@ typedef struct tllm_machine {               /* all zero: the accelerator of the 
 typedef struct tllm_fusemax_plan {
     int cascade;
     tiny_idx p0, m0;                        /* queries and keys of a tile */
-    /* of computing; share in which the 2-D array works; of far memory; the longer of both times */
+    /* cycles of computing; share of them in which the 2-D array works; bytes from and to far memory; the longer of both
+     * times */
     double cycles, use_2d, bytes, seconds;
 } tllm_fusemax_plan;
 
-/* the processor of ctx as such a machine: lanes x 2 x threads and 4 x threads; hertz 0: 3 GHz */
+/* The processor of ctx as such a machine, with pe2d = 2 x lanes x threads and pe1d = 4 x threads; hertz 0: 3 GHz */
 TINY_API tllm_machine tllm_machine_of(const tiny_ctx *ctx, double hertz, double bytes_per_s);
-/* Fills plan for its cascade and tile; if p0 and m0 are 0, m0 is the edge and p0 the largest part of the queries that
- * fits. */
+/* Predicts the time of plan->cascade with tiles of plan->p0 and m0, and fills the rest of plan. If both are 0, m0
+ * becomes the edge and p0 the largest part of the queries that fits. */
 TINY_API tiny_status tllm_fusemax_model(tiny_ctx *ctx, const tllm_machine *machine, const tllm_fusemax_shape *shape,
                                         tllm_fusemax_plan *plan);
-/* The fastest cascade and tile by the model; among equals the one with fewer bytes moved. */
+/* Finds the cascade and tile that this model predicts to be fastest; of equal ones the one that moves fewer bytes. */
 TINY_API tiny_status tllm_fusemax_best(tiny_ctx *ctx, const tllm_machine *machine, const tllm_fusemax_shape *shape,
                                        tllm_fusemax_plan *plan);
 

@@ -7,15 +7,17 @@
  * q = x Wq, k = x Wk, v = x Wv;  g = logsigmoid(x Wa Wb + bias) / 16;  o = gated linear attention of the heads;
  * y = (rms norm of each head of o, times silu(x Wg)) Wo. The paper has keys of d / 2 and values of d numbers, and gates
  * of rank 16.
- * The tape trains the layer, or only computes it (tiny_tape_desc.no_grad). Sessions run this kind of mixing in files of
- * architecture "rwkv6qwen2", with other gates and another output (docs/papers/gla.md). */
+ * The tape records the layer for training, or only computes it (tiny_tape_desc.no_grad). Model files of architecture
+ * "rwkv6qwen2" have layers of this kind, with other gates and another output (docs/papers/gla.md). */
 #ifndef TINYI_LLM_GLA_H
 #define TINYI_LLM_GLA_H
 #include "math/tape.h"
 #include "math/gla.h"
 TINYI_C_BEGIN
 
-typedef struct tllm_gla_layer_weights {     /* matrices (out, in) */
+/* Matrices are (out, in). H query heads, Hkv heads of keys and values, K and V numbers of a key and of a value, gates
+ * of rank r. */
+typedef struct tllm_gla_layer_weights {
     const tiny_tensor *q, *k, *v;           /* (H K, d), (Hkv K, d), (Hkv V, d) */
     const tiny_tensor *gate_a, *gate_b, *gate_bias;     /* (r, d), (Hkv K, r), (Hkv K) */
     const tiny_tensor *side, *norm, *out;   /* (H V, d), (V), (d, H V) */
@@ -26,8 +28,8 @@ typedef struct tllm_gla_layer_weights {     /* matrices (out, in) */
 typedef struct tllm_gla_layer_params {      /* zero: the value in brackets */
     /* query heads; heads of keys, values and gates, a divisor of n_head [n_head] */
     int n_head, n_head_kv;
-    float divide;                           /* divisor of the logarithm of a gate [16] */
-    float floor;                            /* least logarithm, below 0 [none] */
+    float divide;                           /* the logarithm of a gate is divided by this [16] */
+    float floor;                            /* lower limit of that logarithm, below 0 [none] */
     float eps;                              /* of the norm [1e-5] */
     int form;                               /* tiny_gla_form */
 } tllm_gla_layer_params;

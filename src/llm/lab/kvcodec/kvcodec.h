@@ -1,7 +1,7 @@
-/* src/llm/lab/kvcodec/kvcodec.h - keys and values of a text in few bits, for storage or transfer
+/* src/llm/lab/kvcodec/kvcodec.h - compresses the keys and values of a text, for storage or transfer
  *
  *   tllm_kvcodec_profile_open(ctx, &kv, NULL, &p);                  once per model: statistics of its keys and values
- *   tllm_kvcodec_profile_add(p, &kv, 0, n_token);                   for some texts
+ *   tllm_kvcodec_profile_add(p, &kv, 0, n_token);                   for each of some typical texts
  *   tllm_kvcodec_profile_tables(p, &tables);                        store them: tllm_kvcodec_tables_save
  *
  *   tllm_kvcodec_encode(ctx, tables, &kv, &desc, &bytes, &n);       a chunk of tokens at a level
@@ -11,13 +11,13 @@
  *   tllm_kvcodec_save(session, tables, NULL, "talk.kv");            the text of a session with its cache, and back
  *   tllm_kvcodec_load(session, tables, "talk.kv");
  *
- * Levels: 1 few bits, 2 the default, 3 more, 4 every token by itself with 8 bits. The codec is lossy: a decoded number
- * differs by at most half a quantization step of its row. The same numbers give the same bytes on every machine and
- * target.
+ * Levels: 1 has the fewest bits, 2 is the default, 3 has more bits, 4 codes every token by itself with 8 bits per
+ * number. The codec is lossy: a decoded number differs by at most half a quantization step of its row. The same numbers
+ * give the same bytes on every machine and target.
  *
- * Two functions read and write a row of keys or values, so these may be stored anywhere. Tables are read-only: any
- * number of contexts may use them. For everything else: one caller at a time. After a failure nothing was written,
- * unless stated otherwise. */
+ * The caller provides two functions that read and write a row of keys or values (tllm_kv), so the rows may be stored
+ * anywhere. Tables are read-only: any number of contexts may use them. One thread at a time may use a profile or a
+ * session. After a failure nothing was written, unless stated otherwise. */
 #ifndef TINYI_KVCODEC_H
 #define TINYI_KVCODEC_H
 #include "llm/session/session.h"
@@ -36,10 +36,11 @@ typedef struct tllm_kv {
     /* (n_layer, TLLM_KV_PARTS): numbers of a token's row; 0: the layer has none */
     const int32_t *width;
     void (*read)(void *user, tiny_idx layer, int part, tiny_idx token, float *row);
-    /* several threads call both at the same time, but never for the same row */
+    /* read and write are called by several threads at the same time, but never for the same row */
     void (*write)(void *user, tiny_idx layer, int part, tiny_idx token, const float *row);
     void *user;
-    /* tokens that fit: decode refuses a chunk beyond them; 0: unknown, then call tllm_kvcodec_tell first */
+    /* tokens that there is room for: decode refuses a chunk beyond them. 0: not checked, so call tllm_kvcodec_tell
+     * first */
     tiny_idx n_token;
 } tllm_kv;
 
@@ -47,15 +48,16 @@ typedef struct tllm_kv {
 typedef struct tllm_kvcodec_tables tllm_kvcodec_tables;
 typedef struct tllm_kvcodec_profile tllm_kvcodec_profile;
 
-/* Quantization steps of the differences of a layer at a level: those of the paper's released tables for 32 and 80
- * layers, else by thirds of the depth. A level without differences: 256. 0: no such level, layer or part. */
+/* The number of quantization steps for a layer at a level. Below level 4 most tokens are coded as differences from an
+ * anchor token. For 32 and 80 layers these are the numbers of the paper's released tables, otherwise one number for
+ * each third of the depth. Level 4 has no differences: 256. 0: no such level, layer or part. */
 TINY_API int tllm_kvcodec_bins(tiny_idx n_layer, tiny_idx layer, int part, int level);
 
 /* bins: (3, n_layer, TLLM_KV_PARTS) for the levels 1, 2, 3, each 4..256; NULL: tllm_kvcodec_bins. Reads only the widths
  * of kv. */
 TINY_API tiny_status tllm_kvcodec_profile_open(tiny_ctx *ctx, const tllm_kv *kv, const int32_t *bins,
                                                tllm_kvcodec_profile **out);
-TINY_API void tllm_kvcodec_profile_close(tllm_kvcodec_profile *p);         /* p may be NULL; before its context */
+TINY_API void tllm_kvcodec_profile_close(tllm_kvcodec_profile *p);         /* p may be NULL; close it before ctx */
 /* Counts n tokens from index first on, at every level. After a failure some of them may have been counted: close the
  * profile. */
 TINY_API tiny_status tllm_kvcodec_profile_add(tllm_kvcodec_profile *p, const tllm_kv *kv, tiny_idx first, tiny_idx n);
@@ -75,7 +77,7 @@ typedef struct tllm_kvcodec_desc {          /* all zero: level 2; encode needs n
     /* the tokens to encode; tllm_kvcodec_save takes all, in chunks of n_token (0: 1500) */
     tiny_idx first, n_token;
     uint32_t chunk;                         /* its number, chosen by the caller; tllm_kvcodec_save counts them */
-    /* nonzero: the chunk includes tables of its own tokens, about as large as a short chunk */
+    /* nonzero: the chunk contains its own tables, made from its tokens; they are about as large as a short chunk */
     int alone;
 } tllm_kvcodec_desc;
 
@@ -101,8 +103,9 @@ TINY_API tiny_status tllm_kvcodec_decode(tiny_ctx *ctx, const tllm_kvcodec_table
                                          const tllm_kv *kv);
 
 /* ---- the entropy coder alone: one stream of n symbols with one model of 2..256 symbols ---- */
-/* cdf: n + 1 values, floor((65535 - n) cum_i / total) + i; every symbol gets a slot, also one that was never counted. n
- * outside 2..256: nothing is written. */
+/* Makes the cumulative table of a model from counts: cdf has n + 1 values, floor((65535 - n) cum_i / total) + i, where
+ * cum_i is the sum of the counts before symbol i. Symbols that were never counted get a slot too. n outside 2..256:
+ * nothing is written. */
 TINY_API void tllm_kvcodec_cdf(uint16_t *cdf, const uint32_t *count, int n);
 /* bytes needs room for 2 n + n / 1024 + 8 bytes, the most that are written. */
 TINY_API tiny_status tllm_kvcodec_code(tiny_ctx *ctx, const uint16_t *cdf, int n_symbol, const unsigned char *symbol,
@@ -119,8 +122,8 @@ TINY_API tiny_status tllm_kvcodec_save(tllm_session *s, const tllm_kvcodec_table
 /* Makes the session hold the text of the file. An invalid file changes nothing; after a failed allocation the session
  * holds no text. */
 TINY_API tiny_status tllm_kvcodec_load(tllm_session *s, const tllm_kvcodec_tables *tables, const char *path);
-/* Counts the tokens of the session. Fails without tokens, or if the model has no such cache. After a failure: as
- * tllm_kvcodec_profile_add. */
+/* Counts the tokens of the session. Fails without tokens, or if the model has no such cache. After a failure some
+ * of them may have been counted: close the profile. */
 TINY_API tiny_status tllm_kvcodec_profile_session(tllm_kvcodec_profile *p, tllm_session *s);
 TINY_API tiny_status tllm_kvcodec_profile_of(tllm_session *s, tllm_kvcodec_profile **out);    /* opened for its model */
 

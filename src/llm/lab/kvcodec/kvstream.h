@@ -1,8 +1,8 @@
 /* src/llm/lab/kvcodec/kvstream.h - chooses the level at which each chunk of a cache is sent, to meet a deadline
  *
  *   tllm_kvstream_desc d = { 0 };
- *   d.n_chunk = n; d.bytes = bytes;                 (n, TLLM_KVCODEC_LEVELS) of each chunk at the levels 1, 2, ...
- *   d.recompute = seconds;                          (n) to compute a chunk from its text
+ *   d.n_chunk = n; d.bytes = bytes;                 (n, TLLM_KVCODEC_LEVELS): the size of each chunk at each level
+ *   d.recompute = seconds;                          (n) the time to compute a chunk from its text
  *   d.deadline = 2.0;
  *   tllm_kvstream_run(ctx, &d, &transport, &result);        sends all chunks with a function of the caller
  *   tllm_kvstream_plan(ctx, &d, bits_per_second, &result);  the same over a simulated link
@@ -18,9 +18,10 @@ TINYI_C_BEGIN
 #define TLLM_KVSTREAM_TEXT 0                /* not a level: send the text and compute the chunk */
 
 typedef enum tllm_kvstream_policy {
-    /* considers all remaining chunks: text if that is in time, else the best level that is, else the faster of both */
+    /* plans for all remaining chunks: text if that meets the deadline, else the best level that does, else the faster
+     * of text and the lowest level */
     TLLM_KVSTREAM_REST,
-    /* deadline / n_chunk for each: the best level that fits, else text (the released simulation) */
+    /* each chunk has deadline / n_chunk: the best level that fits, else text (as in the authors' simulation) */
     TLLM_KVSTREAM_BUDGET,
     TLLM_KVSTREAM_FIXED                     /* always the level of the description, or text */
 } tllm_kvstream_policy;
@@ -28,7 +29,7 @@ typedef enum tllm_kvstream_policy {
 typedef struct tllm_kvstream_desc {
     tiny_idx n_chunk;
     int n_level;                            /* 1..TLLM_KVCODEC_LEVELS; 0: 3, the levels with differences */
-    const double *bytes;                    /* (n_chunk, TLLM_KVCODEC_LEVELS); rising with the level */
+    const double *bytes;                    /* (n_chunk, TLLM_KVCODEC_LEVELS), increasing with the level */
     const double *recompute;                /* (n_chunk) seconds */
     /* (n_chunk) seconds, overlapped with the transfer of the next chunk; NULL: none */
     const double *decode;
@@ -53,8 +54,8 @@ typedef struct tllm_kvstream_result {
 TINY_API tiny_status tllm_kvstream_choose(tiny_ctx *ctx, const tllm_kvstream_desc *d, tiny_idx i, double elapsed,
                                           double bits_per_second, int *choice);
 
-/* Delivers chunk i as chosen: sends its bytes, or has it computed from its text. *bytes, *seconds: of the transfer; a
- * text costs no bytes. A status other than TINY_OK ends the run. */
+/* The caller's function that delivers chunk i as chosen: it sends the bytes, or has the chunk computed from its text.
+ * *bytes, *seconds: of the transfer; a text counts as 0 bytes. A status other than TINY_OK ends the run. */
 typedef struct tllm_kvstream_transport {
     tiny_status (*send)(void *user, tiny_idx i, int choice, double *bytes, double *seconds);
     void *user;

@@ -20,9 +20,9 @@ typedef struct tllm_merge_params { float eps; } tllm_merge_params;  /* of the no
 #define TLLM_PYRA_PAIRS 1024                /* most pairs of an image, with weights */
 
 /* y (t - r, batch, d): for each output the sum of size x over its tokens, divided by the sum of size. x (t, batch, d),
- * size (t, batch) dense, match (2 t + r, batch). With weights a source counts size x (1 + w1 w2): w1 (d) = 2 sigmoid(pa
- * Z), w2 (r) = 2 sigmoid(Z pb) - 1, Z the norm of size x of source and target together. Tokens without a merge are
- * copied. w NULL: plain merging; pb = 0 gives the same bits. */
+ * size (t, batch) dense, match (2 t + r, batch). With weights w, the x of a source is multiplied by 1 + w1 w2:
+ * w1 (d) = 2 sigmoid(pa Z), w2 (r) = 2 sigmoid(Z pb) - 1, Z the norm of size x of source and target together. Tokens
+ * without a merge are copied. w NULL: plain merging; weights with pb = 0 give the same bits. */
 TINY_API tiny_status tllm_tome_merge(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *size,
                                      const tiny_tensor *match, const tllm_pyra_weights *w, const tiny_tensor *y);
 /* The gradient, for use without a tape: dx (t, batch, d), d_pa (r), d_pbn (3, d) of pb, norm_g, norm_b; zeros without

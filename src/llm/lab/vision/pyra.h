@@ -1,4 +1,5 @@
-/* src/llm/lab/vision/pyra.h - a vision transformer that merges tokens in its blocks, with re-activation
+/* src/llm/lab/vision/pyra.h - PYRA: a vision transformer that merges tokens in its blocks and learns weights for the
+ * merged tokens
  *
  *     tllm_pyra_desc d = { 0 };
  *     d.r = tllm_tome_scheduled(TLLM_TOME_BASE_HIGH, &d.n_block);         or an array of your own
@@ -6,11 +7,11 @@
  *     logits = tllm_vit_run(tape, vit, &images, tllm_pyra_hooks(pyra));   or task.hooks = tllm_pyra_hooks(pyra) for
  *                                                                         training
  *
- * Between attention and the wide layer of each block, r tokens merge into others (llm/lab/vision/tome.h). Attention
- * then adds the logarithm of the number of tokens that a key represents. The weights of PYRA, r + 3 d per block
- * (tllm_pyra_params, group 2 of the optimiser), start as plain merging. They belong to that r: another r is refused.
- * Y. Xiong et al., "PYRA: Parallel Yielding Re-Activation for Training-Inference Efficient Task Adaptation", 2024
- * (arXiv 2403.09192). */
+ * Between attention and the feed-forward (wide) layer of each block, r tokens merge into others
+ * (llm/lab/vision/tome.h). Later attention adds to each score the logarithm of the number of tokens that its key
+ * represents. PYRA has r + 3 d weights per block (tllm_pyra_params, group 2 of the optimiser). They start as plain
+ * merging, and they fit only the r that they were made for. Y. Xiong et al., "PYRA: Parallel Yielding Re-Activation for
+ * Training-Inference Efficient Task Adaptation", 2024 (arXiv 2403.09192). */
 #ifndef TINYI_LLM_PYRA_H
 #define TINYI_LLM_PYRA_H
 #include "llm/lab/vision/merge.h"
@@ -29,7 +30,7 @@ typedef struct tllm_pyra_desc {
 
 TINY_API tiny_status tllm_pyra_open(tiny_ctx *ctx, const tllm_vit *vit, const tllm_pyra_desc *desc, tllm_pyra **out);
 TINY_API void tllm_pyra_close(tllm_pyra *p);                /* p may be NULL */
-/* For one run at a time: p holds the sizes of tokens between blocks. */
+/* One run at a time may use them: p holds the sizes of the tokens between blocks. Owned by p. */
 TINY_API const tllm_vit_hooks *tllm_pyra_hooks(tllm_pyra *p);
 TINY_API const tiny_param *tllm_pyra_params(const tllm_pyra *p, size_t *n);    /* none with plain merging */
 /* tokens after that block; -1: tokens of the images */

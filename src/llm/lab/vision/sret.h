@@ -4,15 +4,15 @@
  *     tllm_sret_desc d = { 0 };                           images of 32 x 32 x 3: 64 tokens of 64 numbers, 2 blocks run
  *                                                         twice, 4 slices and then 2
  *     tllm_sret_open(ctx, &d, &sret);
- *     task.other = tllm_sret_logits;  task.net = sret;    tllm_vit_task: loss and count of correct answers as in
+ *     task.other = tllm_sret_logits;  task.net = sret;    tllm_vit_task, for tllm_vit_loss and tllm_vit_right of
  *                                                         llm/lab/vision/vit.h
  *     tllm_sret_training(sret, 1);                        batch norms of the stem use the batch; 0 before evaluation
  *
  * A stage of depth L has R blocks. Each block runs L / R times in a row with the same weights, and every run is
- * followed by a small layer (norm and two matrices) that is not shared. Attention sees slices of N / G consecutive
- * tokens. The first run of a block has G slices. Further runs may have another number, and their tokens are shuffled
- * before and restored after. Shuffles are a function of the seed, the layer and the run, or new in each call.
- * Z. Shen, Z. Liu, E. Xing, "Sliced Recursive Transformer", ECCV 2022 (arXiv 2111.05297). */
+ * followed by a small layer (norm and two matrices) that is not shared. Attention works within slices: N tokens form G
+ * slices of N / G consecutive tokens. Further runs of a block may have another G; their tokens are shuffled before the
+ * attention and put back in order after it. Shuffles are a function of the seed, the layer and the run, or new in each
+ * call. Z. Shen, Z. Liu, E. Xing, "Sliced Recursive Transformer", ECCV 2022 (arXiv 2111.05297). */
 #ifndef TINYI_LLM_SRET_H
 #define TINYI_LLM_SRET_H
 #include "llm/lab/vision/vit.h"
@@ -32,7 +32,7 @@ typedef struct tllm_sret_desc {             /* zero: the value in brackets */
     tiny_idx image, channels, n_stem;
     /* numbers of a token in the first stage; each further stage has twice as many, and a quarter of the tokens [64] */
     tiny_idx d;
-    double ratio, nll_ratio;                /* of the wide layers, and of the small ones between runs [3.6, 1] */
+    double ratio, nll_ratio;                /* width / d of the wide layers, and of the small ones [3.6, 1] */
     tiny_idx n_stage;                       /* [one: 2 heads, depth 4, 2 distinct, 4 slices, then 2] */
     tllm_sret_stage stage[TLLM_SRET_STAGES];
     tiny_idx n_class;                       /* [10] */

@@ -10,9 +10,9 @@
  *
  * D. Bolya et al., "Token Merging: Your ViT But Faster", 2022 (arXiv 2210.09461), as used by Y. Xiong et al., "PYRA",
  * 2024 (arXiv 2403.09192).
- * Tokens with even numbers are A, those with odd numbers are B. For each token of A the most similar token of B is
- * found. The A tokens of the r best pairs merge into their B tokens. Outputs are the remaining tokens of A, then all of
- * B. */
+ * Set A has the tokens with even numbers, set B those with odd numbers. Each token of A is paired with the most similar
+ * token of B. In the r most similar pairs, the token of A merges into the token of B. The outputs are the remaining
+ * tokens of A, then all of B. */
 #ifndef TINYI_LLM_TOME_H
 #define TINYI_LLM_TOME_H
 #include "core/op.h"
@@ -28,8 +28,8 @@ enum {
 /* min(r, (t - tokens named by the flags) / 2), at least 0 */
 TINY_API tiny_idx tllm_tome_count(tiny_idx t, tiny_idx r, unsigned flags);
 
-/* Parts of a match, all i32 with images interleaved: the output of each of t tokens; the original token of each of the
- * t - r outputs (others are merged into it); and the r pairs, most similar first. */
+/* Parts of a match, all i32 (..., batch). TO (t): the output of each token. FROM (t - r): the token that each output
+ * was made from; others are merged into it. SOURCE and TARGET (r): the pairs, most similar first. */
 typedef enum tllm_tome_parts { TLLM_TOME_TO, TLLM_TOME_FROM, TLLM_TOME_SOURCE, TLLM_TOME_TARGET } tllm_tome_parts;
 /* data NULL: match is not (2 t + r, batch) */
 TINY_API tiny_tensor tllm_tome_part(const tiny_tensor *match, tiny_idx t, tllm_tome_parts part);
@@ -50,9 +50,10 @@ TINY_API tiny_status tllm_tome_unmerge(tiny_ctx *ctx, const tiny_tensor *y, cons
  * tokens themselves; otherwise applies one more merge. */
 TINY_API tiny_status tllm_tome_track(tiny_ctx *ctx, const tiny_tensor *place, const tiny_tensor *match, tiny_idx t);
 
-/* ---- merges per block: the published schedules, for 197 tokens; and the schedule of a number r and an inflection f:
- * (int)(low + step i), low = (int)(r (1 - f)), step = (2 r - 2 low) / (blocks - 1): f = 0 merges r everywhere, f > 0
- * more at the end */
+/* ---- merges per block
+ * tllm_tome_scheduled: the published schedules, for 197 tokens. tllm_tome_inflected: r merges per block on average,
+ * with an inflection f: block i merges (int)(low + step i), low = (int)(r (1 - f)), step = (2 r - 2 low) / (blocks -
+ * 1). f 0: r in each block; f above 0: more in later blocks */
 typedef enum tllm_tome_schedule {
     TLLM_TOME_BASE_LOW,
     TLLM_TOME_BASE_HIGH,

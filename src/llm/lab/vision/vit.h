@@ -1,6 +1,6 @@
 /* src/llm/lab/vision/vit.h - a small vision transformer on a tape: computed and trained by recorded operations
  *
- *     tllm_vit_desc d = { 0 };                            images of 32 x 32 x 3, pieces of 4 x 4, 64 numbers, 4 heads,
+ *     tllm_vit_desc d = { 0 };                            images of 32 x 32 x 3, patches of 4 x 4, 64 numbers, 4 heads,
  *                                                         4 blocks, 10 classes
  *     tllm_vit_open(ctx, &d, &vit);
  *     tllm_vit_task task = { vit, &images, &labels };     images (n, channels, size, size) f32, labels (n) i32
@@ -9,13 +9,14 @@
  *     tiny_train(ctx, &train, NULL);
  *     tllm_vit_right(ctx, &task, 0, n, &right);           the number of n images classified correctly
  *
- * Tokens are (token, image of the batch, number): the heads of all images of a batch are thus the heads of one
- * attention, without a copy. Token 0 is the class token. Parameters have the names of the timm library. Their optimiser
- * group is 0 for matrices, and 1 for those without decay: norms, biases, the class token, positions.
+ * Tokens are stored as (token, image of the batch, number). So one attention call serves all images of a batch, without
+ * a copy: the heads of all images are its heads. Token 0 is the class token. Parameters have the names of the timm
+ * library. Their optimiser group is 0 for matrices, and 1 for those without decay: norms, biases, the class token,
+ * positions.
  *
- * Hooks provide other forms of a block: `mix` replaces softmax attention, `between` may change the tokens between
- * attention and the wide layer (merging: llm/lab/vision/tome.h). Hooks have their own parameters: give a trainer
- * tllm_vit_params and theirs in one list. */
+ * Hooks change a block: `mix` replaces softmax attention, and `between` may change the tokens between attention and the
+ * feed-forward (wide) layer (merging: llm/lab/vision/tome.h). If hooks have parameters of their own, give the trainer
+ * one list of tllm_vit_params and those. */
 #ifndef TINYI_LLM_VIT_H
 #define TINYI_LLM_VIT_H
 #include "math/layer.h"
@@ -25,7 +26,7 @@ TINYI_C_BEGIN
 #define TLLM_VIT_BLOCKS 256                 /* most blocks */
 
 typedef struct tllm_vit_desc {              /* zero: the value in brackets */
-    tiny_idx image, patch, channels;        /* side of an image, of a piece that divides it, and colours [32, 4, 3] */
+    tiny_idx image, patch, channels;        /* side of an image, side of a patch (divides it), colours [32, 4, 3] */
     tiny_idx d, hidden;                     /* numbers of a token, of the wide layer [64, 4 d] */
     tiny_idx n_head, n_block, n_class;      /* [4, 4, 10]; heads divide d */
     double eps;                             /* of the norms [1e-6] */
@@ -40,12 +41,12 @@ typedef struct tllm_vit tllm_vit;
 typedef struct tllm_vit_block {
     tiny_tensor norm1_g, norm1_b, qkv_w, qkv_b, out_w, out_b;       /* qkv (3 d, d): q, k, v */
     tiny_tensor norm2_g, norm2_b, up_w, up_b, down_w, down_b;
-    tiny_tensor c[4];                       /* (1) each: c0 x + c1 attention, c2 x + c3 wide; data NULL: 1 */
+    tiny_tensor c[4];                       /* (1) each: c0 x + c1 attention, c2 x + c3 wide layer; data NULL: 1 */
 } tllm_vit_block;
 
 typedef struct tllm_vit_at { tiny_idx i_block, batch, n_head; double eps; } tllm_vit_at;
 
-/* NULL: as in a plain transformer. A failure is recorded in the tape. */
+/* A hook that is NULL: as in a plain transformer. A failure is recorded in the tape. */
 typedef struct tllm_vit_hooks {
     void *user;
     /* o of the shape of q; q, k, v (tokens, batch n_head, d / n_head), image by image */

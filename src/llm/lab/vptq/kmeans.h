@@ -7,9 +7,9 @@
  *
  * It minimises the sum of weight |x - centre|^2. Centres start as different vectors of x, drawn without replacement. A
  * centre without vectors, or without vectors with weight, is moved to the vector with the largest weighted error. Of
- * equally near centres the lowest is used. The result has the same bits for any number of threads, on every target and
- * on the reference. If x has fewer than k different vectors, the centres are these, in the order drawn, and copies of
- * the last. */
+ * equally near centres the one with the lowest number is used. The result has the same bits for any number of threads,
+ * on every target and on the reference. If x has fewer than k different vectors, the centres are these, in the order
+ * drawn, and copies of the last. */
 #ifndef TINYI_KMEANS_H
 #define TINYI_KMEANS_H
 #include "core/op.h"
@@ -24,7 +24,7 @@ typedef struct tllm_kmeans_desc {           /* all zero: the value in brackets *
     /* done when the centres move by no more than this share of their length [1e-5] */
     double tol;
     uint64_t seed;
-    /* most vectors per centre; of more vectors, that many are drawn [256]. error and codes are for all vectors */
+    /* of more than this many vectors per centre, a random sample is used [256]; error and code are for all vectors */
     tiny_idx sample;
 } tllm_kmeans_desc;
 

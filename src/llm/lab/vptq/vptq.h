@@ -1,4 +1,5 @@
-/* src/llm/lab/vptq/vptq.h - VPTQ: weights of 1 to 4 bits as vectors of code books, with errors propagated as in GPTQ
+/* src/llm/lab/vptq/vptq.h - VPTQ: weights of 1 to 4 bits, coded as vectors of a code book, with rounding errors
+ * compensated as in GPTQ
  *
  *   tllm_vptq_desc d = { 0 };                               vectors of 8, a book of 256: about 1 bit a weight
  *   d.v = 6; d.k = 4096;                                    2 bits
@@ -8,13 +9,13 @@
  *   tllm_vptq_save(ctx, &q, "down.vptq");                   q.bytes, q.n_bytes: the same as one block of memory
  *   tllm_vptq_close(ctx, &q);
  *
- * A vector is v outputs of one input: w[m .. m+v-1][i]. Inputs are coded one after the other. Each vector becomes the
- * nearest vector of a book, or the sum of two (the residual is coded with a second book), and the error is propagated
- * to later inputs. Books are halves, made by k-means weighted by the diagonal of h. If v does not divide the rows, they
- * are padded with zeros.
+ * A vector is the weights of v neighbouring outputs for one input: w[m .. m+v-1][i]. Inputs are coded one after the
+ * other. Each vector becomes the nearest vector of a book, or the sum of two (the residual is coded with a second
+ * book), and the error is compensated in later inputs. Books are halves (f16), made by k-means weighted by the diagonal
+ * of h. If v does not divide the rows, they are padded with zeros.
  *
- * Bits per weight: log2(k) / v + log2(k2) / v, rounded up to whole bits of a code, plus the books with 16 v (k + k2)
- * groups / (rows n) and the side data: tllm_vptq_rate. */
+ * Bits per weight: log2(k) / v + log2(k2) / v, each logarithm rounded up, plus 16 v (k + k2) groups / (rows n) for the
+ * books, plus the side data: tllm_vptq_rate computes it. */
 #ifndef TINYI_VPTQ_H
 #define TINYI_VPTQ_H
 #include "core/op.h"
@@ -29,7 +30,7 @@ typedef struct tllm_vptq_desc {             /* all zero: the value in brackets *
     tiny_idx k, k2;
     int v0;                                 /* v of the outlier inputs [v] */
     tiny_idx k0;                            /* k of the outlier inputs [k] */
-    /* percent of outlier inputs, which have their own book: the first ones in coding order [0] */
+    /* percentage of the inputs that are outliers and have their own book: the first ones in coding order [0] */
     float outliers;
     /* groups of the other inputs, each with its own books [1]; inputs that do not fill a group are outliers too */
     tiny_idx groups;
@@ -52,7 +53,7 @@ typedef struct tllm_vptq_about {
     double loss;
     double damp;                            /* share that was used */
     int doubled;                            /* how often damp was doubled until h was positive definite */
-    int rounded;                            /* nonzero: h never was; nearest vectors were used without propagation */
+    int rounded;                            /* nonzero: it never was; errors were not compensated */
     /* inputs that were always 0; their weights became 0 before coding */
     tiny_idx dead;
     tiny_idx clamped;                       /* numbers of books beyond 65504, clamped to it */
@@ -73,7 +74,7 @@ typedef struct tllm_vptq {                  /* a view of the bytes, which contai
  * After a failure out is all zero. */
 TINY_API tiny_status tllm_vptq_quantize(tiny_ctx *ctx, const tllm_vptq_desc *desc, const float *w, tiny_idx rows,
                                         tiny_idx n, const tiny_tensor *h, tllm_vptq *out, tllm_vptq_about *about);
-/* The same sizes with random books and codes: for measurements and tests. */
+/* A matrix of the same sizes with random books and codes: for measurements and tests. */
 TINY_API tiny_status tllm_vptq_random(tiny_ctx *ctx, const tllm_vptq_desc *desc, tiny_idx rows, tiny_idx n,
                                       uint64_t seed, tllm_vptq *out);
 /* Bits per weight by the formula, and bytes in total; both may be NULL. */
@@ -106,7 +107,8 @@ TINY_API size_t tllm_vptq_book(const tllm_vptq *q, tiny_idx group, int second, f
 
 /* ---- the product ---- */
 
-/*   GATHER     for each code y[vector] += x C[code]: one vector of sums, one of the book
+/* Forms of the product; C is the book:
+ *   GATHER     for each code y[vector] += x C[code]
  *   BUCKET     for each row of vectors a[code] += x, then y[vector] = sum of a[c] C[c]: for books much smaller than a
  *              row
  *   EXPAND     tiles become floats in the first-level cache for the dense kernel: for many rows of x */

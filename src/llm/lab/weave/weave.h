@@ -1,13 +1,13 @@
-/* src/llm/lab/weave/weave.h - a data set bit by bit: stored once, read at any precision
+/* src/llm/lab/weave/weave.h - a data set stored by bits: stored once, read at any precision
  *
  *   tllm_weave data;
  *   tllm_weave_make(ctx, &x, &data);                         x (n, n_feature) f32
  *   tllm_weave_dot(ctx, &data, 0, n, 4, TLLM_WEAVE_AUTO, v, y);      products of all samples, reading 4 of 32 bits
  *   tllm_weave_save(ctx, &data, label, "set.weave");
  *
- * Each feature is scaled to 0 .. 1 by its own minimum and maximum and stored as 32 bits. The bits of all samples are
- * ordered by weight: an epoch at s bits reads s / 32 of the bytes, without a second copy for any s. A feature that is
- * the same in every sample is 0.
+ * Each feature is scaled to 0 .. 1 by its own minimum and maximum and stored as 32 bits. Equal bits of
+ * neighbouring samples are stored together, the highest first. So a pass at s bits reads s / 32 of the bytes, and one
+ * copy serves every s. A feature that is the same in every sample is stored as 0.
  *
  * A filled store is read-only: any number of contexts may use it. llm/lab/weave/weave_sgd.h trains linear models on
  * it. */
@@ -33,11 +33,11 @@ typedef struct tllm_weave {
  * machine. */
 TINY_API size_t tllm_weave_bytes(tiny_idx n, tiny_idx n_feature);
 
-/* Sets low and high to the minimum and maximum of each column of x (n, n_feature) f32. With more they are widened, so
- * that a set larger than memory can be read in pieces. NaN and infinite numbers are errors; low and high are then
- * invalid. */
+/* Sets low and high to the minimum and maximum of each column of x (n, n_feature) f32. If more is nonzero, the present
+ * ranges are widened instead, so that a set larger than memory can be read in pieces. NaN and infinite numbers are
+ * errors; low and high are then invalid. */
 TINY_API tiny_status tllm_weave_range(tiny_ctx *ctx, const tiny_tensor *x, int more, float *low, float *high);
-/* A store of zeros; low and high are copied. */
+/* Makes a store of zeros; low and high are copied. Close it with tllm_weave_close. */
 TINY_API tiny_status tllm_weave_open(tiny_ctx *ctx, tiny_idx n, tiny_idx n_feature, const float *low, const float *high,
                                      tllm_weave *out);
 /* Sets rows first, first + 1, ... to those of x (m, n_feature) f32. Numbers outside a range are clamped. */
@@ -47,8 +47,8 @@ TINY_API tiny_status tllm_weave_make(tiny_ctx *ctx, const tiny_tensor *x, tllm_w
 /* data may be all zero */
 TINY_API void tllm_weave_close(tiny_ctx *ctx, tllm_weave *data);
 
-/* Reads rows first, first + 1, ... at this many bits (1 .. 32) into out (m, n_feature). f32: sum of bit k 2^-(k + 1),
- * the truncated number in 0 .. 1; u8, i16, i32: the bits as an unsigned number, which must fit. */
+/* Reads rows first, first + 1, ... at this many bits (1 .. 32) into out (m, n_feature). f32: the truncated
+ * number in 0 .. 1, the sum of bit k 2^-(k + 1). u8, i16, i32: the bits as an unsigned number, which must fit. */
 TINY_API tiny_status tllm_weave_read(tiny_ctx *ctx, const tllm_weave *data, tiny_idx first, int bits,
                                      const tiny_tensor *out);
 

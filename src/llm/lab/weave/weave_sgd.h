@@ -1,4 +1,5 @@
-/* src/llm/lab/weave/weave_sgd.h - linear models trained on a stored data set, with only the bits that a step needs
+/* src/llm/lab/weave/weave_sgd.h - trains linear models on a tllm_weave, reading only as many bits of each number as a
+ * step needs
  *
  *   tllm_weave_sgd_desc d = { 0 };                           least squares, batches of 16, 2 to 8 bits depending on the
  *                                                            loss
@@ -7,19 +8,19 @@
  *   while (s.epoch < 30) tllm_weave_epoch(ctx, &data, label, &d, &s, model);
  *   tllm_weave_plain_model(ctx, &data, model, d.intercept, weight, &bias);      for original samples: bias + weight . x
  *
- * One caller at a time. After a failure model and state are unchanged. */
+ * One thread at a time may train a model. After a failure model and state are unchanged. */
 #ifndef TINYI_WEAVE_SGD_H
 #define TINYI_WEAVE_SGD_H
 #include "llm/lab/weave/weave.h"
 TINYI_C_BEGIN
 
-/* labels: any finite numbers; 0 and 1; -1 and 1 */
+/* tasks; their labels are any finite numbers; 0 and 1; -1 and 1 */
 enum { TLLM_WEAVE_LINEAR, TLLM_WEAVE_LOGISTIC, TLLM_WEAVE_SVM };
 
 typedef struct tllm_weave_state {           /* all zero at the start of a training */
     int epoch;                              /* finished epochs */
     int bits;                               /* bits of the next epoch; 0 before the first */
-    /* on all 32 bits, after the last two epochs that measured it */
+    /* loss on all 32 bits after the last epoch that measured it, and after the one before */
     double loss, loss_before;
     uint64_t bytes, bytes_loss;             /* bytes of the lines read by steps and by losses so far */
 } tllm_weave_state;
@@ -36,7 +37,8 @@ typedef struct tllm_weave_sgd_desc {        /* all zero: see each */
     double lr, decay;                       /* of epoch e: lr decay^sqrt(e + 1); 0: 1 / n_feature, and 1 */
     double l2;                              /* adds l2 / 2 |weights|^2 to the loss */
     tiny_idx batch;                         /* samples of a step, in the order of the store; 0: 16 */
-    /* nonzero: a truncated number means the middle of its interval: x_s + 2^-(s + 1), in features that vary */
+    /* nonzero: a number truncated to s bits means the middle of its interval, x_s + 2^-(s + 1); not in constant
+     * features */
     int midpoint;
     int intercept;                          /* nonzero: model[n_feature] is added to every product and learned */
     /* not 0: a step is 2^-shift instead of lr / batch, rounded down to 2^-23, as in a fixed-point model */
