@@ -1,4 +1,4 @@
-/* src/llm/block/eight.simd.h - products of repacked matrices (eight.h) on AVX2, with and without VNNI
+/* src/llm/block/eight.simd.h - products of repacked matrices (eight.h) on AVX2 and AVX-512, with and without VNNI
  *
  * A lane is a row of weights. Four numbers of activations are spread over a vector by their load, products are added up
  * lane by lane, in 16 bits as long as they fit, and the scales of eight rows are one vector of halves: no shuffle, no

@@ -257,7 +257,8 @@ static double divergence(tiny_ctx *ctx, const tllm_gguf *base, const tllm_gguf *
     tllm_judgement j;
     memset(&s, 0, sizeof s);
     memset(&d, 0, sizeof d);
-    d.stories = 100;                        /* 40 are too few: the order of the two divergences then depends on the choice */
+    /* of 40 stories, the order of the two divergences depended on the choice */
+    d.stories = 100;
     d.samples = d.greedy = -1;
     d.state = &s;
     s.x_bits = few ? 4 : 0;
