@@ -232,7 +232,7 @@ static void test_far_positions(tiny_target target)
 /* The model that comes with the library, in 8 bits: the reference keeps activations in floats, and
  * tests/golden/story.py ran the same tokens in double. The tolerance is the one of models in floats; vectors, which
  * round activations, have that of llama-q8_0. */
-static void own_story(tiny_target target)
+static void committed_story(tiny_target target)
 {
     const row *like = NULL;
     tiny_ctx *ctx = t_ctx(target, 2);
@@ -274,7 +274,7 @@ static void own_story(tiny_target target)
     tllm_gguf_close(ctx, file);
     t_close(ctx);
 }
-static void test_own_story(void) { own_story(TINY_TARGET_REFERENCE); }
+static void test_committed_story(void) { committed_story(TINY_TARGET_REFERENCE); }
 
 /* a real small model: greedy tokens from the first on, and their logits, from each of its files. In the file of half
  * floats each weight is off by up to 2^-11 of itself, the golden logits are of the float32 weights: the errors of many
@@ -346,7 +346,7 @@ static void test_stories(tiny_target target)
                   { "data/tinystories/stories260K.bin", 0 } };
     int i;
     t_case("examples/models/story.gguf", 1);
-    own_story(target);
+    committed_story(target);
     for (i = 0; i < 3; i++)
         if (t_one_of(each[i].name)) stories(target, each[i].name, each[i].half);
 }
