@@ -35,8 +35,8 @@
 #define TINYI_TREE_IN_ORDER(v) ((void)0)
 #define TINYI_TREE_HERE(v) ((void)0)
 #endif
-/* Q4_K is PAIRED by halves of groups: low nibbles of 32 bytes are one group, high ones the next. Not where VNNI of AVX2
- * folds so little that the halves cost more than they save. VNNI wants codes without sign. */
+/* Q4_K is PAIRED by halves of groups: low nibbles of 32 bytes are one group, high nibbles the next. AVX2 with VNNI
+ * keeps its codes in order; PAIRED was not measured on such a processor. VNNI needs codes without sign. */
 #define TINYI_TREE_Q4_K_PAIRED (!V_VNNI || V_HALF)
 #define TINYI_TREE_TRAITS(name, traits) \
     ((V_VNNI ? (traits) & ~TINYI_BLK_HAS_SIGN : (traits)) | \
