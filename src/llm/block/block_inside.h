@@ -119,7 +119,7 @@ typedef struct tinyi_blk_kernels {
     /* one expanded row times n rows of x: y[i * y_step]; NULL where there is `few` */
     void (*dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits,
                  const tinyi_q8 *x, size_t n);
-    /* an expanded row as floats; NULL where there is `panel` */
+    /* an expanded row as floats; NULL where there is `panel`, or floats in panels are always slower than `few` */
     void (*floats)(float *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks);
     /* y[r * y_row + i * y_x] = row r of w times row i of 2 to TINYI_BLK_FEW rows of x, each block unpacked once for all
      * of them; paired as for `dot`, or `twins`; NULL: there is `dots` */

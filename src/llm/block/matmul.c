@@ -34,7 +34,9 @@
 #include "math/gemm_inside.h"
 #include "math/rows_inside.h"
 
-#define TINYI_BLK_MANY 32                   /* rows of x from which floats in panels are faster than integers */
+/* rows of x from which floats in panels are faster than integers, where there are such panels; VECTORS takes no more at
+ * once */
+#define TINYI_BLK_MANY 32
 #define TINYI_BLK_TILES 9                   /* rows of x from which tiles of bfloat16 are */
 #define TINYI_BLK_GROUP 8                   /* rows of x from which INTEGERS are, where there is `panel`, */
 #define TINYI_BLK_SIGNS 13                  /* of codes with a sign, which take three instructions a product there */
@@ -727,6 +729,7 @@ static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan
         return kn->side > 8 && p->n > TINYI_BLK_FEW && p->n < TINYI_BLK_FEW + TINYI_BLK_REST ? 0 : p->n;
     }
     if (p->blk < 0) return p->n > TINYI_BLK_FEW ? p->n : 0;
+    if (!kn->floats) return 0;
     TINYI_OF(k, gemm_f32_shape)(&shape);
     return p->n >= TINYI_BLK_MANY ? p->n / shape.nr * shape.nr : 0;
 }
@@ -748,11 +751,14 @@ static void tinyi_blk_run(tiny_team *team, const tinyi_blk_set *set)
                              TINYI_MIN(i + p->tokens, in_panels));
     }
     if (in_panels == p->n) return;
-    if (began) tiny_barrier(team);
     if (p->blk >= 0) {
-        tinyi_blk_vectors(team, set, kn, shared, own, in_panels, p->n);
+        for (i = in_panels; i < p->n; i += TINYI_BLK_MANY, began = 1) {
+            if (began) tiny_barrier(team);  /* the rows before are no longer read */
+            tinyi_blk_vectors(team, set, kn, shared, own, i, TINYI_MIN(i + TINYI_BLK_MANY, p->n));
+        }
         return;
     }
+    if (began) tiny_barrier(team);
     (void)TINYI_K(team, gemv_dot);
     grain = TINYI_MAX(TINYI_MIN(TINYI_BLK_TILE, p->n_out / (4 * team->n)), 4);
     while (tiny_take(team, p->n_out, grain, &q0, &q1))

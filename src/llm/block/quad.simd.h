@@ -730,6 +730,7 @@ TINYI_BLKS_BOOKS(TINYI_BLK_WITH_BOOK)
 #undef TINYI_BLK_WITH_BOOK
 #endif
 
+#if !V_DOTPROD                              /* with byte dots `few` is faster for any number of rows */
 static void TINY_FN(tinyi_quad_floats)(float *to, const unsigned char *code, const float *s, const float *m,
                                        int is_signed, size_t blocks)
 {
@@ -742,6 +743,7 @@ static void TINY_FN(tinyi_quad_floats)(float *to, const unsigned char *code, con
             else v_store(to + 4 * i, v_fma(scale, v_from_i32(vi_load_u8(code + 4 * i)), offset));
     }
 }
+#endif
 #endif
 
 /* ---- activations ------------------------------------------------------------------------------------------------- */
@@ -799,16 +801,18 @@ static int TINY_FN(tinyi_quad_quantize)(int8_t *code, float *d, float *sum, cons
 #define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) tinyi_quad_dot_##name##_neondot,
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) tinyi_quad_expand_##name##_neondot,
 #define TINYI_BLK_TABLE_BOOK_FEW(name, values, bytes, traits) tinyi_quad_few_##name##_neondot,
-#define TINYI_QUAD_FLOATS tinyi_quad_floats_neondot
 #elif V_I8MM
 #define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) tinyi_quad_dot_##name##_neon,
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) tinyi_quad_expand_##name##_neon,
 #define TINYI_BLK_TABLE_BOOK_FEW(name, values, bytes, traits) tinyi_quad_few_##name##_neon,
-#define TINYI_QUAD_FLOATS tinyi_quad_floats_neon
 #else
 #define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_quad_dot_##name),
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_quad_expand_##name),
 #define TINYI_BLK_TABLE_BOOK_FEW(name, values, bytes, traits) TINY_FN(tinyi_quad_few_##name),
+#endif
+#if V_DOTPROD || V_I8MM
+#define TINYI_QUAD_FLOATS NULL
+#else
 #define TINYI_QUAD_FLOATS TINY_FN(tinyi_quad_floats)
 #endif
 static const tinyi_blk_kernels TINY_FN(tinyi_quad_table) = {
