@@ -125,16 +125,17 @@ typedef struct tinyi_blk_kernels {
      * of them; paired as for `dot`, or `twins`; NULL: there is `dots` */
     void (*few[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row,
                                  size_t n_row, const tinyi_q8 *x, size_t k, size_t n);
-    /* many rows of x as integers, or NULL: up to `side` of them side by side, TINYI_BLK_PANEL / 8 bytes of each for 32
-     * numbers; `block` and `group` bytes from one 256, one 32 to the next */
-    int side;                                   /* 8 or 16 */
+    /* many rows of x as integers, or NULL: up to `side` of them side by side, `part` bytes for 32 numbers of them, at
+     * most 64 for each; `block` and `group` bytes from one 256, one 32 to the next */
+    int side, part;                             /* side: 8 or 16 */
     void (*turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group);
     /* a block of 256 numbers of `rows` expanded rows (a multiple of 8, at most TINYI_BLK_LOW; 256 codes, 16 s, 16 m,
      * TINYI_BLK_PANEL bytes apart) times n rows of x, in groups of `side`: y[group of x][TINYI_BLK_LOW][side] += */
     void (*panel)(float *y, const unsigned char *code, int traits, size_t rows, const unsigned char *x,
                   ptrdiff_t x_group, size_t n);
     /* the same block times 1 to TINYI_BLK_REST rows of x that fill no group: block b of them, paired where groups
-     * are coarse; acc[row][row of x][8] +=, whose totals are what is wanted */
+     * are coarse; acc[row][row of x][8] +=, whose totals are what is wanted. NULL: `panel` does not pay for rows that
+     * are missing in a group, and takes these */
     void (*rest)(float *acc, const unsigned char *code, int traits, size_t rows, const tinyi_q8 *x, size_t b, size_t n);
     void (*total)(float *y, const float *acc, size_t n);
     const tinyi_eight_kernels *eight;           /* or NULL */

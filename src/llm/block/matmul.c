@@ -4,8 +4,8 @@
  *                   integer products directly with the codes of w, s d (sum of code code') + m d (sum of code') for
  *                   each group of 16 (formats with code books: up to 8 rows, each block decoded once for all of them)
  *          FLOATS   few rows of x with an infinite number, or a format without integer kernels: rows of w as floats
- *          INTEGERS 8 (signed codes: 13) or more rows of x, avx2 and avx512: quantized as for VECTORS and
- *                   interleaved; rows of w are expanded to bytes, and both are multiplied as integers, several times as
+ *          INTEGERS 8 (signed codes on avx2: 13) or more rows of x, avx2, avx512, and neon with dotprod: quantized as
+ *                   for VECTORS and interleaved; rows of w are expanded to bytes, and both are multiplied as integers, several times as
  *                   fast as float32
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level
  *                   cache, a block of 256 of k at a time, and multiplied with all columns. With AMX both are rounded to
@@ -631,8 +631,9 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
                                unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
 {
     const tinyi_blk_plan *p = set->p;
-    const tiny_idx rows = i1 - i0, side = kn->side, x_panel = side * (TINYI_BLK_PANEL / 8),
-                   groups = rows > side && rows % side <= TINYI_BLK_REST ? rows / side : (rows + side - 1) / side,
+    const tiny_idx rows = i1 - i0, side = kn->side, x_panel = kn->part,
+                   groups = kn->rest && rows > side && rows % side <= TINYI_BLK_REST ? rows / side
+                                                                                     : (rows + side - 1) / side,
                    rest = TINYI_MAX(rows - side * groups, 0);
     const tiny_idx x_group = groups * x_panel, x_block = 8 * x_group;
     unsigned char *flags = shared + p->blocks * x_block, *panel = own + p->own_x + p->own_codes + p->own_row;
@@ -675,15 +676,16 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
                 for (at = 0; at < p->blocks; at++) {
                     for (r = r0; r < r1; r++) {
                         unsigned char *to = panel + (r - r0) * TINYI_BLK_PANEL;
-                        if (p->eight >= 0 && r % 8 == 0 && r + 8 <= p->n_out) {
+                        if (p->eight >= 0 && kn->eight && r % 8 == 0 && r + 8 <= p->n_out) {
                             kn->eight->expand[p->eight](
                                 to, p->w + r * p->w_row + 8 * (256 * at / p->f->values * p->f->bytes),
                                 (size_t)TINYI_MIN(p->k - 256 * at, 256), (ptrdiff_t)(high * p->w_row));
                             r += 7;
                             continue;
                         }
+                        n = TINYI_MIN(p->k - 256 * at, 256);
                         kn->expand[p->blk](to, (float *)(void *)(to + 256), (float *)(void *)(to + 320),
-                                           tinyi_blk_at(p, r, 256 * at), (size_t)TINYI_MIN(p->k - 256 * at, 256),
+                                           tinyi_blk_lies(p, r, 256 * at, n, tinyi_blk_scratch(p, own)), (size_t)n,
                                            (ptrdiff_t)(high * p->w_row)); /* the next panel travels meanwhile */
                     }
                     /* rows go in eights */
@@ -724,6 +726,7 @@ static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan
     if (p->n <= TINYI_BLK_FEW && p->eight >= 0 && kn->eight) return 0;
     if (tinyi_blk_tiles_for(k, p)) return p->n >= TINYI_BLK_TILES ? p->n : 0;
     if (tinyi_blk_is_integers(p, kn)) {
+        if (!kn->rest) return p->n;
         if (kn->traits[p->blk] & TINYI_BLK_HAS_SIGN && p->n < TINYI_BLK_SIGNS) return 0;
         /* half of a group of 16 would be empty, and eight rows take half a vector */
         return kn->side > 8 && p->n > TINYI_BLK_FEW && p->n < TINYI_BLK_FEW + TINYI_BLK_REST ? 0 : p->n;

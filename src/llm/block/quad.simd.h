@@ -12,7 +12,7 @@
  * For each 256 activations: d holds 8 scales and 8 sums of codes of 32 numbers, sum those of 16 numbers, FINE order.
  *
  * One row of activations: two rows of weights share what is loaded of it (neon). A few rows of activations: the codes
- * of a half stay in registers for all of them; with i8mm they are multiplied two by two. */
+ * of a half stay in registers for all of them; with i8mm they are multiplied two by two. Many rows: many.simd.h. */
 
 #define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
 #if V_W128                                  /* one text for both */
@@ -429,6 +429,7 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
 #else
 /* ---- products, and rows of weights expanded: codes in order, 16 scales and 16 offsets */
 
+#if V_W128
 /* vector i of scales to the 16 of a super-block, in order */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_spread)(float *to, v_f32 s, int i, int fine)
 {
@@ -439,8 +440,6 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_spread)(float *to, v_f32 s, int i, in
         if (fine) to[i / 2 * 8 + 2 * l + i % 2] = t[l];
         else to[8 * i + 2 * l] = to[8 * i + 2 * l + 1] = t[l];
 }
-
-#if V_W128
 /* a format is what takes its blocks apart: what comes after stands here once for each kind of format. SIZES: of all
  * formats the largest */
 typedef float (*tinyi_quad_get)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b);
@@ -545,6 +544,16 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
 #undef TINYI_QUAD_SIZES
 
 #else
+/* scales to the 16 of a super-block, in order */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_spread)(float *to, const v_f32 *s, int fine)
+{
+    int i;
+    TINYI_BLK_EACH(i, 2) {
+        const v_f32 a = s[fine ? 2 * i : i], b = s[fine ? 2 * i + 1 : i];
+        v_store(to + 8 * i, v_zip_low(a, b));
+        v_store(to + 8 * i + 4, v_zip_high(a, b));
+    }
+}
 #define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                 \
     static void TINY_FN(tinyi_quad_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w,       \
                                                ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n)   \
@@ -596,13 +605,14 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
             {                                                                                                          \
                 v_i8 c[8];                                                                                             \
                 TINY_FN(tinyi_quad_codes_##name)(c, w, h);                                                             \
-                TINYI_BLK_EACH(i, 8) vb_store(code + 128 * h + 16 * i, c[i]);                                          \
+                TINYI_BLK_EACH(i, 8)                                                                                   \
+                vb_store(code + 128 * h + 16 * i, V_DOTPROD ? vb_add(c[i], vb_set((int8_t)shared)) : c[i]);            \
             }                                                                                                          \
-            TINYI_BLK_EACH(i, (traits)&TINYI_BLK_FINE ? 4 : 2)                                                         \
-            {                                                                                                          \
-                TINY_FN(tinyi_quad_spread)(s16, s[i], i, (traits)&TINYI_BLK_FINE);                                     \
-                TINY_FN(tinyi_quad_spread)                                                                             \
-                (m16, (traits)&TINYI_BLK_MINIMA ? m[i] : v_mul(s[i], v_set(shared)), i, (traits)&TINYI_BLK_FINE);      \
+            TINY_FN(tinyi_quad_spread)(s16, s, (traits)&TINYI_BLK_FINE);                                               \
+            if ((traits)&TINYI_BLK_MINIMA) TINY_FN(tinyi_quad_spread)(m16, m, (traits)&TINYI_BLK_FINE);                \
+            else if (!V_DOTPROD) {                                                                                     \
+                TINYI_BLK_EACH(i, (traits)&TINYI_BLK_FINE ? 4 : 2) m[i] = v_mul(s[i], v_set(shared));                  \
+                TINY_FN(tinyi_quad_spread)(m16, m, (traits)&TINYI_BLK_FINE);                                           \
             }                                                                                                          \
         }                                                                                                              \
     }
@@ -748,13 +758,26 @@ static void TINY_FN(tinyi_quad_floats)(float *to, const unsigned char *code, con
 
 /* ---- activations ------------------------------------------------------------------------------------------------- */
 
+/* the low bytes of eight numbers */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_put)(int8_t *to, v_i32 a, v_i32 b)
+{
+#if V_NEON
+    vst1_s8(to, vmovn_s16(vcombine_s16(vmovn_s32(a), vmovn_s32(b))));
+#else
+    int32_t t[8];
+    int i;
+    vi_store(t, a);
+    vi_store(t + 4, b);
+    for (i = 0; i < 8; i++) to[i] = (int8_t)t[i];
+#endif
+}
 /* paired, with i8mm: this row is one of two; what is written lies as the head of the products of pairs says. */
 static int TINY_FN(tinyi_quad_quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n, int paired)
 {
     const int two = V_I8MM && paired ? 2 : 1;
     v_f32 odd = v_zero();
     size_t b;
-    int g, i, j, l;
+    int g, i, j;
     for (b = 0; b < n; b += 256, code += 256 * two, d += 16 * two, sum += 16 * two)
         for (g = 0; g < 8; g++) {
             const int at = g / 4 * 8 + g % 4;
@@ -777,13 +800,12 @@ static int TINY_FN(tinyi_quad_quantize)(int8_t *code, float *d, float *sum, cons
             d[two * g] = most * up / 127.0f * (up > 1.0f ? 1.262177448e-29f : 1.0f);
             for (j = 0; j < 2; j++) {
                 v_i32 all = vi_zero();
-                TINYI_BLK_EACH(i, 4) {
-                    const v_i32 q = v_to_i32(v_mul(v_mul(v[4 * j + i], v_set(up)), v_set(inverse)));
-                    int8_t *to = code + two * (32 * g + 16 * j + i / 2 * 8) + i % 2 * 4;
-                    int32_t t[4];
-                    all = vi_add(all, q);
-                    vi_store(t, q);
-                    for (l = 0; l < 4; l++) to[l] = (int8_t)t[l];
+                TINYI_BLK_EACH(i, 2) {
+                    const v_f32 *u = v + 4 * j + 2 * i;
+                    const v_i32 q0 = v_to_i32(v_mul(v_mul(u[0], v_set(up)), v_set(inverse))),
+                                q1 = v_to_i32(v_mul(v_mul(u[1], v_set(up)), v_set(inverse)));
+                    all = vi_add(all, vi_add(q0, q1));
+                    TINY_FN(tinyi_quad_put)(code + two * (32 * g + 16 * j + 8 * i), q0, q1);
                 }
                 total[j] = (float)vi_sum(all);
             }
@@ -794,7 +816,17 @@ static int TINY_FN(tinyi_quad_quantize)(int8_t *code, float *d, float *sum, cons
     return v_sum(odd) == 0.0f;
 }
 
-#define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) (traits) & ~TINYI_BLK_PAIRED,
+#if V_DOTPROD
+#include "llm/block/many.simd.h"
+#define TINYI_QUAD_MANY                                                                                \
+    TINYI_MANY_SIDE, TINYI_MANY_PART, TINY_FN(tinyi_many_turn), TINY_FN(tinyi_many_panel), NULL, NULL, \
+        NULL
+#else
+#define TINYI_QUAD_MANY 0, 0, NULL, NULL, NULL, NULL, NULL
+#endif
+/* what is expanded for many rows has a sign */
+#define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) \
+    ((traits) & ~TINYI_BLK_PAIRED) | (V_DOTPROD ? TINYI_BLK_HAS_SIGN : 0),
 #define TINYI_BLK_TABLE_FEW(name, values, bytes, traits) TINY_FN(tinyi_quad_few_##name),
 #define TINYI_BLK_TABLE_BOOK(name, values, bytes, traits) NULL,        /* nothing expands these */
 #if V_I8MM && TINYI_HAVE_NEONDOT            /* one row of activations has nothing to gain */
@@ -823,7 +855,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_quad_table) = {
     { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) },
     NULL, TINYI_QUAD_FLOATS,
     { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_FEW) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK_FEW) },
-    0, NULL, NULL, NULL, NULL, NULL
+    TINYI_QUAD_MANY
 };
 TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_quad_table))
 
@@ -832,6 +864,9 @@ TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_quad_table))
 #undef TINYI_QUAD_HALVES
 #undef TINYI_QUAD_SCALES
 #undef TINYI_QUAD_FLOATS
+#undef TINYI_QUAD_MANY
+#undef TINYI_MANY_SIDE
+#undef TINYI_MANY_PART
 #undef TINYI_BLK_KERNELS
 #undef TINYI_BLK_TABLE_TRAITS
 #undef TINYI_BLK_TABLE_DOT

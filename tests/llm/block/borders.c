@@ -1,0 +1,118 @@
+/* tests/llm/block/borders.c - products with block formats at every border of the tiles: 1 to 40 rows of activations, up
+ * to 37 rows of weights, odd numbers of blocks, weights at odd addresses, as they are and repacked, a row with an
+ * infinite number or NaN among others, and empty products
+ *
+ * Truth    scales of 1 and activations that 8 bits hold exactly: sums of integers below 2^24, made here in plain C from
+ *          the unpacked weights, are what every target must give to the bit. */
+#include "t.h"
+
+static const struct { const char *name; int at[2]; } form[] = { { "Q8_0", { 0, -1 } },  { "Q4_0", { 0, -1 } },
+                                                                { "Q5_1", { 0, 2 } },   { "IQ4_NL", { 0, -1 } },
+                                                                { "Q4_K", { 0, 2 } },   { "Q6_K", { 208, -1 } },
+                                                                { "Q2_K", { 80, 82 } }, { "TQ2_0", { 64, -1 } } };
+enum { MOST = 40, OUT = 37, K = 19 * 32 };
+
+/* random codes; halves that scale are 1 */
+static void fill(const tllm_format *f, const int *at, unsigned char *w, size_t bytes)
+{
+    size_t b;
+    int j;
+    for (b = 0; b < bytes; b++) w[b] = (unsigned char)t_rand_below(256);
+    for (b = 0; b < bytes; b += (size_t)f->bytes)
+        for (j = 0; j < 2; j++)
+            if (at[j] >= 0) {
+                w[b + (size_t)at[j]] = 0;
+                w[b + (size_t)at[j] + 1] = 0x3c;
+            }
+}
+
+static void product(tiny_ctx *ctx, const tllm_format *f, int repacked, const unsigned char *w, tiny_idx n,
+                    tiny_idx n_out, tiny_idx k, const float *x, const float *want, int strange)
+{
+    float *y = t_guarded((size_t)(n * n_out));
+    const tiny_tensor tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, k),
+                      tw = tiny_tensor_2d((void *)(uintptr_t)w, TINY_U8, n_out,
+                                          (tiny_idx)tllm_format_bytes(f, (uint64_t)k)),
+                      ty = tiny_tensor_2d(y, TINY_F32, n, n_out);
+    tiny_idx i, wrong = 0;
+    T_OK(tllm_matmul(ctx, &tx, repacked ? f->id | TLLM_REPACKED : f->id, &tw, NULL, &ty));
+    /* row `strange` is infinite or NaN: y - y is not 0 then */
+    for (i = 0; i < n * n_out; i++) wrong += i / n_out == strange ? y[i] - y[i] == 0.0f : !(y[i] == want[i]);
+    if (!T_EQ_INT(wrong, 0))
+        printf("  %s%s, %d rows, %d x %d, strange %d\n", f->name, repacked ? " repacked" : "", (int)n, (int)n_out,
+               (int)k, strange);
+    T_WALLS(y, (size_t)(n * n_out));
+}
+
+static void test_borders(tiny_target target)
+{
+    tiny_ctx *ctx = t_ctx(target, 2);
+    tiny_idx n, i, r, q;
+    size_t s;
+    for (s = 0; s < T_COUNT(form); s++) {
+        const tllm_format *f = tllm_format_by_name(form[s].name);
+        for (n = 1; n <= MOST; n++) {
+            const tiny_idx n_out = 1 + (n * 11 + (tiny_idx)s) % OUT,
+                           k = f->values == 256 ? 256 * (1 + n % 2) : 32 * (1 + 2 * (n % 10));
+            const size_t bytes = (size_t)n_out * tllm_format_bytes(f, (uint64_t)k);
+            unsigned char *w = (unsigned char *)t_keep(bytes + 1) + 1,
+                          *turned = (unsigned char *)t_keep(bytes + 1) + 1;
+            float *x = (float *)t_keep((size_t)(n * k) * sizeof *x), row[K],
+                  *want = (float *)t_keep((size_t)(n * n_out) * sizeof *want), kept;
+            const tiny_idx bad = (tiny_idx)t_rand_below((uint32_t)n),
+                           at = bad * k + (tiny_idx)t_rand_below((uint32_t)k);
+            int repacked;
+            if (target == TINY_TARGET_AMX && n > 8) { t_free_blocks(); continue; }     /* bfloat16 */
+            fill(f, form[s].at, w, bytes);
+            for (q = 0; q < n * k; q++) x[q] = q % 32 == 5 ? 127.0f : (float)t_rand_below(7) - 3.0f;
+            for (r = 0; r < n_out; r++) {
+                f->unpack(w + (size_t)r * tllm_format_bytes(f, (uint64_t)k), row, (size_t)k);
+                for (i = 0; i < n; i++) {
+                    double sum = 0.0;
+                    for (q = 0; q < k; q++) sum += (double)row[q] * (double)x[i * k + q];
+                    want[i * n_out + r] = (float)sum;
+                    T_TRUE(fabs(sum) < 16777216.0);
+                }
+            }
+            for (repacked = 0; repacked < 2; repacked++) {
+                if (repacked) {
+                    if (!tllm_repack_has(ctx, f->id)) break;
+                    T_OK(tllm_repack(ctx, f->id, w, n_out, k, turned));
+                }
+                product(ctx, f, repacked, repacked ? turned : w, n, n_out, k, x, want, -1);
+                kept = x[at];
+                x[at] = n % 2 ? (float)NAN : -INFINITY;
+                product(ctx, f, repacked, repacked ? turned : w, n, n_out, k, x, want, (int)bad);
+                x[at] = kept;
+            }
+            t_free_blocks();
+        }
+    }
+    t_close(ctx);
+}
+
+/* no rows of activations, no rows of weights: nothing is read or written */
+static void test_empty(tiny_target target)
+{
+    tiny_ctx *ctx = t_ctx(target, 2);
+    float x[32], y[1] = { 5.0f };
+    unsigned char w[34];
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 0, 32), tw = tiny_tensor_2d(w, TINY_U8, 1, 34),
+                ty = tiny_tensor_2d(y, TINY_F32, 0, 1);
+    memset(w, 0, sizeof w);
+    memset(x, 0, sizeof x);
+    T_OK(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q8_0, &tw, NULL, &ty));
+    tx = tiny_tensor_2d(x, TINY_F32, 1, 32);
+    tw = tiny_tensor_2d(w, TINY_U8, 0, 34);
+    ty = tiny_tensor_2d(y, TINY_F32, 1, 0);
+    T_OK(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q8_0, &tw, NULL, &ty));
+    T_TRUE(y[0] == 5.0f);
+    t_close(ctx);
+}
+
+int main(void)
+{
+    T_RUN_TARGETS(test_borders);
+    T_RUN_TARGETS(test_empty);
+    return t_done();
+}
