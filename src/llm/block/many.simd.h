@@ -110,6 +110,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_many_piece)(v_f32 *acc, const v_i8 *c, con
             t0 = v_mmla_i8(t0, c[from + i], v);
             t1 = v_mmla_i8(t1, c[4 + from + i], v);
         }
+        TINYI_MANY_HERE;
         e = v_load(d);
         acc[2 * q] = v_fma(v_sub(v_float(t0), start), v_mul(s01, e), acc[2 * q]);
         acc[2 * q + 1] = v_fma(v_sub(v_float(t1), start), v_mul(s23, e), acc[2 * q + 1]);
@@ -232,6 +233,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_many_piece)(v_f32 *acc, const v_i8 *c, con
             TINYI_MANY_STEP(1, 2);
             TINYI_MANY_STEP(1, 3);
         }
+        TINYI_MANY_HERE;
         e = v_load(d);
         TINYI_MANY_ROW(t0, 0);
         TINYI_MANY_ROW(t1, 1);

@@ -5,8 +5,8 @@
  *                   each group of 16 (formats with code books: up to 8 rows, each block decoded once for all of them)
  *          FLOATS   few rows of x with an infinite number, or a format without integer kernels: rows of w as floats
  *          INTEGERS 8 (signed codes on avx2: 13) or more rows of x, avx2, avx512, and neon with dotprod: quantized as
- *                   for VECTORS and interleaved; rows of w are expanded to bytes, and both are multiplied as integers, several times as
- *                   fast as float32
+ *                   for VECTORS and interleaved; rows of w are expanded to bytes, and both are multiplied as integers,
+ *                   several times as fast as float32
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level
  *                   cache, a block of 256 of k at a time, and multiplied with all columns. With AMX both are rounded to
  *                   bfloat16. Rows of x beyond whole columns use VECTORS.
