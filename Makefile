@@ -56,8 +56,8 @@ COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 COMPILE_TEST = $(patsubst -O2,-O1,$(COMPILE))
 
 .PHONY: help all picture try demo machine retrain retrain-check test test-clone sweep run-tests programs bench \
-    bench-quick bench-compile bench-peers check-scripts mutants conformance test-ports test-python fuzz asan tsan \
-    stitch stitch-check docs setup examples examples-all examples-alone \
+    bench-quick bench-compile bench-peers bench-arm check-scripts mutants conformance test-ports test-python fuzz asan \
+    tsan stitch stitch-check docs setup examples examples-all examples-alone \
     style-check clean install uninstall shared dist
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -149,11 +149,15 @@ bench-quick: $(BUILD)/bench        ## the same in under a minute, printed only
 bench-peers:     ## compares with OpenBLAS, oneDNN, MKL, llama.cpp, PyG and DGL, installed under build/ or as packages
 	BUILD=$(BUILD) CC='$(CC)' sh bench/peers/run.sh
 
+bench-arm: $(HEADERS)  ## instructions and modelled cycles of block products on ARM: qemu-user, a cross gcc, llvm-mca
+	CC='$(CC)' python3 bench/arm/run.py $(BUILD) $(INC)
+
 picture:         ## docs/img/speed.svg, the picture of README.md, from the rows of docs/dev/speed.tsv
 	python3 docs/dev/speed-picture.py docs/dev/speed.tsv docs/img/speed.svg
 
-check-scripts:   ## the scripts of bench/peers, tests/ports and tests/fuzz in their shortest form
+check-scripts:   ## the scripts of bench/peers, bench/arm, tests/ports and tests/fuzz in their shortest form
 	@BUILD=$(BUILD) CC='$(CC)' sh bench/peers/run.sh --check
+	@CC='$(CC)' python3 bench/arm/run.py $(BUILD) $(INC) --check
 	@BUILD=$(BUILD) INC=$(INC) sh tests/ports/run.sh --check
 	@BUILD=$(BUILD) INC=$(INC) CC='$(CC)' sh tests/fuzz/run.sh --check
 
@@ -355,7 +359,7 @@ $(BUILD)/story-model.h: $(BUILD)/bytes examples/models/story-small.gguf
 $(BUILD)/story-linked: examples/story.c examples/options.h $(BUILD)/story-model.h $(HEADERS) $(BUILD)/libtinyllm.a
 	$(COMPILE) -I$(BUILD) -DTINYLLM_LINKED -DSTORY_LINKED $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
-BENCH := $(sort $(shell find bench -name '*.c'))
+BENCH := $(filter-out bench/arm/%,$(sort $(shell find bench -name '*.c')))
 $(BUILD)/bench: $(BENCH) bench/bench.h bench/llm/grids.h bench/gnn/deepwalk.h bench/peers/peers.h $(HEADERS) \
     $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a
 	@mkdir -p $(@D)
