@@ -97,7 +97,7 @@ void bench_fusemax(void)
             }
         }
         b_contest("FuseMax: passes over the keys, 64 queries x 128 keys a tile", r, 5);
-        b_note("keeps near: 1-pass %zu KB, 2-pass %zu KB, deferred %zu KB, 3-pass %zu KB; beyond the buffer: %.0f, "
+        b_note("near memory: 1-pass %zu KB, 2-pass %zu KB, deferred %zu KB, 3-pass %zu KB; beyond the buffer: %.0f, "
                "%.0f, %.0f, %.0f MB",
                n[0].live_bytes >> 10, n[1].live_bytes >> 10, n[2].live_bytes >> 10, n[3].live_bytes >> 10,
                r[0].bytes * 1e-6, r[1].bytes * 1e-6, r[2].bytes * 1e-6, r[3].bytes * 1e-6);

@@ -6,8 +6,8 @@
  * eight sequences at once.
  *
  * A second contest measures the share of the read bandwidth, in turns with a plain stream through the same pages: 4096
- * cells, one sequence after the other of eight, as the layers of a model come one after the other and no cache holds
- * them, and one of 32768; heads of 128 and 64, groups and heads alone. */
+ * cells of each of eight sequences in turn, so that no cache holds them (as in the layers of a model), and one
+ * sequence of 32768 cells; heads of 128 and 64, groups and heads alone. */
 #include "../bench.h"
 #include <stdio.h>
 #include <string.h>
