@@ -172,7 +172,7 @@ void b_verdict(const char *what, double measured, const char *relation, double w
 {
     const int equal = relation[1] == '=' && measured == wanted;
     const int met = equal || (relation[0] == '>' ? measured > wanted : measured < wanted);
-    b_note("%s: %.3g, wanted %s %.3g: %s", what, measured, relation, wanted, met ? "met" : "NOT MET");
+    b_note("%s: %.3g, goal %s %.3g: %s", what, measured, relation, wanted, met ? "met" : "NOT MET");
     if (b_tsv)
         fprintf(b_tsv, "verdict\t%s\t\t\t\t%.4g\t%s\t%.4g\t%s\t\n", what, measured, relation, wanted,
                 met ? "met" : "not met");

@@ -193,12 +193,12 @@ static void bq_whole(tiny_ctx *ctx, tiny_idx n)
         rows[k].arg = &a[k];
         b_shape(&rows[k], "%td nodes, 64 - 64 - 10", n);
     }
-    b_contest("A net of two layers, its graph made ready each time", rows, 2);
+    b_contest("A net of two layers, its graph prepared each time", rows, 2);
     b_verdict("time of floats against whole numbers", rows[0].median_ns / rows[1].median_ns, ">=", 1.0);
     b_headline("a2q", "A2Q: speed (on its accelerator)",
                "planted graph, 16 edges a node, 64 features; the net: 64 - 64 - 10 on a quarter of the nodes, its "
-               "graph made ready each time",
-               "floats / whole numbers in time: sum along edges %.2f, a GCN of two layers %.2f", bq_sums,
+               "graph prepared each time",
+               "floats / integers in time: sum along edges %.2f, a GCN of two layers %.2f", bq_sums,
                rows[0].median_ns / rows[1].median_ns);
     tgnn_quant_free(ctx, a[1].small);
     tgnn_a2q_net_close(ctx, q);

@@ -178,7 +178,8 @@ void bench_bipolar(void)
     b_verdict("W2A4 against int8, 64 rows (where they should be even)", rival[2][1] / us[2][3], ">=", 1.0);
     b_verdict("time by p q, 64 rows: W4A4 / 16 W1A1", per[2][5], "<=", 1.25);
     b_headline("bipolar", "Bipolar-INT: up to 2.4 times CUTLASS products, 13 at the lowest precision (first version)",
-               "4096 x 4096 weights, activations packed in the time; times of our int8 product over ours",
+               "4096 x 4096 weights, packing of activations is included; time of our int8 product over time of this "
+               "one",
                "W1A1, W1A4, W2A2, W3A4, W4A4, W4A8: 1 row %.2f, %.2f, %.2f, %.2f, %.2f, %.2f; 8 rows %.2f, %.2f, %.2f, "
                "%.2f, %.2f, %.2f; 64 rows %.2f, %.2f, %.2f, %.2f, %.2f, %.2f",
                rival[0][1] / us[0][0], rival[0][1] / us[0][1], rival[0][1] / us[0][2], rival[0][1] / us[0][4],

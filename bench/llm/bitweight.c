@@ -268,10 +268,10 @@ void bench_bitweight(void)
         b_svg("bitweight", "Cycles of a column for each product, weights of story.gguf, EN-T",
               "columns that wait for each other", "cycles", curve, 4);
         b_headline("bitweight",
-                   "digits of an int8 operand that are not 0: 2.0 to 2.6 of 4, 35 to 57 % of the digit work goes",
+                   "digits of an int8 operand that are not 0: 2.0 to 2.6 of 4, 35 to 57 % of the digit work is saved",
                    "examples/models/story.gguf, all matrices, rows to int8",
-                   "EN-T %.3f, Booth %.3f; %.0f %% of the digit work goes; cycles with 32 columns that wait at the end "
-                   "of K: %.3f, at every k: %.3f",
+                   "EN-T %.3f, Booth %.3f; %.0f %% of the digit work is saved; cycles with 32 columns that wait at the "
+                   "end of K: %.3f, at every k: %.3f",
                    m.mean[1], m.mean[0], 100 * (1 - m.mean[1] / 4), m.wait[0][5], m.wait[1][5]);
         b_headline("bitweight", "area efficiency 1.27 (systolic), 1.28 (cube), 1.56 (tree), 1.44 (2-D matrix) times",
                    "area and frequency: the authors' 32 nm tables; cycles: counted on story.gguf, 64 tokens",

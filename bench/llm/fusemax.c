@@ -97,7 +97,7 @@ void bench_fusemax(void)
             }
         }
         b_contest("FuseMax: passes over the keys, 64 queries x 128 keys a tile", r, 5);
-        b_note("keeps near: 1-pass %zu KB, 2-pass %zu KB, deferred %zu KB, 3-pass %zu KB; beyond the buffer: %.0f, "
+        b_note("near memory: 1-pass %zu KB, 2-pass %zu KB, deferred %zu KB, 3-pass %zu KB; beyond the buffer: %.0f, "
                "%.0f, %.0f, %.0f MB",
                n[0].live_bytes >> 10, n[1].live_bytes >> 10, n[2].live_bytes >> 10, n[3].live_bytes >> 10,
                r[0].bytes * 1e-6, r[1].bytes * 1e-6, r[2].bytes * 1e-6, r[3].bytes * 1e-6);
@@ -141,10 +141,10 @@ void bench_fusemax(void)
     b_contest("FuseMax: twenty tiles of the 1-pass cascade, 1024x1024 d64", r, BF_TILES);
     for (i = 0; i < BF_TILES; i++) measured[i] = r[i].median_ns;
     {
-        char on[120];
+        char on[160];
         (void)snprintf(on, sizeof on,
-                       "%d queries, %td keys of %d, one head, one thread; on the same steps; 1.2 to 2 was expected "
-                       "beyond the cache",
+                       "%d queries, %td keys of %d, one head, one thread; both with the same steps; 1.2 to 2 was "
+                       "expected beyond the cache",
                        BF_QUERIES, last, BF_DIM);
         b_headline(
             "fusemax", "FuseMax: attention 6.7 times faster than FLAT (on its accelerator)", on,

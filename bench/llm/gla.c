@@ -156,7 +156,7 @@ void bench_gla(void)
                "%.1f times as fast at 512 tokens, %.1f at 1024, %.1f at 4096, %.1f at %d", over[0], over[1], over[3],
                over[n_length - 1], (int)length[n_length - 1]);
     b_headline("gla", "GLA: matrix products instead of outer products",
-               "token by token / chunks; 4 heads, keys of 64, values of 128, f32; 2 is wanted at 4096",
+               "token by token / chunks; 4 heads, keys of 64, values of 128, f32; goal: 2 at 4096",
                "%.2f at 512 tokens, %.2f at 4096; heads of 256 x 512: %.2f at 1024", steps[0], steps[3],
                r[1].median_ns / r[0].median_ns);
     b_headline(

@@ -65,8 +65,8 @@ static void bg_ratios(tiny_ctx *ctx)
         b_verdict(text, ratio[bits], ">", 1.9);
     }
     b_headline("gptq", "GPTQ: 3 to 4 bits with 0.1 to 0.3 perplexity lost at 7B",
-               "our scale: 64 x 64 random weights, 256 correlated inputs, a scale for each row, mean of 20 layers; 1.9 "
-               "to 2.0 are wanted",
+               "our scale: 64 x 64 random weights, 256 correlated inputs, a scale for each row, mean of 20 layers; "
+               "goal: 1.9 to 2.0",
                "J(RTN) / J(GPTQ): 2 bits %.2f, 3 bits %.2f, 4 bits %.2f", ratio[2], ratio[3], ratio[4]);
 }
 
@@ -229,7 +229,7 @@ static void bg_story(tiny_ctx *ctx, const char *path)
         gptq[bits - 3] = bg_above(ctx, by_gptq[bits - 3].file);
         rtn[bits - 3] = bg_above(ctx, by_rtn[bits - 3].file);
     }
-    b_note("%s, bits a token above the floor: as it is %.4f, 4 bits GPTQ %.4f, RTN %.4f, 3 bits GPTQ %.4f, RTN %.4f",
+    b_note("%s, bits a token above the floor: unchanged %.4f, 4 bits GPTQ %.4f, RTN %.4f, 3 bits GPTQ %.4f, RTN %.4f",
            path, full, gptq[1], rtn[1], gptq[0], rtn[0]);
     apart[0] = bg_worse(ctx, "GPTQ4 compared with the original", by_gptq[1].file, g);
     apart[1] = bg_worse(ctx, "RTN4 compared with GPTQ4", by_rtn[1].file, by_gptq[1].file);
@@ -246,7 +246,7 @@ static void bg_story(tiny_ctx *ctx, const char *path)
             "gptq", "order of perplexity: FP < GPTQ4 < RTN4 << RTN3",
             "examples/models/story.gguf, matrices of the layers as ASYM in groups of 64, 16384 tokens of other stories "
             "read; bits a token above the floor of the language; significant: 95 of 100 samples of the stories agree",
-            "as it is %.4f, GPTQ4 %.4f, RTN4 %.4f, GPTQ3 %.4f, RTN3 %.4f; GPTQ4 against as it is %ssignificant, RTN4 "
+            "unchanged %.4f, GPTQ4 %.4f, RTN4 %.4f, GPTQ3 %.4f, RTN3 %.4f; GPTQ4 against unchanged %ssignificant, RTN4 "
             "against GPTQ4 %ssignificant, RTN3 against GPTQ3 %ssignificant",
             full, gptq[1], rtn[1], gptq[0], rtn[0], apart[0] ? "" : "not ", apart[1] ? "" : "not ",
             apart[2] ? "" : "not ");
@@ -351,8 +351,8 @@ void bench_gptq(void)
               1.5);
     b_headline(
         "gptq", "GPTQ: 175B in four hours on one GPU",
-        "a layer of 2048 x 2048, 4 bits in groups of 128, two threads; tokens of statistics a second with as many "
-        "inputs",
+        "a layer of 2048 x 2048, 4 bits in groups of 128, two threads; tokens a second: the collection of H for "
+        "that many inputs",
         "%.2f s a layer, of which the triangle %.2f s; %.0f tokens a second; Q4_0 with its own search of scales %.2f s",
         r[2].median_ns * 1e-9, r[1].median_ns * 1e-9, (double)a.tokens / r[0].median_ns * 1e9, r[3].median_ns * 1e-9);
     bg_ratios(ctx);

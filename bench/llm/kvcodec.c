@@ -370,7 +370,7 @@ void bench_kvcodec(void)
     b_verdict("8 bits: million symbols a second on one thread", n / r[3].median_ns * 1e3, ">", 20);
     b_verdict("plain form / fast form", r[5].median_ns / r[1].median_ns, ">", 1);
     b_headline("cache", "CacheGen: decoding keeps up with the link",
-               "1500 x 256 symbols on one thread, with CRC-32 and rows written; 20 M a second are wanted",
+               "1500 x 256 symbols on one thread, with CRC-32 and rows written; goal: 20 M a second",
                "million symbols a second: 12 bins %.0f, 16 bins %.0f, 32 bins %.0f, 8 bits %.0f",
                n / r[0].median_ns * 1e3, n / r[1].median_ns * 1e3, n / r[2].median_ns * 1e3, n / r[3].median_ns * 1e3);
     for (i = 0; i < 7; i++) tiny_free(ctx, a[i].bytes);

@@ -206,8 +206,8 @@ static void bl_tell(bl_figure *g, const bl_pair *p, int prompt, double ms, doubl
     double most = t > both / 2 ? t : both / 2;
     if (w > most) most = w;
     g->may = both / most;
-    b_note("d %d%s, %g ms, %g Mbit/s: t %.2f ms, c %.2f ms; standard / ladder %.2f, may %.2f (one after the other "
-           "%.2f), %.2f of it; %.0f of 100 waits gone",
+    b_note("d %d%s, %g ms, %g Mbit/s: t %.2f ms, c %.2f ms; standard / ladder %.2f, may %.2f (sums one after the other "
+           "%.2f), %.2f of it; %.0f %% of the waiting avoided",
            p->d, prompt ? ", prompt" : "", ms, mbit, t * 1e-6, c * 1e-6, g->speed, g->may, both / (t > c ? t : c),
            g->speed / g->may, 100.0 * g->hidden);
 }

@@ -171,7 +171,8 @@ void bench_latent(void)
     prompts[0] = r[0].median_ns / r[1].median_ns;
     prompts[1] = r[2].median_ns / r[3].median_ns;
     b_headline("plm", "PLM: smallest cache and latency of its class on phones and boards",
-               "one token, 16 heads of 128 + 64, latents of 512, w in f16; expanded makes its own token too",
+               "one token, 16 heads of 128 + 64, latents of 512, w in f16; the expanded form computes the keys "
+               "and values of its own token too",
                "expanded / absorbed after 4096 %.2f (f32 pages), %.2f (f16); after 8192 %.2f, %.2f; heads one by one / "
                "together %.2f; cache 8.9 times smaller",
                y[0][2] / y[2][2], y[1][2] / y[3][2], y[0][3] / y[2][3], y[1][3] / y[3][3], by_head);

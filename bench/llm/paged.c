@@ -6,8 +6,8 @@
  * eight sequences at once.
  *
  * A second contest measures the share of the read bandwidth, in turns with a plain stream through the same pages: 4096
- * cells, one sequence after the other of eight, as the layers of a model come one after the other and no cache holds
- * them, and one of 32768; heads of 128 and 64, groups and heads alone. */
+ * cells of each of eight sequences in turn, so that no cache holds them (as in the layers of a model), and one
+ * sequence of 32768 cells; heads of 128 and 64, groups and heads alone. */
 #include "../bench.h"
 #include <stdio.h>
 #include <string.h>
@@ -210,8 +210,9 @@ void bench_paged(void)
                "one token after 4096, 32 heads, 8 key heads of 128, f32", "head by head / pages in groups %.2f",
                r[5].median_ns / r[0].median_ns);
     b_headline("attention", "PagedAttention: pages cost little",
-               "one token after 4096, 32 heads, 8 key heads of 128; at most 1.1 is wanted",
-               "pages / one after the other %.2f in time; of the read bandwidth: f32 %.2f, f16 %.2f, q8_0 %.2f",
+               "one token after 4096, 32 heads, 8 key heads of 128; goal: at most 1.1",
+               "pages / contiguous keys in `tiny_attention` %.2f in time; of the read bandwidth: f32 %.2f, f16 "
+               "%.2f, q8_0 %.2f",
                r[0].median_ns / r[4].median_ns, r[0].bytes / r[0].median_ns * 1e9 / b_max[1].read,
                r[1].bytes / r[1].median_ns * 1e9 / b_max[1].read, r[2].bytes / r[2].median_ns * 1e9 / b_max[1].read);
     tiny_ctx_close(ref);

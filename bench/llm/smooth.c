@@ -208,7 +208,7 @@ static void bs_story(tiny_ctx *ctx, const char *path)
         bg_drop(ctx, &scaled);
         rtn[b] = bg_above(ctx, by_rtn[b].file);
         awq[b] = bg_above(ctx, by_awq[b].file);
-        b_note("%s, %d bits, bits a token above the floor: as it is %.4f, RTN %.4f, AWQ %.4f; loss %.3f of that "
+        b_note("%s, %d bits, bits a token above the floor: unchanged %.4f, RTN %.4f, AWQ %.4f; loss %.3f of that "
                "without factors, mean power %.2f, %.0f %% of ranges cut",
                path, 4 - b, full, rtn[b], awq[b], about.loss / about.plain, about.alpha,
                100.0 * (double)about.cut / (double)about.groups);
@@ -227,7 +227,7 @@ static void bs_story(tiny_ctx *ctx, const char *path)
         "awq", "order of perplexity: FP < GPTQ4 <= AWQ4 < RTN4 << RTN3",
         "examples/models/story.gguf, matrices of the layers as ASYM in groups of 64, 16384 tokens of other stories "
         "read; bits a token above the floor of the language; significant: 95 of 100 samples of the stories agree",
-        "as it is %.4f, GPTQ4 %.4f, AWQ4 %.4f, RTN4 %.4f, RTN3 %.4f; AWQ3 %.4f; AWQ4 is %s GPTQ4, RTN4 %s AWQ4, RTN3 "
+        "unchanged %.4f, GPTQ4 %.4f, AWQ4 %.4f, RTN4 %.4f, RTN3 %.4f; AWQ3 %.4f; AWQ4 is %s GPTQ4, RTN4 %s AWQ4, RTN3 "
         "%s AWQ3",
         full, gptq, awq[0], rtn[0], rtn[1], awq[1], apart_text[more[0] + 1], apart_text[more[1] + 1],
         apart_text[more[2] + 1]);
@@ -246,7 +246,7 @@ void bench_smooth(void)
     b_verdict("W8A8 / f32 weights, speed, many tokens", many[0], ">", 1.56);
     b_verdict("W8A8 / f16 weights, speed, many tokens", many[1], ">", 1.56);
     b_headline("smoothquant", "SmoothQuant: W8A8 up to 1.56 times the speed of f16, half its memory",
-               "a layer of 4096 x 4096, 512 tokens, inputs made bytes each time; two threads",
+               "a layer of 4096 x 4096, 512 tokens, the conversion of the inputs to bytes included; two threads",
                "%.2f times the product with f16 weights (f32 weights: %.2f, Q8_0: %.2f), half the memory; one token: "
                "%.2f times; 128 tokens on one thread: %.2f",
                many[1], many[0], many[2], one[1], alone[1]);
@@ -259,7 +259,7 @@ void bench_smooth(void)
            plain[0], smooth[0], bs_lost(ctx, 0.75, 0), bs_lost(ctx, 0.85, 0), plain[1], smooth[1],
            bs_lost(ctx, 0.75, 1), bs_lost(ctx, 0.85, 1));
     b_verdict("outliers, W8A8 by tokens: lost / lost with alpha 0.5", plain[0] / smooth[0], ">", 2);
-    b_headline("smoothquant", "SmoothQuant: 8 bits without loss where outliers stand",
+    b_headline("smoothquant", "SmoothQuant: 8 bits without loss where there are outliers",
                "two channels x30 and x20 among 128, 128 outputs, 512 tokens; relative squared error of the outputs",
                "a scale for each token %.2g, with alpha 0.5 %.2g; one calibrated for all %.2g, with alpha 0.5 %.2g",
                plain[0], smooth[0], plain[1], smooth[1]);

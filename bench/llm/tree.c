@@ -152,8 +152,8 @@ void bench_tree(void)
     }
     b_svg("tree", "Attention of leaves after a prompt of 4096, 8 key heads of 64, f16", "leaves", "us", curve, 2);
     b_headline("deft", "DeFT: 73 to 99 % fewer bytes of keys and values",
-               "prompt of 4096, 100 tokens a leaf, 8 key heads of 64, f16 pages of 16; the counter is the cells that "
-               "the kernels take out of pages",
+               "prompt of 4096, 100 tokens a leaf, 8 key heads of 64, f16 pages of 16; the kernels count the cells "
+               "that they take out of pages",
                "%.1f %% (8 leaves), %.1f %% (20), %.1f %% (50), %.1f %% (64 draft tokens)", fewer[0], fewer[1],
                fewer[2], fewer[4]);
     b_headline("deft", "DeFT: attention up to 3.59 times faster",

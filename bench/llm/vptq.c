@@ -244,7 +244,7 @@ static void bv_story(tiny_ctx *ctx)
     loss[2] = bv_judged(ctx, g, watch, BV_GPTQ, 2, NULL, &rate[2]);
     loss[3] = bv_judged(ctx, g, watch, BV_RTN, 3, NULL, &rate[3]);
     loss[4] = bv_judged(ctx, g, watch, BV_GPTQ, 3, NULL, &rate[4]);
-    b_note("%s, bits a token above the floor: as it is %.4f; VPTQ 4, 256 %.4f (%.2f bits a weight with books), GPTQ2 "
+    b_note("%s, bits a token above the floor: unchanged %.4f; VPTQ 4, 256 %.4f (%.2f bits a weight with books), GPTQ2 "
            "%.4f, RTN2 %.4f (%.2f bits), GPTQ3 %.4f, RTN3 %.4f (%.2f bits)",
            path, full, loss[0], rate[0], loss[2], loss[1], rate[1], loss[4], loss[3], rate[3]);
     b_verdict("story model, bits lost: GPTQ2 / VPTQ with 2 bits of codes", (loss[2] - full) / (loss[0] - full), ">",
@@ -252,7 +252,7 @@ static void bv_story(tiny_ctx *ctx)
     b_headline("vptq", "LLaMA-2 7B in 2.02 bits: perplexity 6.13, f16 5.12, GPTQ in 2.125 bits 50.75",
                "examples/models/story.gguf, matrices of the layers, 16384 tokens of other stories read; bits a token "
                "above the floor of the language; grids ASYM in groups of 64 with 75 ranges tried",
-               "as it is %.4f, VPTQ (v 4, k 256: %.2f bits, of which books %.2f) %.4f, GPTQ2 (%.2f bits) %.4f, RTN2 "
+               "unchanged %.4f, VPTQ (v 4, k 256: %.2f bits, of which books %.2f) %.4f, GPTQ2 (%.2f bits) %.4f, RTN2 "
                "%.4f, GPTQ3 (%.2f bits) %.4f",
                full, rate[0], rate[0] - 2.0, loss[0], rate[2], loss[2], loss[1], rate[4], loss[4]);
     tllm_watch_close(watch);

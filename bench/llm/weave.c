@@ -304,7 +304,7 @@ void bench_weave(void)
 {
     tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, 1), *all = b_ctx(TINY_TARGET_AUTO, b_threads);
     double ns[2][BW_ROWS], last[8], bits = 0;
-    char on[120];
+    char on[160];
     bw_set s;
     memset(&s, 0, sizeof s);
     bw_open(&s, all, b_quick ? 24000 : 200000);
@@ -312,7 +312,9 @@ void bench_weave(void)
     if (b_threads > 1) bw_times(&s, all, ns[1]);
     else memcpy(ns[1], ns[0], sizeof ns[0]);
     bw_losses(&s, all, last, &bits);
-    (void)snprintf(on, sizeof on, "an epoch of %td samples of %d features against floats, by hand, on 1 and %d threads",
+    (void)snprintf(on, sizeof on,
+                   "an epoch of %td samples of %d features, compared with a hand-written loop over floats, on 1 and %d "
+                   "threads",
                    s.n, BW_FEATURES, b_threads);
     b_headline("weave", "up to 16 times faster convergence than low-precision CPU methods (on an FPGA)", on,
                "1 bit %.1f and %.1f times, 2 bits %.1f and %.1f, 4 bits %.1f and %.1f, 8 bits %.1f and %.1f, 32 bits "

@@ -97,7 +97,8 @@ static void bs_sweep(tiny_target target, int threads, float *x, float *y, const 
             : "Two-Pass Softmax: the same on AVX2 with AVX-512 present",
         "one row of 2^10 to 2^26 values, against the better of two vectorised three-pass forms; 0.85 to 1 was expected "
         "in the caches, 1.1 to 1.3 beyond",
-        "%s: %.2f at 2^26; the least from 2^13 on %.2f, below %.2f; the library's choice / the best form %.2f at least",
+        "%s: %.2f at 2^26; at least %.2f from 2^13 on and %.2f below; the library's choice / the best form at "
+        "least %.2f",
         name, ratio, least, small, worst);
     (void)snprintf(title, sizeof title, "Softmax of one row, %s, %d thread%s", name, threads, threads > 1 ? "s" : "");
     for (f = 0; f < FORMS; f++) {

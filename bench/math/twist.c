@@ -136,7 +136,7 @@ void bench_twist(void)
                "t 0.1, scores of unit variance, heads of 64; 1.3 to 1.5 was expected",
                "tiles with / without: 65 keys %.2f, 197 %.2f, 2048 %.2f, 2048 causal %.2f", tiles[0], tiles[1],
                tiles[2], tiles[3]);
-    b_headline("twist", "SATA, TWIST: nearly no cost, behind a softmax over rows",
+    b_headline("twist", "SATA, TWIST: nearly no cost, after a softmax over rows",
                "compared with S = Q K^T, softmax, O = P V; goal: at most 1.05",
                "rows with / without: 65 keys %.2f, 197 %.2f, 2048 %.2f", by_rows[0], by_rows[1], by_rows[2]);
     b_free(x);

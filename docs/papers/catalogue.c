@@ -59,7 +59,7 @@ int main(void)
     int n = 0, here = 0;
     if (!f) { fprintf(stderr, "docs/papers/systems.tsv cannot be opened: run this from the top folder\n"); return 1; }
     printf("# Catalogue\n\nPrinted by `make docs` from the table of operations and docs/papers/systems.tsv. \"here\" "
-           "means: the files stand in\nsrc/ and their test in tests/; the name links to the page of the system.\n\n"
+           "means: the files are in\nsrc/ and their test is in tests/; the name links to the page of the system.\n\n"
            "## Systems\n");
     while (fgets(line, sizeof line, f)) {
         char *field[7], *p = line;
