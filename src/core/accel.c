@@ -227,7 +227,7 @@ tiny_status tinyi_accel_run(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row 
     if (!ctx->accel_said) {
         ctx->accel_said = 1;
         tinyi_log(ctx, TINY_LOG_WARNING,
-                  "accelerator %s failed at %s (%s); the processor answers from here on where it fails",
+                  "accelerator %s failed at %s (%s); the processor computes what it fails at, without further notice",
                   a->name ? a->name : "?", row->name, says[0] ? says : tiny_status_text(st));
     }
     return ctx->n_away ? tinyi_accel_home_op(ctx, op, row) : TINY_OK;

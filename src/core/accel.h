@@ -41,9 +41,9 @@ struct tiny_accel {
     void (*discard)(void *user, const tiny_tensor *out);                        /* the numbers are no longer needed */
 };
 
-/* These call the accelerator of the context; without one they return TINY_OK. Download also fetches outputs that are
- * away in these bytes. Forget drops results that exist only on the device: call it before you free memory that outputs
- * were left in. */
+/* These call the accelerator of the context; without one they return TINY_OK. Download also fetches outputs of
+ * these bytes that are away. Forget drops results that exist only on the device: call it before you free host memory
+ * whose outputs are away. */
 TINY_API tiny_status tiny_upload(tiny_ctx *ctx, const tiny_tensor *host);
 TINY_API tiny_status tiny_download(tiny_ctx *ctx, const tiny_tensor *host);
 TINY_API tiny_status tiny_forget(tiny_ctx *ctx, const tiny_tensor *host);

@@ -470,7 +470,8 @@ TINY_API tiny_status tiny_allreduce_wait(tiny_comm *c, uint64_t handle)
         now = tiny_now_ns();
         if (now >= end) {
             char says[160];
-            (void)snprintf(says, sizeof says, "rank %d waited %.3g s for sum %llu (tag %u) without an end", c->rank,
+            (void)snprintf(says, sizeof says,
+                           "rank %d waited %.3g s for sum %llu (tag %u), which is not complete", c->rank,
                            1e-9 * (double)c->timeout_ns, (unsigned long long)handle, s->tag);
             tinyi_comm_give_up(c, TINY_E_TIMEOUT, says);
             break;
@@ -520,7 +521,7 @@ TINY_API tiny_status tiny_comm_agree(tiny_comm *c, const char *what, uint64_t va
     for (i = 0; i < 8 && !st; i++)
         if ((double)c->world * (double)x[8 + i] != (double)x[i] * (double)x[i]) {
             char says[160];
-            (void)snprintf(says, sizeof says, "the %s of rank %d is not that of all other ranks", what, c->rank);
+            (void)snprintf(says, sizeof says, "the %s of rank %d is not the same on all other ranks", what, c->rank);
             tinyi_comm_lock(c);
             tinyi_comm_give_up(c, TINY_E_PROTOCOL, says);
             tinyi_comm_unlock(c);

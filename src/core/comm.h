@@ -12,7 +12,7 @@
  * depends only on the numbers of the ranks, never on the order of arrival.
  *
  * The whole group fails when a rank is gone, sends an unexpected message, or does not answer within the time-out of a
- * wait. This call and every later one then returns that failure, with its sentence, on every rank. No partial sum is
+ * wait. On every rank, the current call and all later ones then return that failure and its sentence. No partial sum is
  * ever handed out.
  *
  * Only one thread at a time may call these functions. A thread of the comm moves messages while the caller computes, if

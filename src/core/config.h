@@ -3,7 +3,7 @@
  * Options. Define them before the include:
  *   TINY_STATIC        every function is static: a private copy in one unit
  *   TINY_NO_OPENMP     no OpenMP, even if the compiler offers it
- *   TINY_PTHREAD       POSIX threads where the compiler has no OpenMP: link with -pthread
+ *   TINY_PTHREAD       uses POSIX threads even without OpenMP; link with -pthread
  *   TINY_NO_SIMD       only the scalar target
  *   TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, although its vectors flush denormal numbers to zero
@@ -11,7 +11,7 @@
  *                      without these targets and those that build on them; docs/guide/limits.md has the cost of each
  *   TINY_ONLY_TARGET   only this target (scalar, w128, neon, avx2, avx512): -DTINY_ONLY_TARGET=avx2. Nothing is chosen
  *                      at run time, and tiny_ctx_open fails on a processor without it. Implies TINY_NO_CONFORM
- *   TINY_NO_VNNI       no second form of the avx2 target for processors with VNNI but without AVX-512
+ *   TINY_NO_VNNI       no VNNI kernels in the avx2 target, for processors with VNNI but without AVX-512
  *   TINY_NO_STDIO      no files: bytes come from memory only
  *   TINY_NO_MALLOC     no default allocator: every context needs one from the program
  *   TINY_NO_HUGE_PAGES no pages of 2 MB for large blocks of the default allocator (Linux; see core/mem.h)
@@ -27,7 +27,7 @@
 #if defined TINY_ONLY_TARGET && !defined TINY_NO_CONFORM
 #define TINY_NO_CONFORM                     /* the kit also needs the scalar kernels */
 #endif
-/* 1 if the feature X of src/features.txt is in this program, else 0; also for #if. A feature that is left out has
+/* 1 if the feature X of src/features.txt is in this program, else 0; also for #if. A removed feature has
  * TINYI_NO_X, which is 1. */
 #define TINYI_HAS(X) TINYI_HAS_1(TINYI_NO_##X)
 #define TINYI_HAS_1(no) TINYI_HAS_2(no)

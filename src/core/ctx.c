@@ -169,12 +169,13 @@ tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing *const *w
     }
     st = tinyi_ctx_choose(&d, cpu, &target, text, sizeof text);
     if (!TINYI_HAS(OPS) && !st && (d.accel || target == TINY_TARGET_REFERENCE)) {
-        (void)snprintf(text, sizeof text, "the reference and accelerators are left out of this program");
+        (void)snprintf(text, sizeof text,
+                       "the reference and accelerators are not in this program: compile it with TINY_WITH_OPS");
         st = TINY_E_UNSUPPORTED;
     }
     if (!st && d.accel && (d.accel->version < 1 || d.accel->version > TINY_ACCEL_VERSION)) {
         (void)snprintf(text, sizeof text,
-                       "the accelerator speaks version %d of the hook, this library versions 1 to %d", d.accel->version,
+                       "the accelerator has version %d of the interface; this library has 1 to %d", d.accel->version,
                        TINY_ACCEL_VERSION);
         st = TINY_E_VERSION;
     }
@@ -183,7 +184,8 @@ tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing *const *w
         st = TINY_E_ARGUMENT;
     }
     if (!st && d.accel && d.accel->version > 1 && !d.accel->fetch != !d.accel->discard) {
-        (void)snprintf(text, sizeof text, "the accelerator has one of fetch and discard: it needs both or neither");
+        (void)snprintf(text, sizeof text,
+                       "the accelerator has only one of fetch and discard: it needs both or neither");
         st = TINY_E_ARGUMENT;
     }
     if (st) {

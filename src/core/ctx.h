@@ -68,9 +68,9 @@ TINY_API const char *tiny_target_name(tiny_target target);
 TINY_API tiny_target tiny_target_by_name(const char *name); /* TINY_TARGET_COUNT for an unknown name */
 TINY_API int tiny_target_runs_here(tiny_target target);     /* compiled in, and supported by the processor */
 
-/* A table as text: the kernel of each operation and its target. Where the chosen target has no kernel of its own, that
- * is the next slower target that has one. Returns the size of the whole text with its final 0. Writes at most n_bytes,
- * always terminated. */
+/* A table as text: the kernel of each operation and its target. If the chosen target has no kernel of its own, the
+ * table shows the next slower target that has one. Returns the size of the whole text with its final 0. Writes at most
+ * n_bytes, always terminated. */
 TINY_API size_t tiny_ctx_report(const tiny_ctx *ctx, char *text, size_t n_bytes);
 
 TINYI_C_END

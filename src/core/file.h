@@ -23,8 +23,8 @@ typedef struct tiny_file {
 /* A file whose bytes are already in memory: no copy, nothing to free. */
 TINY_API tiny_file tiny_file_memory(const void *bytes, size_t n_bytes);
 TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *out);
-/* The largest input from a device (a terminal, /dev/zero) and from a pipe, which may never end. A pipe may also fill at
- * most half of the machine's memory. A longer input fails. */
+/* The most bytes that are read from a device (a terminal, /dev/zero) and from a pipe: these may never end. From a pipe
+ * at most half of the machine's memory is read. A longer input fails. */
 #define TINY_FILE_MOST_DEVICE ((uint64_t)64 << 20)
 #define TINY_FILE_MOST_PIPE   ((uint64_t)16 << 30)
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out);   /* read, never mapped */

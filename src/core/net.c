@@ -169,7 +169,7 @@ static tiny_status tinyi_local_recv(tiny_net *net, int from, tiny_message *m)
     const int gone = tinyi_atomic_get(&l->rank[from].gone) != 0;
     size_t tail = (size_t)k->tail, here = (size_t)tinyi_atomic_get(&k->head) - tail, n;
     if (!here && gone) {
-        (void)snprintf(net->says, sizeof net->says, "rank %d is gone: rank %d waits for %lu more bytes of it", from,
+        (void)snprintf(net->says, sizeof net->says, "rank %d is gone: rank %d waits for %lu more bytes from it", from,
                        net->rank, (unsigned long)(m->n - m->done));
         return TINY_E_PEER;
     }
@@ -226,7 +226,7 @@ TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc,
     if (world < 1 || world > TINY_NET_RANKS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d ranks, there must be 1 to %d", world, TINY_NET_RANKS);
     if (bytes > TINYI_LINK_MOST)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "queues of %zu bytes, the most are %zu", bytes, TINYI_LINK_MOST);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "queues of %zu bytes, the maximum is %zu", bytes, TINYI_LINK_MOST);
     if (desc && !(desc->bits_per_second >= 0.0 && desc->bits_per_second <= 1e15))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "links of %g bits per second, they must be 0 (no limit) to 1e15",
                           desc->bits_per_second);

@@ -29,7 +29,7 @@ typedef struct tiny_cost { double flops, bytes; } tiny_cost;
 
 /* The largest allowed difference between a fast result and the reference. u = 2^-24.
  *   EXACT    none: the same bits
- *   ULP      k ulp of the reference value, element by element, or k * 2^-149
+ *   ULP      k ulp of the reference value, element by element; at least k * 2^-149
  *   LINEAR   k * u * M, where M is the result of the operation on the absolute values of its inputs
  *   NORM     k * u * max |reference| over the output row (last axis)
  *   SCALE    k * u * max |reference| over the whole output                  */

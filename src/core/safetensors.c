@@ -176,7 +176,8 @@ static tiny_status tinyi_st_one(tinyi_st_state *w, tinyi_json_text name)
     st = tinyi_st_size(w, &t, shown);
     if (st) return st;
     if (offset[0] > offset[1] || offset[1] > w->data_bytes)
-        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: data_offsets %llu to %llu of %zu bytes of data",
+        return tinyi_fail(j->ctx, TINY_E_FORMAT,
+                          "%s: tensor %s: data_offsets %llu to %llu are not valid for %zu bytes of data",
                           j->path, shown, (unsigned long long)offset[0], (unsigned long long)offset[1], w->data_bytes);
     if (offset[1] - offset[0] != t.bytes)
         return tinyi_fail(j->ctx, TINY_E_FORMAT,
@@ -228,7 +229,8 @@ tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, si
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes, too few for the length of a safetensors header", path,
                           n_bytes);
     if (n > c.left || n > TINYI_SAFETENSORS_MAX_HEADER)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says its header has %llu bytes, %zu are left; the most are %d", path,
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: says its header has %llu bytes, %zu are left; the maximum is %d", path,
                           (unsigned long long)n, c.left, TINYI_SAFETENSORS_MAX_HEADER);
     memset(&w, 0, sizeof w);
     w.sink = sink;

@@ -7,7 +7,7 @@
  * A walk over the header reports each entry to a sink, in file order, and allocates nothing. A reader that needs a
  * table walks twice: once to count, once to fill it. Types, shapes, sizes and offsets are checked before an entry is
  * reported. At the end the walk checks that the sizes of all tensors add up to the size of the data. It does not check
- * for equal names or overlapping tensors: that needs a table. */
+ * for duplicate names or overlapping tensors: that needs a table. */
 #ifndef TINYI_CORE_SAFETENSORS_H
 #define TINYI_CORE_SAFETENSORS_H
 #include "core/doc/json.h"

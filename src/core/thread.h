@@ -20,7 +20,7 @@
 TINYI_C_BEGIN
 
 typedef struct tiny_team {
-    int i, n;                               /* number of this thread, 0..n-1, and of threads */
+    int i, n;                               /* i: this thread, 0..n-1; n: number of threads */
     void *shared;                           /* workspace of the whole team, 64-byte aligned */
     void *own;                              /* workspace of this thread, 64-byte aligned */
     const struct tiny_kernels *k;           /* the kernels of the context's target */

@@ -46,11 +46,15 @@
  *     TINYGNN_PARTS      splits the bodies over this many files, 1 to 12, which make -j compiles in parallel. Each file
  *                        defines TINYGNN_IMPLEMENTATION, its own TINYGNN_PART (1, 2 ...) and the same other options
  *     TINY_NO_OPENMP     no OpenMP, even if the compiler offers it
+ *     TINY_PTHREAD       uses POSIX threads even without OpenMP; link with -pthread
  *     TINY_NO_SIMD       only the scalar target
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *     TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, although its vectors flush denormal numbers to zero
  *     TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
  *                        without these targets and those that build on them; docs/guide/limits.md has the cost of each
+ *     TINY_ONLY_TARGET   only this target, one of scalar, w128, neon, avx2, avx512: -DTINY_ONLY_TARGET=avx2; implies
+ *                        TINY_NO_CONFORM
+ *     TINY_NO_VNNI       no VNNI kernels in the avx2 target, for processors with VNNI but without AVX-512
  *     TINY_NO_STDIO      no files: bytes come from memory only
  *     TINY_NO_MALLOC     no default allocator: every context needs one from the program
  *     TINY_NO_HUGE_PAGES  no pages of 2 MB for large blocks of the default allocator (Linux)
@@ -72,14 +76,14 @@
  *
  * Threads
  *     Only one thread at a time may call with a context. Two contexts share nothing. The description of a context sets
- *     its number of threads. They are its own POSIX threads if the system has them, otherwise those of OpenMP, or your
- *     pool. Compile with -fopenmp, or define TINY_PTHREAD and link with -pthread: without either, only a pool gives
- *     more than one thread. The threads of a context sleep between calls and end in tiny_ctx_close.
+ *     its number of threads and may give a pool. Without a pool, a context starts its own POSIX threads, or uses OpenMP
+ *     where there are none. That needs -fopenmp, or TINY_PTHREAD and -pthread; otherwise only a pool gives more than
+ *     one thread. The threads of a context sleep between calls and end in tiny_ctx_close.
  *
  * Errors
  *     Every call that can fail returns a tiny_status, 0 for success. tiny_ctx_message has the sentence. The library
- *     never prints, exits or aborts. A call that fails frees everything that it allocated. A pointer to the object that
- *     it should have made is then NULL.
+ *     never prints, exits or aborts. A call that fails frees everything that it allocated. The pointer to a new
+ *     object is then NULL.
  *
  * Formats and limits
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.

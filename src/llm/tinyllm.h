@@ -42,6 +42,7 @@
  *     TINYLLM_PARTS      splits the bodies over this many files of the program, 1 to 12, for parallel compilation. Each
  *                        file defines TINYLLM_IMPLEMENTATION, its TINYLLM_PART (from 1 on), and the same other options
  *     TINY_NO_OPENMP     no OpenMP even if the compiler supports it
+ *     TINY_PTHREAD       uses POSIX threads even without OpenMP; link with -pthread
  *     TINY_NO_SIMD       the scalar target only
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *     TINY_ARM_FLUSH     enables the w128 target on 32-bit ARM, whose vectors flush denormal numbers to zero

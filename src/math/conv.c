@@ -128,7 +128,8 @@ static tiny_status tinyi_conv_shape_any(tiny_ctx *ctx, const tiny_op *op, tiny_t
     if (x->rank != rank || w->rank != rank)
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x has rank %d and w rank %d, both must be %d", name, x->rank, w->rank,
                           rank);
-    if (groups < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %d groups", name, groups);
+    if (groups < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                      "%s: %d groups; the number must not be negative", name, groups);
     if (!groups) groups = 1;
     if (x->dim[1] % groups || x->dim[1] / groups != w->dim[1])
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: w reads %td channels in each of %d groups, x has %td", name,

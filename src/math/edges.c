@@ -90,7 +90,7 @@ tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name
         return tinyi_fail(ctx, col->dtype != TINY_I32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: col must be i32 of rank 1",
                           name);
     if (n_x > 0x7fffffff && col)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %td rows, the most are 2147483647", name, n_x);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %td rows, the maximum is 2147483647", name, n_x);
     if (!tiny_tensor_is_dense(offset) || (col && !tiny_tensor_is_dense(col)))
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: offset and col must be dense", name);
     for (i = 0; i < 3; i++) {

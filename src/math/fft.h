@@ -21,7 +21,7 @@ typedef struct tiny_fft_params {
     int inverse;                            /* fft: nonzero for exp(+2 pi i j k / n) */
     tiny_fft_norm norm;
     tiny_idx n;                             /* irfft: length of a row; 0: the even one, 2 (bins - 1) */
-    const tiny_fft_plan *plan;              /* NULL: each call makes its tables, which costs more than one row */
+    const tiny_fft_plan *plan;              /* NULL: each call makes its tables, which costs more than one transform */
 } tiny_fft_params;
 
 /* All f32, any strides and leading axes. Complex values are a last axis of 2, real part first. params may be NULL. y

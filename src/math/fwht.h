@@ -2,9 +2,9 @@
  *
  *   y[i] = scale * sum over j of (-1)^(number of bits that i and j share) x[j],  i, j < block
  *
- * The matrix is Sylvester's: (1 1; 1 -1) x (1 1; 1 -1) x ... For a block that is not a power of two but r times one,
- * y = scale (H_r x H) x with a Hadamard matrix H_r: r is 4, 8, ... times the odd part of the block and at most 256, one
- * of the orders that src/math/hadamard_inside.h makes. */
+ * The matrix is Sylvester's: (1 1; 1 -1) x (1 1; 1 -1) x ... If the block is r times a power of two, with an odd part
+ * above 1, y = scale (H_r x H) x with a Hadamard matrix H_r: r is the odd part times 4, 8, ..., at most 256, and one of
+ * the orders that src/math/hadamard_inside.h makes. */
 #ifndef TINYI_FWHT_H
 #define TINYI_FWHT_H
 #include "core/op.h"

@@ -86,13 +86,13 @@ static tiny_status tinyi_gla_gates(tiny_ctx *ctx, const char *name, const tinyi_
                 if (x > 0.0 && !clamp)
                     return tinyi_fail(ctx, TINY_E_ARGUMENT,
                                       "%s: the gate of token %td, head %td, channel %td is %g; gates are logarithms, "
-                                      "at most 0 (or params.clamp cuts them there)",
+                                      "at most 0 (params.clamp treats larger ones as 0)",
                                       name, t, h, d, x);
                 sum += x < 0.0 ? x : 0.0;
                 if (a->form == TINY_GLA_PARALLEL && !(sum >= TINYI_GLA_LOWEST))
                     return tinyi_fail(ctx, TINY_E_ARGUMENT,
                                       "%s: gates of head %td, channel %td sum to %g at token %td; the parallel form "
-                                      "needs exp of its opposite, at most e^80: take the chunked one",
+                                      "needs exp of minus that sum, at most e^80: use the chunked form",
                                       name, h, d, sum, t);
             }
         }
@@ -131,7 +131,8 @@ TINYI_FN tiny_status tinyi_gla_check(tiny_ctx *ctx, const char *name, const tiny
     if (p && !(p->scale > -INFINITY && p->scale < INFINITY))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale %g must be finite", name, (double)p->scale);
     if (p && (p->form < 0 || p->form > TINY_GLA_PARALLEL))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: form %d; there are 0 to %d", name, p->form, TINY_GLA_PARALLEL);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: form %d is unknown; it must be 0 to %d", name, p->form, TINY_GLA_PARALLEL);
     if (p && (p->chunk < 0 || p->chunk > TINYI_GLA_CHUNK_MOST || p->sub < 0 || p->sub > TINYI_GLA_CHUNK_MOST))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: chunks of %d in parts of %d; they must be 1 to %d", name, p->chunk,
                           p->sub, TINYI_GLA_CHUNK_MOST);

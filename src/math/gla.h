@@ -29,7 +29,7 @@ typedef enum tiny_gla_form {
 typedef struct tiny_gla_params {
     float scale;                            /* 0: 1 / sqrt(K) */
     int form;                               /* tiny_gla_form */
-    /* tokens of a piece and of its parts, 1..256 and 1..chunk, sub divides chunk; 0: 64 and 16 */
+    /* tokens of a piece, 1..256; of each of its parts, a divisor of chunk; 0: 64 and 16 */
     int chunk, sub;
     int clamp;                              /* nonzero: gates above 0 count as 0; else they are errors */
 } tiny_gla_params;

@@ -228,7 +228,7 @@ TINY_API tiny_tensor tiny_tape_channel_pool(tiny_tape *tape, const tiny_tensor *
     if (!tape || !x || tiny_tape_status(tape)) return tinyi_layer_none();
     if (x->rank < 2 || n_out < 1 || x->dim[1] < 1 || n_out > TINY_IDX_MAX / 2 / x->dim[1])
         return tinyi_layer_bad(tape, TINY_E_SHAPE,
-                               "tape: channel_pool: x must be (N, C, ...), and at least one channel come out");
+                               "tape: channel_pool: x must be (N, C, ...), and n_out at least 1");
     dim[0] = n_out;
     dim[1] = x->dim[1];
     a = tiny_tape_new(tape, x->dtype, 2, dim);

@@ -49,7 +49,7 @@ TINY_API tiny_tensor tiny_tape_cross_entropy(tiny_tape *tape, const tiny_tensor 
                                              double smoothing);
 /* mean (x - t)^2 */
 TINY_API tiny_tensor tiny_tape_mse(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *target);
-/* mean of d^2/2, or delta (|d| - delta/2) */
+/* mean of d^2/2, and of delta (|d| - delta/2) where |d| > delta; d = x - target */
 TINY_API tiny_tensor tiny_tape_huber(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *target, double delta);
 /* T^2 mean over rows of KL(softmax(teacher / T) || softmax(student / T)). The teacher gets a gradient too; use
  * tiny_tape_constant to prevent that. */

@@ -531,7 +531,8 @@ static tiny_status tinyi_gather_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     for (i = 1; i < x->rank; i++) dim[n++] = x->dim[i];
     if (n > TINY_MAX_RANK)
         return tinyi_fail(ctx, TINY_E_SHAPE,
-                          "gather: an index of rank %d with rows of rank %d gives rank %d, the most is %d", index->rank,
+                          "gather: an index of rank %d with rows of rank %d gives rank %d, the maximum is %d",
+                          index->rank,
                           x->rank - 1, n, TINY_MAX_RANK);
     tinyi_want(&want[0], x->dtype, n, dim);
     return tinyi_layout_look(ctx, op, "gather", "x", x->dim[0]);
@@ -657,10 +658,11 @@ static tiny_status tinyi_scatter_add_shape(tiny_ctx *ctx, const tiny_op *op, tin
             return tinyi_fail(ctx, TINY_E_SHAPE, "scatter_add: axis %d of index is %td, of x %td", i, index->dim[i],
                               x->dim[i]);
     if (x->rank - index->rank + 1 > TINY_MAX_RANK)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "scatter_add: rows of rank %d, the most is %d", x->rank - index->rank,
+        return tinyi_fail(ctx, TINY_E_SHAPE, "scatter_add: rows of rank %d, the maximum is %d", x->rank - index->rank,
                           TINY_MAX_RANK - 1);
     dim[0] = p ? p->n_rows : 0;
-    if (dim[0] < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "scatter_add: n_rows is %td", dim[0]);
+    if (dim[0] < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                      "scatter_add: n_rows is %td; it must not be negative", dim[0]);
     for (i = index->rank; i < x->rank; i++) dim[n++] = x->dim[i];
     tinyi_want(&want[0], x->dtype, n, dim);
     return tinyi_layout_look(ctx, op, "scatter_add", "y", dim[0]);

@@ -1,6 +1,6 @@
 /* src/math/linalg.h - dense linear algebra
  *
- * Matrices are tensors of rank 2, f32 or f64, any strides, any dimension 0 included; a right-hand side may also be a
+ * Matrices are tensors of rank 2, f32 or f64, any strides; dimensions may be 0; a right-hand side may also be a
  * vector of rank 1. Types may be mixed. Everything is computed in double: an f32 answer is the double answer rounded
  * once.
  *

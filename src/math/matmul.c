@@ -35,7 +35,7 @@ static tiny_status tinyi_matmul_dims(tiny_ctx *ctx, const char *name, const tiny
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a row of a has %td numbers, a column of b has %td", name,
                           a->dim[a->rank - 1], b->dim[b->rank - 2]);
     if (act < 0 || act >= TINY_ACT_COUNT)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: activation %d is unknown; 0 to %d are there", name, act,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: activation %d is unknown; it must be 0 to %d", name, act,
                           (int)TINY_ACT_COUNT - 1);
     rank = TINYI_MAX(a->rank, b->rank);
     dim[rank - 2] = a->dim[a->rank - 2];

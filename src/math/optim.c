@@ -86,7 +86,7 @@ static tiny_status tinyi_optim_check(tiny_ctx *ctx, const tiny_param *p, size_t 
     if (!tiny_tensor_is_dense(&p->value) || !tiny_tensor_is_dense(&p->grad))
         return tinyi_fail(ctx, TINY_E_SHAPE, "optimiser: %.60s or its gradient has gaps; both must be dense", name);
     if (p->group < 0 || p->group >= TINY_OPTIM_GROUPS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: %.60s is in group %d; 0 to %d are there", name, p->group,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: %.60s is in group %d; it must be 0 to %d", name, p->group,
                           TINY_OPTIM_GROUPS - 1);
     if (d->group[p->group].kind == TINY_OPTIM_MUON && p->value.rank < 2)
         return tinyi_fail(
@@ -444,7 +444,8 @@ TINY_API tiny_status tiny_optim_step(tiny_optim *o, double factor)
     size_t i;
     if (!o) return TINY_E_ARGUMENT;
     if (!(factor >= 0.0 && factor < 1e30))
-        return tinyi_fail(o->ctx, TINY_E_ARGUMENT, "optimiser: step %lld: the factor of the lr is %g",
+        return tinyi_fail(o->ctx, TINY_E_ARGUMENT,
+                          "optimiser: step %lld: the factor of the lr is %g; it must be finite and not negative",
                           (long long)o->steps, factor);
     for (i = 0; i < o->n; i++) {
         double part = 0.0;

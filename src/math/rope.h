@@ -6,7 +6,7 @@ TINYI_C_BEGIN
 
 typedef struct tiny_rope_params {
     float base, scale;                      /* 0: 10000 and 1 */
-    int n_rot;                              /* the first n_rot numbers of a head are rotated, even; 0: all */
+    int n_rot;                              /* even; the first n_rot numbers of a head are rotated; 0: all */
     int interleaved;                        /* nonzero: pairs (2i, 2i + 1); else (i, i + n_rot / 2) */
     int backward;                           /* nonzero: rotates back, by minus the angle */
 } tiny_rope_params;

@@ -53,7 +53,7 @@ static tiny_status tinyi_softmax_shape(tiny_ctx *ctx, const tiny_op *op, tiny_te
     if (x->rank < 1)
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is a single number; it needs an axis to go over", name);
     if (p->form < TINY_SOFTMAX_AUTO || p->form > TINY_SOFTMAX_TWO_PASS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: form %d is unknown; 0 to %d are there", name, p->form,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: form %d is unknown; it must be 0 to %d", name, p->form,
                           (int)TINY_SOFTMAX_TWO_PASS);
     if (!(p->scale - p->scale == 0.0f))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale is not a finite number", name);

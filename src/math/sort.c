@@ -329,7 +329,7 @@ static tiny_status tinyi_argsort_begin(tiny_ctx *ctx, const char *what, const vo
     if (st) return st;
     if (n && !order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the output is missing", what);
     if ((uint64_t)n > 0xffffffffu)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu keys, the most are 4294967295", what, n);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu keys, the maximum is 4294967295", what, n);
     return TINY_OK;
 }
 
@@ -492,7 +492,7 @@ static tiny_status tinyi_topk_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     if (k < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "topk: k is %td, it must be at least 1", k);
     if (k > n) return tinyi_fail(ctx, TINY_E_SHAPE, "topk: k is %td, the rows of x have only %td values", k, n);
     if (n > INT32_MAX)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "topk: rows of %td values, the most are 2147483647", n);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "topk: rows of %td values, the maximum is 2147483647", n);
     memcpy(dim, x->dim, sizeof dim);
     dim[x->rank - 1] = k;
     tinyi_want(&want[0], TINY_F32, x->rank, dim);

@@ -66,7 +66,7 @@ static tiny_status tinyi_sparse_check_ell(tiny_ctx *ctx, const tiny_sparse *a)
     int64_t n = 0;
     tiny_idx r, j;
     if (a->width < 0 || (a->width && a->n_rows > (TINY_IDX_MAX / 16) / a->width))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: a width of %td", a->width);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: a width of %td is negative or too large", a->width);
     if (!a->col && a->n_rows > 0 && a->width > 0)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: the columns are missing");
     for (r = 0; a->width && r < a->n_rows; r++) {
@@ -146,13 +146,15 @@ TINY_API tiny_status tiny_sparse_check(tiny_ctx *ctx, const tiny_sparse *a)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: form %d is unknown", (int)a->form);
     form = tiny_sparse_form_name(a->form);
     if (a->n_rows < 0 || a->n_cols < 0)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "sparse %s: %td rows and %td columns", form, a->n_rows, a->n_cols);
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "sparse %s: %td rows and %td columns: neither may be negative", form, a->n_rows, a->n_cols);
     if ((uint64_t)a->n_rows > 0x7fffffffu || (uint64_t)a->n_cols > 0x7fffffffu)
         return tinyi_fail(ctx, TINY_E_OVERFLOW,
-                          "sparse %s: %td rows and %td columns, the most are 2147483647", form,
+                          "sparse %s: %td rows and %td columns, the maximum is 2147483647", form,
                           a->n_rows, a->n_cols);
     if (a->n < 0 || (uint64_t)a->n > (uint64_t)TINY_IDX_MAX / 16)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse %s: %lld entries", form, (long long)a->n);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "sparse %s: %lld entries are negative or too many", form, (long long)a->n);
     switch (a->form) {
     case TINY_COO:
         if (a->n && (!a->row || !a->col))
@@ -210,7 +212,7 @@ static tiny_status tinyi_sparse_do(tiny_ctx *ctx, const tiny_sparse *a, const ti
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse bsr: blocks of %dx%d, each side must be 1 to 32767",
                           d.block_rows, d.block_cols);
     if (d.form == TINY_ELL && d.width < 0)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: a width of %td", d.width);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: a width of %td is negative or too large", d.width);
     if (d.form >= TINY_ELL) {
         if (d.duplicates == TINY_DUPLICATES_KEEP) d.duplicates = TINY_DUPLICATES_SUM;
         d.keep_order = 0;
@@ -301,7 +303,7 @@ static tiny_status tinyi_sparse_dense_check(tiny_ctx *ctx, const tiny_tensor *x)
                           "sparse: the dense matrix is %s, it must be f32 of rank 2", tinyi_shape_text(x, text));
     if ((uint64_t)x->dim[0] > 0x7fffffffu || (uint64_t)x->dim[1] > 0x7fffffffu)
         return tinyi_fail(ctx, TINY_E_OVERFLOW,
-                          "sparse: %td rows and %td columns, the most are 2147483647", x->dim[0],
+                          "sparse: %td rows and %td columns, the maximum is 2147483647", x->dim[0],
                           x->dim[1]);
     return TINY_OK;
 }

@@ -151,7 +151,7 @@ static unsigned char *tinyi_tape_take(tiny_tape *t, size_t bytes)
         !tinyi_size_add(t->used, end / TINYI_ALIGN * TINYI_ALIGN, &end) || end > t->size) {
         (void)TINYI_TAPE_FAIL(
             t, tinyi_fail(t->ctx, TINY_E_WORKSPACE,
-                          "tape: %zu bytes more do not fit, %zu of %zu are in use; a dry run tells how many are needed",
+                          "tape: %zu bytes more do not fit, %zu of %zu are in use; a dry run reports the size needed",
                           bytes, t->used, t->size));
         return NULL;
     }
@@ -209,7 +209,8 @@ TINY_API tiny_tensor tiny_tape_new(tiny_tape *t, tiny_dtype type, int rank, cons
     memset(&y, 0, sizeof y);
     if (!t || t->status) return y;
     if (rank < 0 || rank > TINY_MAX_RANK || (rank && !dim)) {
-        (void)TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: a new tensor of rank %d", rank));
+        (void)TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT,
+                                            "tape: a new tensor of rank %d; it needs 0 to 4 and the dims", rank));
         return y;
     }
     if (tinyi_tape_grow(t->ctx, (void **)&t->value, t->n_values, &t->room_values, sizeof *t->value)) {
@@ -428,7 +429,7 @@ TINY_API tiny_status tiny_tape_op(tiny_tape *t, const tiny_op *given, tiny_tenso
             return TINYI_TAPE_FAIL(
                 t, tinyi_fail(
                        t->ctx, TINY_E_ARGUMENT,
-                       "tape: %s writes what depends on a parameter outside of the tape; tiny_tape_new makes a place",
+                       "tape: %s writes a result that depends on a parameter outside of the tape; use tiny_tape_new",
                        row->name));
         v->needs = 1;
         if (v->maker == (size_t)-1) v->maker = t->n_nodes - 1;
@@ -839,7 +840,8 @@ TINY_API tiny_status tiny_tape_backward(tiny_tape *t, const tiny_tensor *y, cons
         same = dy->rank == y->rank && dy->dtype == v->type;
         for (k = 0; same && k < y->rank; k++) same = dy->dim[k] == y->dim[k];
         if (!same || tiny_tensor_check(dy))
-            return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE, "tape: y is %s and dy is %s; they must be alike",
+            return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE,
+                                                 "tape: y is %s and dy is %s; type and shape must be the same",
                                                  tinyi_shape_text(y, text), tinyi_shape_text(dy, other)));
     } else {
         one = *y;

@@ -176,7 +176,7 @@ static void test_sort_refuses(void)
     T_STATUS(tiny_argsort_f32(ctx, f, NULL, 2, 0), TINY_E_ARGUMENT, "the output is missing");
     if (sizeof(size_t) > 4)
         T_STATUS(tiny_argsort_u32(ctx, key, order, (size_t)((uint64_t)1 << 32), 0), TINY_E_OVERFLOW,
-                 "4294967296 keys, the most are 4294967295");
+                 "4294967296 keys, the maximum is 4294967295");
     T_TRUE(tiny_sort_f32(NULL, f, NULL, 2, 0) == TINY_E_ARGUMENT);
     T_TRUE(key[0] == 2 && f[0] == 2.0f);
     t_close(ctx);

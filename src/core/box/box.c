@@ -117,7 +117,7 @@ tiny_status tinyi_box_frame(tiny_ctx *ctx, const char *path, const char *called,
     if (memcmp(p, tinyi_box_end_magic, 8))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or truncated: its %zu bytes do not end like a box", path,
                           n);
-    if (n_bytes != (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu bytes; they are %zu",
+    if (n_bytes != (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu bytes, but it has %zu",
                                                   path, (unsigned long long)n_bytes, n);
     is = no_checksum ? hash : tinyi_hash_of(bytes, n - 8);
     if (is != hash)
@@ -188,7 +188,7 @@ static tiny_status tinyi_box_older(tiny_ctx *ctx, const char *where, const tinyi
                           (unsigned long)tinyi_le32(bytes + 8), kind->old_version);
     is = no_checksum || !n_sum ? 0 : n_sum == 4 ? tinyi_crc32(0, bytes, n - 4) : tinyi_hash_of(bytes, n - 8);
     if (n_sum && !no_checksum && is != tinyi_le(bytes + n - n_sum, n_sum))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or truncated: the checksum of its %zu bytes does not agree",
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or truncated: the checksum of its %zu bytes does not match",
                           where, n);
     *body = tinyi_cursor_make(bytes + kind->old_skip, n - n_sum - (size_t)kind->old_skip);
     return TINY_OK;

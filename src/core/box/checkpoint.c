@@ -138,7 +138,8 @@ static tiny_status tinyi_ckpt_new_name(tiny_ctx *ctx, tiny_checkpoint_writer *w,
     while (*at) {
         int order = hash != (*at)->hash ? (hash > (*at)->hash ? 1 : -1) : strcmp(name, (*at)->text);
         if (!order)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s was put before; names stand once", w->box.path, name);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "%s: entry %s was put before; a name may be used once", w->box.path, name);
         at = &(*at)->side[order > 0];
     }
     fresh = (tinyi_ckpt_name *)tinyi_alloc(ctx, sizeof *fresh + n + 1, 1);
@@ -409,7 +410,7 @@ static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has data type %lu, which is unknown", path,
                               e->name, (unsigned long)dtype);
         if (rank > TINY_MAX_RANK)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s has %lu dimensions; the most are %d", path, e->name,
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s has %lu dimensions; the maximum is %d", path, e->name,
                               (unsigned long)rank, TINY_MAX_RANK);
         e->dtype = (tiny_dtype)dtype;
         e->rank = (int)rank;

@@ -478,7 +478,8 @@ int tinyi_tv_compare(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b, uint32_
     if (tinyi_tv_whole(a) && tinyi_tv_whole(b)) return a->u.i < b->u.i ? -1 : a->u.i > b->u.i;
     if (tinyi_tv_number(a, &x) && tinyi_tv_number(b, &y)) return x < y ? -1 : x > y ? 1 : x == y ? 0 : 2;
     if (a->type == TINYI_DOC_STRING && b->type == TINYI_DOC_STRING) return tinyi_tv_order_text(a, b, fold);
-    return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s and %s have no order", tinyi_tv_type_name(a), tinyi_tv_type_name(b));
+    return tinyi_doc_fail(m, TINY_E_ARGUMENT,
+                          "%s and %s cannot be ordered", tinyi_tv_type_name(a), tinyi_tv_type_name(b));
 }
 
 /* ---- from JSON --------------------------------------------------------------------------------------------------- */

@@ -137,7 +137,8 @@ TINYI_FN tiny_status tinyi_level_make(tiny_ctx *ctx, tgnn_graph *g, const int32_
         l->heaviest = TINYI_MAX(l->heaviest, l->node_weight[v]);
         total += l->node_weight[v];
         if (l->node_weight[v] < 0)
-            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: node %td weighs %ld", v, (long)l->node_weight[v]);
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT,
+                            "partition: node %td weighs %ld, below 0", v, (long)l->node_weight[v]);
     }
     if (!st && total > 0x7fffffff)
         st = tinyi_fail(ctx, TINY_E_OVERFLOW,

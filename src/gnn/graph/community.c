@@ -158,7 +158,8 @@ TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const 
         return tinyi_fail(ctx, TINY_E_SHAPE,
                           "communities: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, g->in.n_rows);
-    if (d->rounds < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "communities: %d rounds", d->rounds);
+    if (d->rounds < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                         "communities: %d rounds; the number must not be negative", d->rounds);
     memset(&s, 0, sizeof s);
     s.a = &g->in;
     n = g->in.n_rows;
@@ -172,7 +173,7 @@ TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const 
         longest = TINYI_MAX(longest, end - p);
     }
     if (longest > 0x3fffffff)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "communities: a node has %lld edges, the most are 1073741823",
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "communities: a node has %lld edges, the maximum is 1073741823",
                           (long long)longest);
     s.label = label;
     s.most = d->most_nodes < 0 ? TINY_IDX_MAX : d->most_nodes ? d->most_nodes : 4096;

@@ -125,7 +125,8 @@ static tiny_status tinyi_edges_look(tiny_ctx *ctx, const int32_t *x, int64_t n, 
     int32_t high = -1;
     for (i = 0; i < n; i++) {
         if (x[i] < 0)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "graph: the %s of edge %lld is %ld", which, (long long)i, (long)x[i]);
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "graph: the %s of edge %lld is %ld, below 0", which, (long long)i, (long)x[i]);
         if (x[i] > high) high = x[i];
     }
     *most = (tiny_idx)high + 1;
@@ -134,7 +135,8 @@ static tiny_status tinyi_edges_look(tiny_ctx *ctx, const int32_t *x, int64_t n, 
 
 tiny_status tinyi_graph_desc_check(tiny_ctx *ctx, const tgnn_graph_desc *d)
 {
-    if (d->n_nodes < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %td nodes", d->n_nodes);
+    if (d->n_nodes < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                          "graph: %td nodes; the number must not be negative", d->n_nodes);
     if (d->bipartite && (d->symmetrize || d->add_loops || d->drop_loops))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: a bipartite graph has no loops and cannot be symmetrized");
     if ((unsigned)d->duplicates > (unsigned)TINY_DUPLICATES_MAX)
@@ -174,9 +176,10 @@ TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, con
     if (!edges || edges->n < 0 || (edges->n && (!edges->src || !edges->dst)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there are no edges");
     if ((uint64_t)edges->n > (uint64_t)TINY_IDX_MAX / 64)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges", (long long)edges->n);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many", (long long)edges->n);
     if (edges->n_src < 0 || edges->n_dst < 0)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %td sources, %td destinations", edges->n_src, edges->n_dst);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "graph: %td sources, %td destinations: neither may be negative", edges->n_src, edges->n_dst);
     st = tinyi_graph_desc_check(ctx, d);
     if (st) return st;
     st = tinyi_edges_look(ctx, edges->src, edges->n, "source", &seen_src);
@@ -200,7 +203,7 @@ TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, con
         return tinyi_fail(ctx, TINY_E_FORMAT,
                           "graph: an edge goes to node %td, but there are %td nodes", seen_dst - 1, n_dst);
     if ((uint64_t)n_src > 0x7fffffffu || (uint64_t)n_dst > 0x7fffffffu)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %td nodes, the most are 2147483647",
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %td nodes, the maximum is 2147483647",
                           TINYI_MAX(n_src, n_dst));
     if (!d->symmetrize && !d->drop_loops && !d->add_loops)
         return tinyi_graph_rows(ctx, edges, n_src, n_dst, NULL, d->duplicates, out);
@@ -544,7 +547,7 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
                             "changed",
                             (unsigned long)order[r], (long long)a->n);
         else if (d > 0x7fffffff)
-            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: node %lu has %lld edges, the most are 2147483647",
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: node %lu has %lld edges, the maximum is 2147483647",
                             (unsigned long)order[r], (long long)d);
         b.offset[r + 1] = b.offset[r] + d;
         s.longest = TINYI_MAX(s.longest, d);

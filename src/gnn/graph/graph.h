@@ -24,10 +24,10 @@ typedef struct tgnn_edges {                 /* a view: the arrays are yours */
     const float *weight;                    /* NULL: every edge weighs 1 */
 } tgnn_edges;
 
-typedef struct tgnn_graph_desc {            /* all zero: the edges as they are, between one set of nodes */
+typedef struct tgnn_graph_desc {            /* all zero: the edges unchanged, one set of nodes */
     tiny_idx n_nodes;                       /* the least number of nodes; 0: from the edges or the file */
     tiny_duplicates duplicates;             /* how several edges from s to d are merged */
-    int symmetrize;                         /* adds the opposite of each edge, with the same edge number */
+    int symmetrize;                         /* adds the reverse of each edge, with the same edge number */
     int drop_loops;
     int add_loops;                          /* adds a loop of weight 1 to every node that has none */
     /* sources and destinations are two sets of nodes; no symmetrize, no loops */
@@ -53,8 +53,8 @@ TINY_API tiny_status tgnn_graph_out(tiny_ctx *ctx, tgnn_graph *g, const tiny_spa
 TINY_API tiny_status tgnn_graph_degrees(tiny_ctx *ctx, tgnn_graph *g, int by_source, int counted, float *degree);
 
 /* A new graph with the normalised weights that convolutions need.
- *   SYMMETRIC  w / sqrt(degree of the source) / sqrt(degree of the destination), both by destination as in GCN (eq. 2
- *              of Kipf and Welling); a degree of 0 gives 0
+ *   SYMMETRIC  w / sqrt(degree of the source) / sqrt(degree of the destination), both degrees by destination as in GCN
+ *              (eq. 2 of Kipf and Welling); a degree of 0 gives 0
  *   ROW        w / degree of the destination: each row sums to 1 */
 typedef enum tgnn_norm { TGNN_NORM_NONE, TGNN_NORM_SYMMETRIC, TGNN_NORM_ROW } tgnn_norm;
 typedef struct tgnn_normalize_desc {
@@ -84,8 +84,8 @@ typedef enum tgnn_order_kind { TGNN_ORDER_DEGREE, TGNN_ORDER_BFS, TGNN_ORDER_RCM
 TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_kind kind, uint32_t *order);
 
 /* Joins several graphs into one (the block-diagonal union of a batch): nodes and edges follow one another. Graph i has
- * the nodes graph_at[i] .. graph_at[i + 1] - 1; graph_at[n + 1] is also the offset array of a segment reduction over
- * graphs. Graphs may be empty. Edge numbers of a graph follow the highest number of the previous one. */
+ * the nodes graph_at[i] .. graph_at[i + 1] - 1. The n + 1 numbers of graph_at are also the offsets of a segment
+ * reduction over graphs. Graphs may be empty. Edge numbers of a graph follow the highest number of the previous one. */
 TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *graphs, tiny_idx n, int64_t *graph_at,
                                       tgnn_graph **out);
 

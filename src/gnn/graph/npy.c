@@ -205,7 +205,7 @@ static const char *tinyi_npy_dict(tinyi_cursor *c, tinyi_npy_head *h)
     while (!tinyi_npy_is(c, "}")) {
         if (tinyi_npy_is(c, "'descr':")) {
             if (!tinyi_npy_is(c, "'")) return "a type that is not one plain number";
-            if (c->left < 4) return "a head that ends";
+            if (c->left < 4) return "a dict that is cut off";
             h->big = *c->at == '>';
             if (!memchr("<>|=", *c->at, 4)) return "a type without its byte order";
             h->type = (char)c->at[1];
@@ -325,7 +325,7 @@ tiny_status tinyi_npy_take(tiny_ctx *ctx, const char *name, const tinyi_npy_head
                            const unsigned char *from, void *to)
 {
     if (tinyi_npy_number(h, from, (unsigned char *)to, h->t.dtype)) return TINY_OK;
-    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: number %llu is above 2^63", name, (unsigned long long)i);
+    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: number %llu is 2^63 or above", name, (unsigned long long)i);
 }
 
 static tiny_status tinyi_npy_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes,
@@ -384,7 +384,8 @@ static tiny_status tinyi_coo_read(tiny_ctx *ctx, const char *name, const unsigne
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld values are too many for a file of %zu bytes", name,
                           (long long)size[2], n_bytes);
     if (size[0] && size[1] && (uint64_t)size[0] * (uint64_t)size[1] > ((uint64_t)n_bytes + 4096) * 1024)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld x %lld zeros out of %zu bytes", name, (long long)size[0],
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "%s: %lld x %lld zeros out of %zu bytes are too many", name, (long long)size[0],
                           (long long)size[1], n_bytes);
     count = (size_t)size[0] * (size_t)size[1];
     x = (float *)tinyi_alloc(ctx, count, sizeof *x);
@@ -497,7 +498,7 @@ TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tin
     st = t ? tiny_tensor_check(t) : TINY_E_ARGUMENT;
     if (st) return tinyi_fail(ctx, st, "npy: the tensor is invalid (%s)", tiny_status_text(st));
     if (!types[t->dtype])
-        return tinyi_fail(ctx, TINY_E_DTYPE, "npy: %s has no name in this format", tiny_dtype_name(t->dtype));
+        return tinyi_fail(ctx, TINY_E_DTYPE, "npy: the format has no type %s", tiny_dtype_name(t->dtype));
     n = snprintf(head, sizeof head, "{'descr': '%s', 'fortran_order': False, 'shape': (", types[t->dtype]);
     for (a = 0; a < t->rank; a++)
         n += snprintf(head + n, sizeof head - (size_t)n,

@@ -6,8 +6,8 @@
  *   tgnn_array_free(ctx, &a);
  *
  * Types: <f4 <f8 <f2 <i1 <i2 <i4 <i8 |u1 |b1, also big-endian. Unsigned numbers of 2, 4 and 8 bytes become i32, i64 and
- * i64; values above 2^63 are errors. Rank 0 to 4, C and Fortran order. Zip members may be stored or deflated, also in
- * Zip64. */
+ * i64; values of 2^63 and above are errors. Rank 0 to 4, C and Fortran order. Zip members may be stored or deflated,
+ * also in Zip64. */
 #ifndef TINYI_NPY_H
 #define TINYI_NPY_H
 #include "core/tensor.h"
@@ -22,10 +22,10 @@ TINY_API tiny_status tgnn_array_read(tiny_ctx *ctx, const char *path, const char
 TINY_API tiny_status tgnn_array_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes,
                                             const char *member, tgnn_array *out);
 TINY_API void tgnn_array_free(tiny_ctx *ctx, tgnn_array *a);       /* takes NULL */
-/* Writes a .npy file of any dense or strided tensor but bf16, completely or not at all. */
+/* Writes a .npy file of any dense or strided tensor except bf16, completely or not at all. */
 TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tiny_tensor *t);
-/* Reads one integer from each line (labels, graph numbers, orders); "-" and an empty list mean -1. Free *out with
- * tiny_free. */
+/* Reads one integer from each line (labels, graph numbers, orders); "-" means -1. Blank lines and lines
+ * that begin with # are skipped. Free *out with tiny_free. */
 TINY_API tiny_status tgnn_integers_read(tiny_ctx *ctx, const char *path, int32_t **out, tiny_idx *n);
 
 /* A file may unpack to at most TIMES its size plus EXTRA bytes. */

@@ -42,11 +42,13 @@ static tiny_status tinyi_partition_check(tiny_ctx *ctx, const tgnn_graph *g, int
                           "partition: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, n);
     if (k < 1 || ((tiny_idx)k > n && k > 1))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: %td nodes in %d parts", n, k);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "partition: %td nodes in %d parts; there must be 1 to the number of nodes", n, k);
     if (!(d->imbalance >= 0.0 && d->imbalance <= 1e6))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: an imbalance of %g, it must be 0 to 1000000", d->imbalance);
     if (d->tries < 0 || d->passes < 0)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: %d tries and %d passes", d->tries, d->passes);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "partition: %d tries and %d passes: neither may be negative", d->tries, d->passes);
     return TINY_OK;
 }
 
@@ -59,7 +61,8 @@ static tiny_status tinyi_partition_limit(tiny_ctx *ctx, tiny_idx n, int k, const
     tiny_idx v;
     for (v = 0; d->node_weight && v < n; v++) {
         if (d->node_weight[v] < 0)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: node %td weighs %ld", v, (long)d->node_weight[v]);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "partition: node %td weighs %ld, below 0", v, (long)d->node_weight[v]);
         sum += d->node_weight[v];
         heaviest = TINYI_MAX(heaviest, (int64_t)d->node_weight[v]);
     }

@@ -130,7 +130,8 @@ static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsi
     /* an empty row has no byte in the file: what nodes may cost is bounded by what is there */
     for (k = 0; k < 2; k++)
         if ((uint64_t)size[k] > ((uint64_t)n_bytes + 4096) * 8)
-            return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld rows or columns in a file of %zu bytes", name,
+            return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                              "%s: %lld rows or columns are too many for a file of %zu bytes", name,
                               (long long)size[k], n_bytes);
     st = tinyi_read_take(ctx, r, (size_t)size[2], !pattern);
     if (st) return st;
@@ -282,7 +283,8 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
         st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: its shape must be two sizes below 2147483647", name);
     for (i = 0; !st && i < 2; i++)
         if ((uint64_t)dim[i] > ((uint64_t)n_bytes + 4096) * 64)
-            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %ld rows or columns in a file of %zu bytes", name, (long)dim[i],
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW,
+                            "%s: %ld rows or columns are too many for a file of %zu bytes", name, (long)dim[i],
                             n_bytes);
     if (!st) st = tinyi_read_part(ctx, name, bytes, n_bytes, "data", -1, &value);
     n = st ? 0 : (int64_t)value.t.dim[0];
@@ -305,8 +307,8 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
             if (!tinyi_read_node(&other.t, k, &v) || v < p || v > n || (k == 0 && v) ||
                 (k == (tiny_idx)dim[by_column] && v != n))
                 st = tinyi_fail(ctx, TINY_E_FORMAT,
-                                "%s: indptr[%td] is not between %td and %lld, or does not begin and end there", name, k,
-                                p, (long long)n);
+                                "%s: indptr[%td] is not in %td to %lld; it must ascend from 0 to the number of entries",
+                                name, k, p, (long long)n);
             else for (; p < v; p++) line[p] = (int32_t)(k - 1);
         }
         r->e.n = n;
@@ -362,7 +364,7 @@ static tiny_status tinyi_tgraph_ascends(tiny_ctx *ctx, const char *name, const t
             if (a->col[p] < a->col[p - 1])
                 return tinyi_fail(
                     ctx, TINY_E_FORMAT,
-                    "%s: edge %lld of node %td comes from %ld, the one before from %ld; the sources of a node ascend",
+                    "%s: edge %lld of node %td comes from %ld, the one before from %ld; sources of a node must ascend",
                     name, (long long)p, r, (long)a->col[p], (long)a->col[p - 1]);
     }
     return TINY_OK;
@@ -372,8 +374,8 @@ tiny_status tinyi_read_far(tiny_ctx *ctx, const char *name, int32_t most, uint64
 {
     if ((uint64_t)((int64_t)most + 1) <= TINYI_READ_NODES(n_bytes)) return TINY_OK;
     return tinyi_fail(ctx, TINY_E_OVERFLOW,
-                      "%s: it names node %ld, in %llu bytes; say n_nodes if there are really so many", name, (long)most,
-                      (unsigned long long)n_bytes);
+                      "%s: it names node %ld in %llu bytes; set n_nodes if there are really that many", name,
+                      (long)most, (unsigned long long)n_bytes);
 }
 
 /* keep: the file that the bytes are of, when the graph may use them in place */
@@ -398,7 +400,7 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
         return tinyi_fail(ctx, TINY_E_VERSION, "%s: flags 0x%lx of the .tgraph format; up to 0x3 are known", name,
                           (unsigned long)flags);
     if (n_src > 0x7fffffffu || !tinyi_tgraph_plan(n_dst, m, flags, part, &total))
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu destinations, %llu sources, %llu edges", name,
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu destinations, %llu sources, %llu edges are too many", name,
                           (unsigned long long)n_dst, (unsigned long long)n_src, (unsigned long long)m);
     if (size != total || n_bytes != total)
         return tinyi_fail(ctx, TINY_E_FORMAT,
@@ -756,9 +758,11 @@ static tiny_status tinyi_data_integers(tiny_ctx *ctx, const char *folder, const 
     if (n >= 0 && have != n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %td lines, there must be %td", path, have, n);
     for (i = 0; i < have; i++) {
         if ((*out)[i] < -1)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %td is %ld, the least is -1", path, i + 1, (long)(*out)[i]);
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: line %td is %ld, the minimum is -1", path, i + 1, (long)(*out)[i]);
         if (most && (*out)[i] == 0x7fffffff)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %td is %ld", path, i + 1, (long)(*out)[i]);
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: line %td is %ld, which is too large", path, i + 1, (long)(*out)[i]);
         if (most) *most = TINYI_MAX(*most, (*out)[i] + 1);
     }
     return TINY_OK;
@@ -865,7 +869,7 @@ static tiny_status tinyi_data_fill(tiny_ctx *ctx, const char *folder, tgnn_data 
                     st = tinyi_text_fail(&t, word, "a whole number");
                 else if ((uint64_t)v > TINYI_READ_NODES(n_bytes))
                     st = tinyi_fail(ctx, TINY_E_OVERFLOW,
-                                    "%s: line %lld: %lld are more than the %llu bytes of the folder can be about", path,
+                                    "%s: line %lld: %lld are too many for the %llu bytes of the folder", path,
                                     (long long)t.line, (long long)v, (unsigned long long)n_bytes);
                 else if (tinyi_word_is(key, "nodes")) d->n_nodes = (tiny_idx)v;
                 else if (tinyi_word_is(key, "graphs")) d->n_graphs = (tiny_idx)v;

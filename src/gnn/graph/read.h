@@ -8,7 +8,7 @@
  *                   (2, m)
  *   .npy            an integer array (2, m) or (m, 2)
  *   .tgraph         the format of tgnn_graph_write: little-endian, mapped and used in place
- * The text forms may be compressed by gzip. The first bytes decide which form a file has, not its name.
+ * The text forms may be compressed by gzip. The form of a file is detected from its first bytes, not from its name.
  *
  * Entry (i, j) of a matrix is an edge i -> j, as in scipy and SuiteSparse. A symmetric matrix gives both directions. */
 #ifndef TINYI_GRAPH_READ_H
@@ -16,7 +16,7 @@
 #include "gnn/graph/graph.h"
 TINYI_C_BEGIN
 
-/* desc NULL: the edges as they are. A .tgraph file is used as it is if desc is NULL or all zero. A bipartite file fails
+/* desc NULL: the edges unchanged. A .tgraph file is used in place if desc is NULL or all zero. A bipartite file fails
  * unless desc is bipartite. The edges of a .tgraph file always keep their numbers. Weights must be finite. Reading a
  * file takes at most 512 times its size plus 16 megabytes of memory. The factor is 4096 for dense features, and 64
  * times as large for a compressed file. */
@@ -36,7 +36,7 @@ TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, cons
 typedef struct tgnn_data {
     tgnn_graph *graph;                      /* unless meta.txt has "directed 1": both directions, no duplicates */
     int directed;
-    /* n_graphs 0: node data. The counts in meta.txt are at most 262144 and 32 for each byte of the folder's files */
+    /* n_graphs 0: node data. The counts in meta.txt are at most 262144 plus 32 for each byte of the folder */
     tiny_idx n_nodes, n_graphs;
     tiny_tensor x;                          /* (n_nodes, features) f32; data NULL: none */
     int32_t *label, n_class;                /* of each node; -1: none. NULL: no labels */

@@ -306,7 +306,8 @@ TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const
                           TGNN_SAMPLE_LAYERS);
     for (l = 0; l < desc->n_layers; l++) {
         if (desc->fanout[l] < -1)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: fanout[%d] is %ld", l, (long)desc->fanout[l]);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "sample: fanout[%d] is %ld; the minimum is -1", l, (long)desc->fanout[l]);
         if (desc->fanout[l] < 0 && desc->replace)
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
                               "sample: fanout[%d] is -1 (all edges), which replace does not allow", l);
@@ -317,7 +318,7 @@ TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const
         longest = TINYI_MAX(longest, p1 - p);
     }
     if (longest > 0x7fffffff)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sample: a node has %lld edges, the most are 2147483647",
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sample: a node has %lld edges, the maximum is 2147483647",
                           (long long)longest);
     s = (tgnn_sampler *)tinyi_alloc(ctx, 1, sizeof *s);
     if (!s) return tiny_ctx_status(ctx);

@@ -318,7 +318,8 @@ static tiny_status tinyi_bulk_npy(tinyi_bulk *c)
             st = tinyi_in_seek(c->ctx, &c->in,
                                h.at + (pairs ? 2 * (uint64_t)i : (uint64_t)side * (uint64_t)n + (uint64_t)i) * each);
             if (!st) st = tinyi_in_read(c->ctx, &c->in, raw + (size_t)side * (size_t)got * each, want, &there);
-            if (!st && there != want) st = tinyi_fail(c->ctx, TINY_E_IO, "%s: it ends while it is read", c->name);
+            if (!st && there != want) st = tinyi_fail(c->ctx, TINY_E_IO,
+                                                      "%s: it ended while it was being read", c->name);
         }
         for (k = 0; !st && k < 2 * got; k++) {
             const uint64_t in_file =
@@ -350,7 +351,7 @@ static tiny_status tinyi_bulk_edges(tinyi_bulk *c)
     form = tinyi_read_form(c->line, c->n_line);
     if (form == TINYI_FORM_TGRAPH || form == TINYI_FORM_ZIP || form == TINYI_FORM_MARKET)
         return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED,
-                          "%s: %s is read as a whole; in pieces only edge lists and .npy are", c->name,
+                          "%s: %s cannot be read in pieces; only edge lists and .npy can", c->name,
                           form == TINYI_FORM_TGRAPH ? "a .tgraph file"
                           : form == TINYI_FORM_ZIP  ? "an .npz file"
                                                     : "a Matrix Market file");
@@ -720,7 +721,7 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
     if (st) return st;
     if (!in || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "convert: the path to read or to write is missing");
     if (memory < TGNN_CONVERT_LEAST)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "convert: a memory of %zu bytes; %zu are the least", memory,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "convert: a memory of %zu bytes; the minimum is %zu", memory,
                           TGNN_CONVERT_LEAST);
     memset(&c, 0, sizeof c);
     c.ctx = ctx;
@@ -758,7 +759,7 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
         c.info.n_src = (tiny_idx)nodes[0];
         c.info.n_dst = (tiny_idx)nodes[1];
         if (nodes[0] > 0x7fffffff || nodes[1] > 0x7fffffff)
-            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld nodes, the most are 2147483647", in,
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld nodes, the maximum is 2147483647", in,
                             (long long)TINYI_MAX(nodes[0], nodes[1]));
     }
     if (!st) st = tinyi_bulk_runs(&c, out, name);

@@ -18,7 +18,7 @@ TINYI_C_BEGIN
 #define TGNN_CONVERT_LEAST ((size_t)256 << 10)
 #define TGNN_CONVERT_USUAL ((size_t)64 << 20)
 
-typedef struct tgnn_convert_desc {          /* all zero: the edges as they are, 64 MB */
+typedef struct tgnn_convert_desc {          /* all zero: the edges unchanged, 64 MB */
     tgnn_graph_desc graph;
     /* the most memory of the context that it uses, at least TGNN_CONVERT_LEAST; 0: TGNN_CONVERT_USUAL */
     size_t memory;
@@ -28,7 +28,7 @@ typedef struct tgnn_convert_info {
     tiny_idx n_src, n_dst;
     int64_t n_given, n;                     /* edges in the file, and in the graph */
     int64_t n_runs;                         /* pieces that were sorted in memory */
-    int n_merges;                           /* merges over all edges, without the last one */
+    int n_merges;                           /* passes that merge all edges; the last one is not counted */
 } tgnn_convert_info;
 
 /* desc and info may be NULL. It calls progress of the context for every thousandth of the input, and cancel for every

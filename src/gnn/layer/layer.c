@@ -537,7 +537,7 @@ TINY_API tiny_status tgnn_layer_run(tiny_ctx *ctx, const tgnn_layer *layer, cons
     if ((layer->kind == TGNN_LAYER_GCN || layer->kind == TGNN_LAYER_SGC || layer->kind == TGNN_LAYER_APPNP) &&
         !g->in.value)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "%s: the graph has no norm; tgnn_layer_graph makes the one that it wants", name);
+                          "%s: the graph is not normalised; use the graph of tgnn_layer_graph", name);
     switch (layer->kind) {
     case TGNN_LAYER_GCN: st = tinyi_layer_gcn(&r, x, y); break;
     case TGNN_LAYER_SAGE: st = tinyi_layer_sage(&r, x, y); break;

@@ -71,7 +71,7 @@ TINY_API const char *tgnn_layer_weight(tgnn_layer_kind kind, int i);
 
 /* Makes the graph that the layer sums over: adds loops, normalises, splits relations. relation: for RGCN the relation
  * of each edge in the order of the input, 0 .. relations - 1 of the layer's weights; n_relation: the number of edges.
- * Other kinds pass NULL, 0. Close *out with tgnn_graph_close. */
+ * For other kinds pass NULL and 0. Close *out with tgnn_graph_close. */
 TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g,
                                       const int32_t *relation, int64_t n_relation, tgnn_graph **out);
 

@@ -299,13 +299,13 @@ static tiny_status tinyi_net_stage(tinyi_net_read *r)
     if (tinyi_net_has(r, TINYI_NET_ACT))
         s->act = tinyi_net_word(r->text[TINYI_NET_ACT], tinyi_net_acts, TGNN_ACT_COUNT);
     if (s->act < 0)
-        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: act is %s; there are none, relu, elu, tanh",
+        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: act is %s; it must be none, relu, elu or tanh",
                           r->path, number,
                           tinyi_show_bytes(r->text[TINYI_NET_ACT].at, r->text[TINYI_NET_ACT].n, shown));
     s->aggr = bit == TGNN_LAYER_SAGE ? TINY_EDGE_MEAN : TINY_EDGE_SUM;
     if (tinyi_net_has(r, TINYI_NET_AGGR)) s->aggr = tinyi_net_word(r->text[TINYI_NET_AGGR], tinyi_net_aggrs, 5);
     if (s->aggr < 0)
-        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: aggr is %s; there are sum, add, mean, max, min",
+        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: aggr is %s; it must be sum, add, mean, max or min",
                           r->path, number,
                           tinyi_show_bytes(r->text[TINYI_NET_AGGR].at, r->text[TINYI_NET_AGGR].n, shown));
     if (s->aggr == 4) s->aggr = TINY_EDGE_SUM;
@@ -397,7 +397,7 @@ static tiny_status tinyi_net_chain(tinyi_net_read *r)
                                      ? s->layer.heads
                                      : 1);
         if (s->n_out > TGNN_NET_WIDTH || s->out * s->layer.heads > TGNN_NET_WIDTH)
-            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d is %td wide, the most are %td", r->path, i + 1,
+            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d is %td wide, the maximum is %td", r->path, i + 1,
                               TINYI_MAX(s->n_out, s->out * s->layer.heads), TGNN_NET_WIDTH);
         all += s->n_out;
         width = s->n_out;

@@ -32,7 +32,7 @@
  *   readout      makes one row for each graph: aggr (sum), all (false; true: concatenates x and the outputs of all
  *                previous layers)
  * Biases, the second weight of sage, root, lin_skip and eps may be missing. It is an error if a tensor belongs
- * to no layer, a shape does not match, a number is not finite, or a kind does not have a member. */
+ * to no layer, a shape does not match, a number is not finite, or a layer has a member that its kind does not list. */
 #ifndef TINYI_GNN_NET_H
 #define TINYI_GNN_NET_H
 #include "gnn/layer/layer.h"
@@ -61,7 +61,7 @@ typedef struct tgnn_net {
     int n_stages;
     tgnn_stage stage[TGNN_NET_MOST];
     int rows;                               /* rows of x are divided by their sums */
-    /* the description is one of a quantized net: see gnn/quant/quant.h */
+    /* nonzero: the description is that of a quantized net, see gnn/quant/quant.h */
     int quant;
     tiny_idx n_in, n_out;
 } tgnn_net;
@@ -84,7 +84,7 @@ TINY_API tiny_status tgnn_net_draw(tiny_ctx *ctx, tgnn_net *net, uint64_t seed);
 typedef struct tgnn_net_desc {
     tgnn_layer_kind kind;                   /* gcn, sage, gat, gatv2, gin, transformer */
     tiny_idx n_in, n_out;
-    tiny_idx hidden;                        /* of a head; 0: 16, with heads 8 */
+    tiny_idx hidden;                        /* of a head; 0: 8 for gat, gatv2 and transformer, else 16 */
     int heads;                              /* gat, gatv2, transformer: 0 means 8; the last layer has one */
     int depth;                              /* 0: 2, with a readout 4 */
     int readout, rows;

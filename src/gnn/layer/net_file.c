@@ -248,7 +248,7 @@ TINY_API tiny_status tgnn_net_draw(tiny_ctx *ctx, tgnn_net *net, uint64_t seed)
     tiny_idx a;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is none");
+    if (!net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: the net is missing");
     for (i = 0; !st && i < net->n_stages; i++)
         for (k = 0; !st && k < TGNN_LAYER_WEIGHTS; k++) {
             tiny_tensor *w = &net->stage[i].layer.w[k], part;

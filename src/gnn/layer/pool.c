@@ -107,7 +107,7 @@ TINY_API tiny_status tgnn_pool_make(tiny_ctx *ctx, const tgnn_graph *g, const in
     memset(out, 0, sizeof *out);
     if (!g || !score) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: the graph or the score is missing");
     if (!(ratio > 0.0))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: a ratio of %g; it is a share of the nodes, or how many", ratio);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: a ratio of %g; it must be above 0", ratio);
     if (tiny_tensor_check(score) || score->dtype != TINY_F32 || !tiny_tensor_is_dense(score) ||
         tiny_tensor_count(score) != n)
         return tinyi_fail(ctx, TINY_E_SHAPE, "pool: the score must be %td numbers, f32 and dense", n);

@@ -45,7 +45,8 @@ TINY_API tiny_status tgnn_a2q_check(tiny_ctx *ctx, const char *what, const float
                               (double)step[i]);
     for (i = 0; bits && i < n; i++)
         if (!((bits[i] >= 1.0f && bits[i] <= 8.0f) || (bits[i] <= -1.0f && bits[i] >= -8.0f)))
-            return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: %g bits at %td; there are 1 to %d", what, (double)bits[i], i,
+            return tinyi_fail(ctx, TINY_E_NUMERIC,
+                              "%s: %g bits at %td; there must be 1 to %d", what, (double)bits[i], i,
                               TGNN_A2Q_BITS);
     return TINY_OK;
 }
@@ -102,7 +103,7 @@ static tinyi_a2q_op tinyi_a2q_read(const tiny_op *op)
     return a;
 }
 
-static const char tinyi_a2q_no_group[] = "a2q: the index of a row names a group that is not there";
+static const char tinyi_a2q_no_group[] = "a2q: the index of a row names a group that does not exist";
 static int tinyi_a2q_group(tiny_idx k, tiny_idx m) { return k >= 0 && k < m; }
 
 /* the step of row i, column j; -1: the index names none */
@@ -299,12 +300,12 @@ static tiny_status tinyi_a2q_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
         return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: bits are %s, there are %td steps", tinyi_shape_text(bits, text),
                           step->dim[0]);
     if (!bits && (!p || p->bits < 1 || p->bits > TGNN_A2Q_BITS))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: %d bits; there are 1 to %d", p ? p->bits : 0, TGNN_A2Q_BITS);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: %d bits; there must be 1 to %d", p ? p->bits : 0, TGNN_A2Q_BITS);
     if (index && (by_column || index->dtype != TINY_I32 || index->rank != 1 || !tiny_tensor_is_dense(index) ||
                   index->dim[0] != x->dim[0]))
         return tinyi_fail(
             ctx, TINY_E_SHAPE,
-            "a2q: the index is %s; it must be dense i32, one for each of %td rows, and never goes with columns",
+            "a2q: the index is %s; it must be dense i32, one for each of %td rows, and by_column must be 0",
             tinyi_shape_text(index, text), x->dim[0]);
     /* neither the reference nor an accelerator has a way to refuse: the index is looked at before */
     if (index && index->data && op->out[0] && (ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel))
@@ -451,7 +452,7 @@ TINY_API tiny_status tgnn_nearest_make(tiny_ctx *ctx, const float *step, const f
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: the steps, the bits or the output pointer is missing");
     memset(out, 0, sizeof *out);
     if (n < 1 || n > 0x7fffffff)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: there are %td; at least one is wanted", n);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: there are %td; there must be 1 to 2147483647", n);
     st = tgnn_a2q_check(ctx, "groups", step, bits, n);
     if (st) return st;
     room = (uint64_t *)tinyi_alloc(ctx, (size_t)n, 2 * sizeof *room);

@@ -3,7 +3,7 @@
  * A row (a node) has a step a > 0 and a real number b for its bits:
  *     Q = 2^(b - 1) - 1, b rounded;  z = min(|x| / a, Q);  q = sign(x) floor(z + 1/2);  xq = a q
  * One bit gives Q = 0: the row is zeros. If no number is negative, the sign is not stored: such a row takes b - 1 bits.
- * |a| and |b| are used, a at least 1e-8, b from 1 to 8.
+ * |a| and |b| are used: |a| is raised to at least 1e-8, |b| is limited to 1 .. 8.
  *
  * The operation tgnn_a2q_row has a gradient. For x it is the straight-through estimate: dL/dxq where |x| <= a Q, else
  * 0. For a and b it is the local gradient of the paper. It does not depend on dL/dxq: it is the gradient of the node's

@@ -26,7 +26,7 @@ TINYI_C_BEGIN
 #define TGNN_A2Q_MAPS (2 * TGNN_NET_MOST)
 #define TGNN_A2Q_WEIGHT_BITS 4
 
-/* all zero: the paper's settings for a GCN on Cora, but for the target and the steps of weights */
+/* all zero: the paper's settings for a GCN on Cora, except for the target and the steps of weights */
 typedef struct tgnn_a2q_desc {
     double bits;                            /* target: average stored bits of a feature, over all products; 0: 2 */
     double kilobytes;                       /* target as memory; 0: use bits */
@@ -40,7 +40,7 @@ typedef struct tgnn_a2q_desc {
     int uniform;
     /* steps of weights start at |N(0.1, 0.2)|, as in the authors' program, instead of values that fit the weights */
     int drawn;
-    /* steps and bits of features learn from the loss, which classes of graphs need */
+    /* steps and bits of features learn from the loss; needed for classes of graphs */
     int task;
     /* 0: 0.1, 0.04 (features), 0.002 (weights; drawn: 0.02), 0.008 (sums) */
     double lr_bits, lr_step, lr_weight, lr_sum;

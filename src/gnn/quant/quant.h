@@ -10,7 +10,7 @@
  * The files are those of a net (gnn/layer/net.h). The description also has "quant": "a2q INPUT STEPS". INPUT is raw
  * (each row holds only zeros and one positive value), positive or signed. STEPS is nodes, groups or published (groups
  * as in tgnn_nearest). Instead of a matrix NAME (out, in) the file has
- *   NAME         U8 (out, (in + 1) / 2)     q + 7 of 4 bits, each row from its own byte on
+ *   NAME         U8 (out, (in + 1) / 2)     q + 7 of 4 bits; each row begins at a whole byte
  *   NAME.scale   F32 (out)                  step of each row
  *   NAME.step    F32 (nodes or groups)      of the features that go in, and
  *   NAME.bits    U8, the same number        their bits, 1 to 8; both are missing if the input is raw

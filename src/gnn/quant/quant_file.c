@@ -151,7 +151,7 @@ static tiny_status tinyi_quant_fill(const tinyi_quant_places *p, tgnn_quant *n, 
         for (i = 0; i < m->n_steps; i++) {
             if (t->data[i] < 1 || t->data[i] > TGNN_A2Q_BITS)
                 return tinyi_fail(p->ctx, TINY_E_FORMAT,
-                                  "%s: number %td of the tensor %s is %d; there are 1 to %d bits", p->path, i, t->name,
+                                  "%s: number %td of the tensor %s is %d; it must be 1 to %d bits", p->path, i, t->name,
                                   t->data[i], TGNN_A2Q_BITS);
             m->bits[i] = (float)t->data[i];
         }
@@ -167,7 +167,7 @@ static tiny_status tinyi_quant_fill(const tinyi_quant_places *p, tgnn_quant *n, 
         for (j = 0; j < m->n_in; j++) {
             if (row[j] > 14)
                 return tinyi_fail(p->ctx, TINY_E_FORMAT,
-                                  "%s: number %td of row %td of the tensor %s is 15; there are 0 to 14", p->path, j, i,
+                                  "%s: number %td of row %td of the tensor %s is 15; it must be 0 to 14", p->path, j, i,
                                   t->name);
             row[j] = (int8_t)(row[j] - 7);
         }

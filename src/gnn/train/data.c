@@ -59,7 +59,7 @@ TINY_API tiny_status tgnn_data_rings(tiny_ctx *ctx, tiny_idx n_graphs, uint64_t 
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!out || n_graphs < 1 || n_graphs > 1 << 24)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: %td rings", n_graphs);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: %td rings; there must be 1 to 2^24, and an output", n_graphs);
     memset(out, 0, sizeof *out);
     memset(&e, 0, sizeof e);
     memset(&how, 0, sizeof how);

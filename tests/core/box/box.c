@@ -210,7 +210,7 @@ static void test_older_form(void)
     T_TRUE(old && body.left == 5);
     b[14] ^= 1;
     T_STATUS(tinyi_box_body(ctx, "here", &crc, b, 21, 0, &body, &old), TINY_E_FORMAT,
-             "here: damaged or truncated: the checksum of its 21 bytes does not agree");
+             "here: damaged or truncated: the checksum of its 21 bytes does not match");
     b[8] = 4;
     T_STATUS(tinyi_box_body(ctx, "here", &crc, b, 21, 0, &body, &old), TINY_E_VERSION,
              "here: version 4 of the older form; this library reads version 3");

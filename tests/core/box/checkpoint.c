@@ -483,7 +483,7 @@ static const struct { const char *file; tiny_status status; const char *says; } 
     { "text-not-ended", TINY_E_FORMAT, "text what must be followed by zeros" },
     { "tensor-dtype-9", TINY_E_UNSUPPORTED, "tensor w has data type 9" },
     { "tensor-dtype-2e32", TINY_E_UNSUPPORTED, "tensor w has data type 4294967295" },
-    { "tensor-rank-5", TINY_E_FORMAT, "tensor w has 5 dimensions; the most are 4" },
+    { "tensor-rank-5", TINY_E_FORMAT, "tensor w has 5 dimensions; the maximum is 4" },
     { "tensor-dim-past-rank", TINY_E_FORMAT, "tensor w: unused dimension 2 (rank 2) is 1, it must be 0" },
     { "tensor-dims-wrap", TINY_E_OVERFLOW, "tensor w: with 4611686018427387904 at dimension 1" },
     { "tensor-dims-wrap-empty", TINY_E_OVERFLOW, "tensor w: with " },

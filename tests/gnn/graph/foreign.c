@@ -85,7 +85,7 @@ static void test_rows_ascend(void)
              "row: edge 1 of node 0 comes from 0, the one before from 2");
     memset(&d, 0, sizeof d);
     d.add_loops = 1;
-    T_STATUS(tgnn_graph_read_memory(ctx, "row", b, n, &d, &g), TINY_E_FORMAT, "the sources of a node ascend");
+    T_STATUS(tgnn_graph_read_memory(ctx, "row", b, n, &d, &g), TINY_E_FORMAT, "sources of a node must ascend");
     n = tgraph(b, 3, 3, 4, offset, twice, NULL);
     if (T_OK(tgnn_graph_read_memory(ctx, "row", b, n, NULL, &g))) {
         T_EQ_INT(tgnn_graph_edges(g), 4);
@@ -215,7 +215,7 @@ static void test_text_keeps_its_nodes(void)
     T_STATUS(tgnn_graph_read_memory(ctx, "many", "# nodes 2147483648\n0 1\n", 23, NULL, &g), TINY_E_FORMAT,
              "many: line 1: \"2147483648\", expected a number of nodes");
     T_STATUS(tgnn_graph_read_memory(ctx, "lies", "# nodes 2147483647\n0 1\n", 23, NULL, &g), TINY_E_OVERFLOW,
-             "lies: it names node 2147483646, in 23 bytes; say n_nodes");
+             "lies: it names node 2147483646 in 23 bytes; set n_nodes");
     memset(&d, 0, sizeof d);
     d.n_nodes = 300000;
     if (T_OK(tgnn_graph_read_memory(ctx, "far", "# nodes 300000\n0 1\n", 19, &d, &g))) {
@@ -349,7 +349,7 @@ static void test_most_nodes(void)
         d.bipartite = k == 3;
         if (k == 4)
             T_STATUS(tgnn_graph_read_memory(ctx, "most", text, N, &d, &g), TINY_E_OVERFLOW,
-                     "in 100000 bytes; say n_nodes");
+                     "in 100000 bytes; set n_nodes");
         else if (T_OK(tgnn_graph_read_memory(ctx, "most", text, N, &d, &g))) {
             T_EQ_INT(tgnn_graph_nodes(g), most);
             tgnn_graph_close(ctx, g);
@@ -395,7 +395,7 @@ static void test_byte_order_mark(void)
         put_text("t-foreign.tsv", of[i].text);
         if (i == 2)
             T_STATUS(tgnn_graph_convert(ctx, "t-foreign.tsv", "t-foreign.tgraph", &how, &info), TINY_E_UNSUPPORTED,
-                     "a Matrix Market file is read as a whole");
+                     "a Matrix Market file cannot be read in pieces");
         else if (T_OK(tgnn_graph_convert(ctx, "t-foreign.tsv", "t-foreign.tgraph", &how, &info)))
             T_TRUE(info.n_dst == of[i].nodes && info.n == of[i].edges);
     }
@@ -545,7 +545,7 @@ static void test_scipy(void)
         zip_end(z);
         if (i)
             T_STATUS(tgnn_graph_read_memory(ctx, "large", z->b, z->n, NULL, &g), TINY_E_FORMAT,
-                     "number 1 is above 2^63");
+                     "number 1 is 2^63 or above");
         else if (T_OK(tgnn_graph_read_memory(ctx, "large", z->b, z->n, NULL, &g))) {
             T_CLOSE(tgnn_graph_in(g)->value[0], 9223372036854775808.0, 0);
             tgnn_graph_close(ctx, g);
@@ -586,11 +586,11 @@ static void test_sources_take_no_byte(void)
     d.bipartite = 1;
     T_EQ_INT(n, 192);
     T_STATUS(tgnn_graph_read_memory(ctx, "many", b, n, &d, &g), TINY_E_OVERFLOW,
-             "many: it names node 2147483646, in 192 bytes");
+             "many: it names node 2147483646 in 192 bytes");
     memset(&d, 0, sizeof d);
     d.n_nodes = 5;
     T_STATUS(tgnn_graph_read_memory(ctx, "far", far_edge, sizeof far_edge - 1, &d, &g), TINY_E_OVERFLOW,
-             "far: it names node 2147483646, in 17 bytes");
+             "far: it names node 2147483646 in 17 bytes");
     put_text("t-foreign.tsv", far_edge);
     {
         tgnn_convert_desc how;
@@ -598,7 +598,7 @@ static void test_sources_take_no_byte(void)
         how.graph.n_nodes = 5;
         how.memory = TGNN_CONVERT_LEAST;
         T_STATUS(tgnn_graph_convert(ctx, "t-foreign.tsv", "t-foreign.tgraph", &how, NULL), TINY_E_OVERFLOW,
-                 "it names node 2147483646, in 17 bytes");
+                 "it names node 2147483646 in 17 bytes");
     }
     (void)remove("t-foreign.tsv");
     (void)remove("t-foreign.tgraph");
@@ -640,9 +640,9 @@ static void test_small_folders_large_counts(void)
     static const struct { part file[4]; const char *says;
     } bad[] = {
         { { { "edges.tsv", "0 1\n1 2\n" }, { "meta.txt", "nodes 2000000000\n" } },
-          "meta.txt: line 1: 2000000000 are more than the 25 bytes of the folder can be about" },
+          "meta.txt: line 1: 2000000000 are too many for the 25 bytes of the folder" },
         { { { "edges.tsv", "0 1\n" }, { "meta.txt", "# two\ngraphs 2147483647\n" }, { "graph_of_node.txt", "0\n0\n" } },
-          "meta.txt: line 2: 2147483647 are more than the 32 bytes" },
+          "meta.txt: line 2: 2147483647 are too many for the 32 bytes" },
         { { { "edges.tsv", "0 2147483646\n" }, { "meta.txt", "nodes 5\n" } }, "it names node 2147483646, in 13 bytes" },
         { { { "edges.tsv", "0 260000\n" },
             { "splits.txt", "rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr" } },

@@ -160,9 +160,9 @@ static void test_forms(void)
         "empty.tsv"
     };
     static const struct { const char *name, *says;
-    } whole[] = { { "good.mtx", "a Matrix Market file is read as a whole" },
-                  { "good-csr.npz", "an .npz file is read as a whole" },
-                  { "good.tgraph", "a .tgraph file is read as a whole" } };
+    } whole[] = { { "good.mtx", "a Matrix Market file cannot be read in pieces" },
+                  { "good-csr.npz", "an .npz file cannot be read in pieces" },
+                  { "good.tgraph", "a .tgraph file cannot be read in pieces" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tgnn_convert_info info;
     tgnn_graph_desc d;
@@ -270,7 +270,7 @@ static void test_bad(void)
 #endif
     how.memory = 1000;
     T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", out_path, &how, NULL), TINY_E_ARGUMENT,
-             "a memory of 1000 bytes; 262144 are the least");
+             "a memory of 1000 bytes; the minimum is 262144");
     how.memory = 0;
     how.graph.bipartite = how.graph.add_loops = 1;
     T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", out_path, &how, NULL), TINY_E_ARGUMENT,

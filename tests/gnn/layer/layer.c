@@ -331,7 +331,7 @@ static void test_bad(void)
     memset(&l, 0, sizeof l);
     l.w[0] = tiny_tensor_2d(w, TINY_F32, 3, 2);
     T_OK(tgnn_layer_graph(ctx, &l, g, NULL, 0, &h));
-    T_STATUS(tgnn_layer_run(ctx, &l, g, &tx, NULL, &ty, NULL), TINY_E_ARGUMENT, "gcn: the graph has no norm");
+    T_STATUS(tgnn_layer_run(ctx, &l, g, &tx, NULL, &ty, NULL), TINY_E_ARGUMENT, "gcn: the graph is not normalised");
     T_STATUS(tgnn_layer_run(ctx, &l, h, &small, NULL, &ty, NULL), TINY_E_SHAPE, "gcn: x has 3 rows for 4 nodes");
     T_STATUS(tgnn_layer_run(ctx, &l, h, &tx, NULL, &tx, NULL), TINY_E_SHAPE, "gcn: y is 4 x 2, the weights give 4 x 3");
     l.w[0] = tiny_tensor_2d(w, TINY_F32, 3, 4);

@@ -749,7 +749,7 @@ static void test_bad_description(void)
         { NET("{\"kind\":\"sage\",\"name\":\"c\",\"in\":2,\"out\":2,\"aggr\":\"std\"}"), TINY_E_UNSUPPORTED,
           "aggr is std" },
         { NET("{\"kind\":\"gat\",\"name\":\"c\",\"in\":2,\"out\":1048576,\"heads\":2}"), TINY_E_FORMAT,
-          "wide, the most are 1048576" },
+          "wide, the maximum is 1048576" },
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":2,\"out\":2},{\"kind\":\"gcn\",\"name\":\"c\",\"out\":2}"),
           TINY_E_FORMAT, "layers 1 and 2 are both named c" },
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":2,\"out\":2},{\"kind\":\"linear\",\"name\":\"c.lin\",\"out\":"

@@ -308,26 +308,26 @@ static void test_bad(tiny_target target)
     T_STATUS(tgnn_a2q(ctx, &tx, &ts, &tb, NULL, &p, &ty), TINY_E_SHAPE, "one for each row");
     p.by_column = 1;
     T_STATUS(tgnn_a2q(ctx, &tx, &two, NULL, NULL, &p, &ty), TINY_E_SHAPE, "one for each column");
-    T_STATUS(tgnn_a2q(ctx, &tx, &ts, &tb, &ti, &p, &ty), TINY_E_SHAPE, "never goes with columns");
-    T_STATUS(tgnn_a2q(ctx, &tx, &ts, NULL, NULL, &p, &ty), TINY_E_ARGUMENT, "0 bits; there are 1 to 8");
+    T_STATUS(tgnn_a2q(ctx, &tx, &ts, &tb, &ti, &p, &ty), TINY_E_SHAPE, "and by_column must be 0");
+    T_STATUS(tgnn_a2q(ctx, &tx, &ts, NULL, NULL, &p, &ty), TINY_E_ARGUMENT, "0 bits; there must be 1 to 8");
     p.bits = 9;
     T_STATUS(tgnn_a2q(ctx, &tx, &ts, NULL, NULL, &p, &ty), TINY_E_ARGUMENT, "9 bits");
     p.bits = 3;
     T_OK(tgnn_a2q(ctx, &tx, &ts, NULL, NULL, &p, &ty));        /* a step of 0 is one of 1e-8, a NaN stays one */
     T_TRUE(y[3] != y[3] && y[1] == 3e-8f && y[0] == 1.0f);
     p.by_column = 0;
-    T_STATUS(tgnn_a2q(ctx, &tx, &ts, &tb, &ti, &p, &ty), TINY_E_ARGUMENT, "names a group that is not there");
+    T_STATUS(tgnn_a2q(ctx, &tx, &ts, &tb, &ti, &p, &ty), TINY_E_ARGUMENT, "names a group that does not exist");
     two.dtype = TINY_I32;
     T_STATUS(tgnn_a2q(ctx, &tx, &two, NULL, NULL, &p, &ty), TINY_E_SHAPE, "must be dense f32");
     two.dtype = TINY_F32;
     T_OK(tgnn_a2q(ctx, &none, &two, NULL, NULL, &p, &none));   /* rows without features: nothing to do */
-    T_STATUS(tgnn_nearest_make(ctx, step, bits, 0, 0, &g), TINY_E_ARGUMENT, "there are 0; at least one is wanted");
+    T_STATUS(tgnn_nearest_make(ctx, step, bits, 0, 0, &g), TINY_E_ARGUMENT, "there are 0; there must be 1 to");
     T_STATUS(tgnn_nearest_make(ctx, step, bits, 3, 0, &g), TINY_E_NUMERIC, "step 1 is 0");
     step[1] = NAN;
     T_STATUS(tgnn_nearest_make(ctx, step, bits, 3, 0, &g), TINY_E_NUMERIC, "step 1 is");
     step[1] = 1;
     bits[2] = 0;
-    T_STATUS(tgnn_nearest_make(ctx, step, bits, 3, 0, &g), TINY_E_NUMERIC, "0 bits at 2; there are 1 to 8");
+    T_STATUS(tgnn_nearest_make(ctx, step, bits, 3, 0, &g), TINY_E_NUMERIC, "0 bits at 2; there must be 1 to 8");
     bits[2] = 8.6f;
     T_STATUS(tgnn_nearest_make(ctx, step, bits, 3, 0, &g), TINY_E_NUMERIC, "8.6 bits at 2");
     bits[2] = NAN;

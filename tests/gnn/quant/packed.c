@@ -210,7 +210,8 @@ static void test_bad(void)
     T_STATUS(tgnn_packed_make(ctx, &tx, step, bits, 2, NULL, 0, &p), TINY_E_NUMERIC, "step 1 is");
     step[1] = 0.25f;
     bits[0] = 0;
-    T_STATUS(tgnn_packed_make(ctx, &tx, step, bits, 2, NULL, 0, &p), TINY_E_NUMERIC, "0 bits at 0; there are 1 to 8");
+    T_STATUS(tgnn_packed_make(ctx, &tx, step, bits, 2, NULL, 0, &p), TINY_E_NUMERIC,
+             "0 bits at 0; there must be 1 to 8");
     bits[0] = 9;
     T_STATUS(tgnn_packed_make(ctx, &tx, step, bits, 2, NULL, 0, &p), TINY_E_NUMERIC, "9 bits at 0");
     bits[0] = 3;

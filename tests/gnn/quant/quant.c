@@ -584,10 +584,10 @@ static void test_bad(void)
         bytes[8 + head] = w.bytes[8 + head];
         bytes[8 + head + 9 + 12 + 12] = 9;
         T_STATUS(tgnn_quant_read_memory(ctx, "t", w.json, w.n_json, bytes, w.n_bytes, &n), TINY_E_FORMAT,
-                 "number 0 of the tensor a.lin.weight.bits is 9; there are 1 to 8 bits");
+                 "number 0 of the tensor a.lin.weight.bits is 9; it must be 1 to 8 bits");
         bytes[8 + head + 9 + 12 + 12] = 0;
         T_STATUS(tgnn_quant_read_memory(ctx, "t", w.json, w.n_json, bytes, w.n_bytes, &n), TINY_E_FORMAT,
-                 "is 0; there are 1 to 8 bits");
+                 "is 0; it must be 1 to 8 bits");
         bytes[8 + head + 9 + 12 + 12] = 3;
         memset(bytes + 8 + head + 9, 0, 4);
         T_STATUS(tgnn_quant_read_memory(ctx, "t", w.json, w.n_json, bytes, w.n_bytes, &n), TINY_E_NUMERIC,

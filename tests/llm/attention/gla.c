@@ -195,7 +195,7 @@ static void test_proof_4_strong_gates(tiny_target target)
         about(&a.to, &b.to, 20 * 6e-8);
         a.p.form = TINY_GLA_PARALLEL;
         T_STATUS(run(&a), TINY_E_ARGUMENT,
-                 "the parallel form needs exp of its opposite, at most e^80: take the chunked one");
+                 "the parallel form needs exp of minus that sum, at most e^80: use the chunked form");
         a.p.form = TINY_GLA_CHUNKED;
     }
     /* one strong gate among mild ones: the tokens after it are as exact as those before */
@@ -518,8 +518,8 @@ static void test_proof_4_bad_input(tiny_target target)
     memset(x.d_o.data, 0, (size_t)tiny_tensor_count(&x.d_o) * 4);
     put(&a.g, 3 * 10 + 5 + 2, 0.25);
     T_STATUS(run(&a), TINY_E_ARGUMENT,
-             "gla: the gate of token 3, head 1, channel 2 is 0.25; gates are logarithms, at most 0 (or params.clamp "
-             "cuts them there)");
+             "gla: the gate of token 3, head 1, channel 2 is 0.25; gates are logarithms, at most 0 (params.clamp "
+             "treats larger ones as 0)");
     T_STATUS(run_back(&a, &x, 0), TINY_E_ARGUMENT, "gla_backward: the gate of token 3, head 1, channel 2 is 0.25");
     for (i = 0; i < 3; i++)                 /* however little above 0, in every form */
         for (a.p.form = 0; a.p.form <= TINY_GLA_PARALLEL; a.p.form++) {
@@ -548,7 +548,7 @@ static void test_proof_4_bad_input(tiny_target target)
     T_STATUS(run(&a), TINY_E_ARGUMENT, "chunks of 257 in parts of 16; they must be 1 to 256");
     a.p.chunk = a.p.sub = 0;
     a.p.form = 4;
-    T_STATUS(run(&a), TINY_E_ARGUMENT, "form 4; there are 0 to 3");
+    T_STATUS(run(&a), TINY_E_ARGUMENT, "form 4 is unknown; it must be 0 to 3");
     a.p.form = 0;
     a.p.scale = NAN;
     T_STATUS(run(&a), TINY_E_ARGUMENT, "must be finite");
