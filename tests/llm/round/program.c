@@ -584,7 +584,7 @@ static void test_patterns(void)
     began = clock();                        /* patterns that take other programs minutes, or their stack */
     T_EQ_INT(run("%s/in.gguf %s/o.gguf F32 --tensor-type '(a*)*b=F16'", folder, folder), 0);
     T_EQ_INT(run("%s/in.gguf %s/o.gguf F32 --tensor-type '(a|a|b|.)*(a*)*(.*)*(.?)*(x+x+)+y=F16'", folder, folder), 0);
-    SAYS("quantize: (a|a|b|.)*(a*)*(.*)*(.?)*(x+x+)+y=F16 fits none of the matrices");
+    SAYS("quantize: (a|a|b|.)*(a*)*(.*)*(.?)*(x+x+)+y=F16 matches no matrix");
     T_EQ_INT(run("%s/in.gguf %s/o.gguf F32 --tensor-type '(a|())*?b()+=F16'", folder, folder), 0);
     memset(pattern, '(', 700);
     pattern[700] = 'a';
@@ -597,7 +597,7 @@ static void test_patterns(void)
         0);
     T_TRUE((double)(clock() - began) / CLOCKS_PER_SEC < 20);
     T_EQ_INT(run("%s/in.gguf %s/o.gguf F32 --tensor-type '%s=F16'", folder, folder, "nothing\\.like\\.this"), 0);
-    SAYS("quantize: nothing\\.like\\.this=F16 fits none of the matrices");
+    SAYS("quantize: nothing\\.like\\.this=F16 matches no matrix");
     T_EQ_INT((int)get("no.gguf", line, 1), 0);
     t_close(ctx);
 }
