@@ -748,7 +748,7 @@ static void test_unusual_arguments(void)
     T_EQ_INT(run("", "perplexity %s %s", m, folder), 1);
     COMPLAINS("cannot be read");
     T_EQ_INT(run("", "embed %s", m), 1);    /* reported before a text is read */
-    COMPLAINS("no embedding model");
+    COMPLAINS("not an embedding model");
     T_EQ_INT(run("", "tokenize %s --what", m), 2);
     COMPLAINS("unknown option: --what");
     spill("not.state", "no session");
