@@ -195,11 +195,11 @@ static const char usage[] =
     "  -n N         tokens that are decoded, at most 60000 with those of the prompt; default: 64\n"
     "  -t N,N...    numbers of threads, in turn; default: 1,2\n"
     "  -r N         rounds, at most 31: each figure is the median; default: 3\n"
-    "  --batch N,N...   numbers of sequences that decode together, up to 16 of them, each at most 256\n"
+    "  --batch N,N...   numbers of sequences that decode together: up to 16 numbers, each at most 256\n"
     "  --target T   scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
-    "  --repack     repack the weights, eight rows side by side (tllm_model_repack)\n"
+    "  --repack     repack the weights, eight rows interleaved (tllm_model_repack)\n"
     "  --repack-file FILE   the same, and keep the result in this file\n"
-    "  --no-mixed   leave out the mixed runs of prompts and tokens\n"
+    "  --no-mixed   skip the mixed runs of prompts and tokens\n"
     "  --json       print one JSON array instead of the table\n";
 
 /* up to 16 whole numbers separated by commas; how many, or 0 after a message */
@@ -249,7 +249,7 @@ int main(int argc, char **argv)
     READ_OPTIONS(argc, argv, usage, options);
     if (list && !(n_threads = read_numbers("-t", list, TINY_MAX_THREADS, threads))) return 2;
     if (batches_list && !(n_size = read_numbers("--batch", batches_list, SEQUENCES, sizes))) return 2;
-    if (p + n < 1 || p + n > 60000) return refused("-p and -n are together from 1 to 60000, not %d", p + n);
+    if (p + n < 1 || p + n > 60000) return refused("the sum of -p and -n must be from 1 to 60000, not %d", p + n);
     if (n_size && n < 1) return wrong("--batch", "-n is 0: nothing is decoded");
     for (a = 0; a < n_size; a++) size[a].n = sizes[a];
     for (i_threads = 0; i_threads < n_threads && !st; i_threads++) {

@@ -18,7 +18,7 @@ static const char usage[] =
     "  --size N         inputs and outputs of the layer; default: 1024\n"
     "  --rows M         rows of inputs at once; default: 1\n"
     "  --weights P      bits of a weight, 1 to 8; default: 1, 2, 3, 4 and 8\n"
-    "  --activations Q  bits of an input, 1 to 8; default: the same\n"
+    "  --activations Q  bits of an input, 1 to 8; default: 1, 2, 3, 4 and 8\n"
     "  --group G        inputs that share a scale of the weights; default: a whole row\n"
     "  --seed S         seed of weights and inputs; default: 1\n"
     "  --threads N      default: one per processor\n"

@@ -17,7 +17,7 @@ static const char usage[] =
     "  --seed S         seed of the random numbers; default: 0\n"
     "  --n N            at most this many tokens of an answer; default: 0, no limit\n"
     "  --context N      tokens of the context; default: as the file says, at most 4096\n"
-    "  --repack         repack the weights at the start, eight rows side by side: faster on this processor\n"
+    "  --repack         repack the weights at the start, eight rows interleaved: faster on this processor\n"
     "  --repack-file F  the same, and keep the result in this file: the next start reads it\n"
     "  --threads N      default: one per processor\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
@@ -235,7 +235,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "chat: --repack-file %s: nothing was written, as there is nothing to repack\n", keep.path);
     if (!st && keep.path && repacked.n && !repacked.from_file && !repacked.written) say(tiny_ctx_message(c.ctx));
     if (!st && repack && stats)
-        fprintf(stderr, "repacked%s: %.1f MB, %.1f MB in blocks stay where the file has them\n",
+        fprintf(stderr, "repacked%s: %.1f MB, %.1f MB in blocks stay in the file\n",
                 repacked.from_file ? " before" : "", (double)repacked.bytes / 1e6, (double)repacked.left / 1e6);
     source.at = plain;
     source.n = sizeof plain - 1;
@@ -321,9 +321,9 @@ int main(int argc, char **argv)
                 free(all);
             } else if (!strcmp(line, "/again")) fputs("chat: there is no answer yet to give once more\n", stderr);
             else if (!strcmp(line, "/save") || !strcmp(line, "/system"))
-                fprintf(stderr, "chat: %s wants %s after it\n", line,
+                fprintf(stderr, "chat: %s needs %s after it\n", line,
                         line[2] == 'a' ? "the name of a file" : "the message");
-            else fprintf(stderr, "chat: %s is no command; /help lists them\n", line);
+            else fprintf(stderr, "chat: %s is not a command; /help lists them\n", line);
         } else if (n && !(again = add(&c.talk, "user", line, n))) st = no_memory("this line");
         free(line);
         if (!again) continue;

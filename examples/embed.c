@@ -8,7 +8,7 @@
 #include "options.h"
 
 static const char usage[] =
-    "embed MODEL [options] < TEXTS         one text a line\n"
+    "embed MODEL [options] < TEXTS         one text per line\n"
     "  --pooling P      mean, cls or last; default: what the file says\n"
     "  --similar        print the cosine of each pair of texts instead of the vectors\n"
     "  --raw            little-endian float32 instead of text\n"
@@ -53,8 +53,8 @@ int main(int argc, char **argv)
         tllm_model_about(tllm_session_model(session), &about);
         d = (size_t)about.n_out;
         if (about.output == TLLM_LOGITS) {  /* before the first text is read */
-            fprintf(stderr, "embed: %s: a %s model gives logits and no hidden states: it is no embedding model\n", path,
-                    about.arch);
+            fprintf(stderr, "embed: %s: a %s model gives logits, not hidden states: it is not an embedding model\n",
+                    path, about.arch);
             tllm_session_close(session);
             tiny_ctx_close(ctx);
             return 1;

@@ -17,7 +17,7 @@ static const char usage[] =
     "fusemax FILE|1-pass|2-pass|deferred|3-pass [RANK=SIZE ...] [options]\n"
     "    passes, live data and operations of a cascade of Einsums\n"
     "fusemax --plan E F KEYS QUERIES [HEADS]\n"
-    "  --fiber RANKS    the ranks whose passes are counted; default: \"m1 m0\" if the text splits a rank so, else m\n"
+    "  --fiber RANKS    the ranks whose passes are counted; default: \"m1 m0\" if the text has such a split, else m\n"
     "  --plan           the best cascade and tile for this processor, by the model of the paper; E and F: sizes of a\n"
     "                   key and of a value\n";
 

@@ -34,9 +34,9 @@ static const char usage[] =
     "  --lora-merge     merge adapters into the weights; without this they are computed separately\n"
     "  --control-vector FILE[=S]   a control vector, times S\n"
     "  --control-layers A-B        layers that control vectors change; default: all but the first\n"
-    "  --sparse         in networks with squared ReLU skip neurons that are zero (takes a second copy of a "
-    "matrix a layer)\n"
-    "  --repack         repack the weights at the start, eight rows side by side: faster on this processor\n"
+    "  --sparse         in networks with squared ReLU skip neurons that are zero (keeps a second copy of "
+    "one matrix per layer)\n"
+    "  --repack         repack the weights at the start, eight rows interleaved: faster on this processor\n"
     "  --repack-file F  the same, and keep the result in this file: the next start reads it\n"
     "  --threads N      default: one per processor\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
@@ -351,7 +351,7 @@ int main(int argc, char **argv)
                     result.n_prompt, (double)result.n_prompt / (result.prompt_seconds + 1e-9), result.n_made,
                     (double)result.n_made / (result.made_seconds + 1e-9), ends[result.end]);
         if (stats && repack)
-            fprintf(stderr, "repacked%s: %.1f MB, %.1f MB in blocks stay where the file has them\n",
+            fprintf(stderr, "repacked%s: %.1f MB, %.1f MB in blocks stay in the file\n",
                     repacked.from_file ? " before" : "", (double)repacked.bytes / 1e6, (double)repacked.left / 1e6);
         if (stats && sparse) {
             tllm_sparsity seen;

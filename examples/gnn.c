@@ -224,7 +224,8 @@ static void say_no_features(const char *folder, tiny_idx n)
         (void)snprintf(name, sizeof name, "%.600s/features.%s", folder, other[i]);
         f = fopen(name, "rb");
     }
-    fprintf(stderr, "gnn: %s has no features.coo and no features.npy%s%s%s: %td columns of FastRP stand for features\n",
+    fprintf(stderr,
+            "gnn: %s has no features.coo and no features.npy%s%s%s: %td columns of FastRP replace the features\n",
             folder, f ? ", and " : "", f ? strrchr(name, '/') + 1 : "", f ? " is not read" : "", n);
     if (f) (void)fclose(f);
 }
@@ -740,8 +741,9 @@ int main(int argc, char **argv)
     infer = c == 2;
     if (j.layers && kind_of(j.layers) == TGNN_LAYER_COUNT) return wrong(j.layers, "--layers knows no such kind");
     if (infer && !j.model) return wrong("infer", "there is no --model");
-    if (j.folder && j.rings) return wrong("--rings", "there is a folder already");
-    if (j.splits > 1 && j.seeds > 1) return wrong("--splits", "each split has a seed of its own; there is --seeds too");
+    if (j.folder && j.rings) return wrong("--rings", "it cannot be combined with a folder");
+    if (j.splits > 1 && j.seeds > 1)
+        return wrong("--splits", "each split has its own seed: it cannot be combined with --seeds");
     if (j.links && (j.splits > 1 || j.split >= 0 || j.area || j.fold > 0 || j.batch > 0))
         return wrong("--links", "there are no splits, folds, batches or --area of links");
     if (j.net && j.layers) return wrong("--layers", "the file of --net has the layers");

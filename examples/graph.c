@@ -22,7 +22,7 @@ static const char usage[] =
     "graph convert FILE OUT                           OUT ends with .tgraph (mapped, fast), .tsv or .txt\n"
     "graph partition FILE K [PARTS.npy]               K parts with few edges between them\n"
     "graph reorder FILE OUT degree|bfs|rcm|community|K   new numbers for the nodes; K: by the parts of a partition\n"
-    "graph sample FILE OUT --fanout 15,10             neighbours of some nodes, and theirs\n"
+    "graph sample FILE OUT --fanout 15,10             neighbours of some nodes, and their neighbours\n"
     "graph make planted|rmat OUT                      planted: edges within classes are more likely\n"
     "FILE: edge list, Matrix Market, .npz, .npy or .tgraph; options for reading:\n"
     "  --symmetrize     each edge in both directions\n"
@@ -381,7 +381,7 @@ static tiny_status run(tiny_ctx *ctx, int c, char *const *word, const tgnn_graph
     tiny_status st;
     while (scale < 29 && 1 << scale < make->nodes) scale++;
     if (c == MAKE && !strcmp(word[0], "rmat") && 1 << scale != make->nodes)
-        fprintf(stderr, "graph: rmat has a power of two of nodes: %d, not %d\n", 1 << scale, make->nodes);
+        fprintf(stderr, "graph: rmat needs a power of two of nodes: %d, not %d\n", 1 << scale, make->nodes);
     if (o->memory) st = in_pieces(ctx, word[0], word[1], d, o->memory);
     else if (c != MAKE) st = tgnn_graph_read(ctx, word[0], d, &g);
     else if (!strcmp(word[0], "rmat")) st = tgnn_rmat(ctx, scale, (int64_t)(make->nodes * make->degree), o->seed, &g);
@@ -436,7 +436,7 @@ int main(int argc, char **argv)
     o.seed = 1;
     READ_OPTIONS(argc, argv, usage, options);
     if (memory && !(o.memory = bytes_of(memory))) return wrong(memory, "--memory takes bytes, as in 64M");
-    if (list && o.seeds) return wrong("--seeds", "there is --nodes too");
+    if (list && o.seeds) return wrong("--seeds", "it cannot be combined with --nodes");
     if (list && (o.n_nodes = numbers(list, 0, nodes, MOST_SEEDS)) < 1)
         return wrong(list, "--nodes takes up to 65536 numbers of nodes with commas between them");
     if (fanout && (o.n_fanout = numbers(fanout, -1, o.fanout, TGNN_SAMPLE_LAYERS)) < 1)

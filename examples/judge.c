@@ -15,15 +15,15 @@ static const char usage[] =
     "judge MODEL.gguf [options]\n"
     "  --against BASE.gguf   the model before it was compressed: reports the divergence\n"
     "  --stories N           held-out stories to read; default: 2000\n"
-    "  --tell N              stories that the model tells, as often drawn as by its best guess; default: 1000, 0:\n"
-    "                        none\n"
+    "  --tell N              stories that the model generates by sampling, and as many greedily; default: 1000,\n"
+    "                        0: none\n"
     "  --seed S              seed of the held-out stories; default: 999\n"
     "  --cache-type-k T      format of the cached keys: f32, f16, q8_0 or q4_0; default: f32\n"
     "  --cache-type-v T      format of the cached values\n"
     "  --input-bits N        round the inputs of the matrices of layers to 2 to 8 bits, one scale per token; default:\n"
     "                        no rounding\n"
-    "  --input-clip S        the scale is that of this share of the largest number; default: 0.9\n"
-    "  --threads N           default: 1; so small a model gains nothing from more\n"
+    "  --input-clip S        the scale covers this share of the largest number; default: 0.9\n"
+    "  --threads N           default: 1; a model this small gains nothing from more\n"
     "  --target T            scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
     "  --json                print one JSON object instead of the table\n";
 
@@ -58,7 +58,7 @@ static void print_table(const char *path, double megabytes, const tllm_about *ab
                j->lost_high,
                j->lost_low > 0.0    ? "worse"
                : j->lost_high < 0.0 ? "better"
-                                    : "not told apart");
+                                    : "no difference found");
         printf("  divergence from the base %.4f bits per token (%.4f to %.4f), the same best guess at %.2f %%\n", j->kl,
                j->kl_low, j->kl_high, 100.0 * j->agree);
     }

@@ -18,7 +18,7 @@
 
 static const char usage[] =
     "logits MODEL.gguf --tokens 1,2,3 [options]\n"
-    "Writes raw little-endian float32: a row of logits for each token; hidden states where the model gives those.\n"
+    "Writes raw little-endian float32: a row of logits for each token; hidden states if the model gives those.\n"
     "  --tokens LIST          the tokens, separated by commas\n"
     "  --decoder-tokens LIST  for models with an encoder (which reads --tokens) and a decoder\n"
     "  --ref                  plain scalar code: the same bits on every machine\n"

@@ -159,7 +159,7 @@ int main(int argc, char **argv)
     fine = mixed ? tllm_format_of(TLLM_FORMAT_Q6_K) : f;
     if (!f || !f->pack) return wrong("--type takes a block format or Q4_K_M", type);
     if (s->embd % (uint64_t)f->values || s->ffn % (uint64_t)f->values)
-        return fprintf(stderr, "make-model: rows of %s are %d and %d numbers, no whole blocks of %s\n", s->name,
+        return fprintf(stderr, "make-model: rows of %s are %d and %d numbers, not whole blocks of %s\n", s->name,
                        (int)s->embd, (int)s->ffn, f->name),
                2;
     rng = tiny_rng_make(seed, 0);

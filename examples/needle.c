@@ -19,7 +19,7 @@ static const char usage[] =
     "  --seeds N        runs of each form, 1 to 100; default: 5\n"
     "  --first K        the first seed; default: 1\n"
     "  --epochs E       passes over all images; default: 20\n"
-    "  --strength R     length of the sign that two tokens of an image get; default: 3.5\n"
+    "  --strength R     length of the vector that is added to two tokens of an image; default: 3.5\n"
     "  --t T            attention weights up to this share of the largest of their row are trivial; default: 0.1\n"
     "  --s S            the factor of trivial weights at the start, which is learnt; default: 0.5\n"
     "  --threads N      default: one per processor\n";

@@ -200,8 +200,7 @@ static inline char *read_stream(FILE *f, const char *name, size_t most, int cut,
     }
     if (!text) return no_text(name, NULL, "there is no memory for it");
     if (cut) return text[*n = most] = 0, text;
-    fprintf(stderr, PROGRAM ": %s: it has more than %.16g bytes, which are the most that are read\n", name,
-            (double)most);
+    fprintf(stderr, PROGRAM ": %s: it has more than %.16g bytes, the limit\n", name, (double)most);
     free(text);
     return NULL;
 }
@@ -228,7 +227,7 @@ static inline int read_line(char **line, size_t *n, unsigned long number)
     *n = 0;
     while (text && (c = getchar()) != EOF && c != '\n') {
         if (*n == MOST_LINE) {
-            fprintf(stderr, PROGRAM ": line %lu has more than %lu bytes, which are the most of a line\n", number,
+            fprintf(stderr, PROGRAM ": line %lu has more than %lu bytes, the limit of a line\n", number,
                     (unsigned long)MOST_LINE);
             free(text);
             return 1;
@@ -311,14 +310,14 @@ static inline int must_not_write(const char *to, int n, ...)
     char *part = to ? (char *)malloc(strlen(to) + sizeof ".part") : NULL;
     int k, bad = 0;
     if (part) (void)sprintf(part, "%s.part", to);
-    if (to && is_folder(to)) bad = wrong(to, "this is a folder, and no file takes its place");
+    if (to && is_folder(to)) bad = wrong(to, "this is a folder, which is not overwritten");
     va_start(args, n);
     for (k = 0; k < n && to && !bad; k++) {
         const char *from = va_arg(args, const char *);
         if (!from) continue;
         if (is_part_of(to, from)) bad = refused("%s: this file is read, so nothing is written to it", to);
         else if (part && is_part_of(part, from))
-            bad = refused("%s: %s is read, and it would be written while %s grows", to, from, to);
+            bad = refused("%s: the input %s would be overwritten while %s is written", to, from, to);
     }
     va_end(args);
     free(part);

@@ -23,7 +23,7 @@ static const char usage[] =
     "  --cache-type-v T format of the cached values\n"
     "  --input-bits N   round the inputs of the matrices of layers to 2 to 8 bits, one scale per token; default: "
     "no rounding\n"
-    "  --input-clip S   the scale is that of this share of the largest number; default: 0.9\n"
+    "  --input-clip S   the scale covers this share of the largest number; default: 0.9\n"
     "  --threads N      default: one per processor\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
     "  --json           print one JSON object instead of a line\n"

@@ -45,7 +45,7 @@ static const char usage[] =
     "  --text FILE               the text that the model reads; it should resemble its use\n"
     "  --tokens N                at most this many tokens of the text; default: 32768\n"
     "  --each-layer              read the text once for each layer, with the layers before it rounded; default: as\n"
-    "                            rarely as fits into 1 GB\n"
+    "                            many layers in one reading as fit into 1 GB\n"
     "  --threads N               default: one per processor\n"
     "  --list                    print the types\n";
 
@@ -131,16 +131,16 @@ static void gptq_report(const request *r, size_t n_tokens)
         rounded += c->about.rounded != 0;
         thin += (uint64_t)c->tokens < c->t->dim[0];
     }
-    fprintf(stderr, "GPTQ over %lu tokens: %lu matrices; %lu more had no inputs that are known and are rounded\n",
+    fprintf(stderr, "GPTQ over %lu tokens: %lu matrices; %lu more had no known inputs and are rounded\n",
             (unsigned long)n_tokens, found, (unsigned long)r->n_codes - found);
     if (r->imatrix && found)
-        fprintf(stderr, "quantize: --imatrix does not count for those %lu, which have the inputs of the text instead\n",
+        fprintf(stderr, "quantize: --imatrix is not used for those %lu: the inputs of the text replace it\n",
                 found);
     if (rounded)
-        fprintf(stderr, "%lu of them had inputs that depend on each other so much that they were rounded, too\n",
+        fprintf(stderr, "%lu of them were rounded too: their inputs depend on each other too much for GPTQ\n",
                 rounded);
     if (thin)
-        fprintf(stderr, "%lu of them saw fewer tokens than they have inputs: a longer text would do them good\n", thin);
+        fprintf(stderr, "%lu of them saw fewer tokens than they have inputs: a longer text would improve them\n", thin);
 }
 
 /* GPTQ makes the blocks of all matrices whose format it has. */
@@ -269,7 +269,7 @@ static tiny_status prepare(void *user, const tllm_gguf *g, tllm_quantize_tensor 
         if (!name) return TINY_E_MEMORY;
         (void)sprintf(name, "%s.scaled", r->out);
         if (is_file(name)) {                /* of another program, or of a run that was killed */
-            fprintf(stderr, "quantize: %s is in the way: it would be written over\n", name);
+            fprintf(stderr, "quantize: %s exists and would be overwritten\n", name);
             tiny_free(r->ctx, name);
             return TINY_E_IO;
         }
@@ -332,7 +332,7 @@ static int pipe_blocks(const tllm_format *f, int back)
             return 1;
         }
         if (n % block) {
-            fprintf(stderr, "quantize: %" PRIu64 " bytes are no whole blocks: one of %s is %lu bytes here\n", total,
+            fprintf(stderr, "quantize: %" PRIu64 " bytes are not whole blocks: one of %s is %lu bytes here\n", total,
                     f->name, (unsigned long)block);
             return 1;
         }
@@ -384,7 +384,7 @@ static int pipe_weighted(tiny_ctx *ctx, const tllm_format *f, const char *path)
             goto out;
         }
         if (n != 4 * values) {
-            fprintf(stderr, "quantize: %lu bytes are no whole blocks: one of %s is %d floats\n", (unsigned long)total,
+            fprintf(stderr, "quantize: %lu bytes are not whole blocks: one of %s is %d floats\n", (unsigned long)total,
                     f->name, f->values);
             goto out;
         }
@@ -442,7 +442,7 @@ int main(int argc, char **argv)
     }
     reads = r.gptq ? "--gptq" : r.awq ? "--awq" : r.smooth >= 0.0 ? "--smooth" : NULL;
     if (blocks || unblocks) {
-        if (reads) return wrong(reads, "it wants a model, not --blocks or --unblocks");
+        if (reads) return wrong(reads, "it needs a model, not --blocks or --unblocks");
         if (place.n) return wrong("--blocks and --unblocks take no files", place.at[0]);
         if (blocks && unblocks) return wrong("--blocks and --unblocks", "one of them");
         f = tllm_format_by_name(blocks ? blocks : unblocks);
@@ -458,7 +458,7 @@ int main(int argc, char **argv)
     r.in = place.at[0];
     r.out = place.at[1];
     if (must_not_write(r.out, 3, r.in, r.imatrix, r.text)) return 2;
-    if (reads && !r.text) return wrong(reads, "it wants --text, which the model reads");
+    if (reads && !r.text) return wrong(reads, "it needs --text, which the model reads");
     if (!reads && (r.text || r.n_tokens || r.each_layer))
         return wrong(r.text       ? "--text"
                      : r.n_tokens ? "--tokens"
@@ -466,10 +466,10 @@ int main(int argc, char **argv)
                      "only --gptq, --awq and --smooth read a text");
     if (r.awq && r.smooth >= 0.0)
         return wrong("--awq and --smooth", "one of them: both choose the factors of the same inputs");
-    if (r.each_layer && !r.gptq) return wrong("--each-layer", "only --gptq reads a text so often");
+    if (r.each_layer && !r.gptq) return wrong("--each-layer", "only --gptq can read the text once for each layer");
     if (r.imatrix && (r.awq || r.smooth >= 0.0))
         return wrong("--imatrix",
-                     "it is of the model as it came; --awq and --smooth change the inputs of its matrices");
+                     "it describes the original model; --awq and --smooth change the inputs of its matrices");
     if (!r.n_tokens) r.n_tokens = 32768;
     how.type = place.at[2];
     how.importance = r.imatrix;

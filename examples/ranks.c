@@ -14,8 +14,8 @@
 static const char usage[] =
     "ranks MODEL [options]      MODEL: a GGUF file, or a .bin of llama2.c next to its tokenizer\n"
     "  --ranks N      ranks, a thread each; default: 2\n"
-    "  --ms X         delay of a line between two ranks, in milliseconds; default: 0\n"
-    "  --mbit X       megabits per second of a line; default: no limit\n"
+    "  --ms X         delay of the link between two ranks, in milliseconds; default: 0\n"
+    "  --mbit X       megabits per second of a link; default: no limit\n"
     "  --ladder       run all layers as ladder layers, whatever the file says\n"
     "  --tokens N     tokens to generate; default: 40\n"
     "  --prompt TEXT  default: \"Once upon a time\"\n";
@@ -94,7 +94,8 @@ static void rank_main(tiny_team *team, void *arg)
     cd.n_threads = 1;
     run.failed[team->i] = 1;
     if (team->n != run.ranks) {
-        fprintf(stderr, "ranks: %d of %d threads are there: build with -fopenmp, or with -DTINY_PTHREAD and -pthread\n",
+        fprintf(stderr,
+                "ranks: only %d of %d threads started: build with -fopenmp, or with -DTINY_PTHREAD and -pthread\n",
                 team->n, run.ranks);
         return;
     }

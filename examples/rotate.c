@@ -11,15 +11,15 @@
 #include "options.h"
 
 static const char usage[] =
-    "rotate IN OUT.gguf [options]      writes IN, a GGUF file or a .bin of llama2.c, rotated; its matrices that\n"
-    "                                  change as floats\n"
+    "rotate IN OUT.gguf [options]      writes IN, a GGUF file or a .bin of llama2.c, rotated; the changed\n"
+    "                                  matrices become floats\n"
     "  --online         also rotate at run time: inputs of the last matrix of each network, outputs of the attention\n"
     "                   across its heads, keys. Only this library runs that; the architecture is then named\n"
     "                   rotated-...\n"
     "  --parts LIST     only some of these: feed, heads, keys, separated by commas\n"
     "  --axes           the principal axes of the embedding instead of a Hadamard matrix: then a few channels of the\n"
     "                   stream are far larger than the others, as in large models\n"
-    "  --plain-heads    value heads stay as they are\n"
+    "  --plain-heads    do not rotate value heads\n"
     "  --type TYPE      F32, F16 or BF16 for matrices that change; default: F32\n"
     "  --seed N         seed of the random signs; default: 0\n"
     "  --threads N      default: one per processor\n";
@@ -102,8 +102,8 @@ int main(int argc, char **argv)
         if (a.head_block) printf(", value heads of %ld", (long)a.head_block);
         if (a.feed_block) printf(", networks of %ld", (long)a.feed_block);
         printf("%s\n", d.online ? "; for this library only" : "");
-        if (a.untied) printf("the embedding gave the logits, too: output.weight is new\n");
-        if (a.heads && !d.no_heads) printf("value heads stay as they are: %s\n", a.heads);
+        if (a.untied) printf("the embedding also gave the logits: output.weight is new\n");
+        if (a.heads && !d.no_heads) printf("value heads are not rotated: %s\n", a.heads);
     } else if (stopped_by) say("stopped; nothing was written");
     else if (ctx) say(tiny_ctx_message(ctx));
     tllm_writer_close(ctx, w);

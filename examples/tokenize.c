@@ -69,7 +69,7 @@ static int decode(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n
             errno = 0;
             id = strtol(text + at, &end, 10);
             if (end == text + at || errno || id < 0 || id > 2147483647) {
-                bad = fail("standard input", "something that is no token number");
+                bad = fail("standard input", "it has a word that is not the number of a token");
                 break;
             }
             t.id[t.n++] = (int32_t)id;

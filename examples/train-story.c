@@ -15,7 +15,7 @@ static const char usage[] =
     "  --out MODEL.gguf  the model; its checkpoint is MODEL.gguf.ckpt, its losses are in MODEL.gguf.tsv\n"
     "  --config FILE     sizes and rates, key = value; examples/story.cfg is one\n"
     "  --seed S          seed of weights and stories; default: what the configuration says, or 1\n"
-    "  --format F        format format of the matrices in the model file; default: Q8_0\n"
+    "  --format F        format of the matrices in the model file; default: Q8_0\n"
     "  --resume          continue from MODEL.gguf.ckpt if it exists\n"
     "  --seconds N       stop after this time, with a checkpoint\n"
     "  --stop N          stop after step N, with a checkpoint\n"
@@ -168,7 +168,7 @@ int main(int argc, char **argv)
             st = tllm_trainer_save(t, checkpoint);
             if (st) {
                 fprintf(stderr, "\ntrain-story: %s\n%s", tiny_ctx_message(ctx),
-                        stopped ? "" : "the run goes on without it\n");
+                        stopped ? "" : "the run continues without it\n");
                 if (stopped) goto fail;
             }
             if (tsv) (void)fflush(tsv);
@@ -178,7 +178,7 @@ int main(int argc, char **argv)
     }
     if (!quiet && is_shown()) fputs("\n", stderr);
     if (tllm_trainer_at(t) < d.steps) {
-        printf("stopped after step %lld of %d, %.4f bits above the floor; --resume goes on\n",
+        printf("stopped after step %lld of %d, %.4f bits above the floor; --resume continues\n",
                (long long)tllm_trainer_at(t), d.steps, weight > 0 ? mean / weight : 0.0);
     } else {
         double bits, floor;

@@ -189,7 +189,7 @@ static int progress(void *user, const tiny_train_state *s)
 static const char usage[] =
     "train mlp|conv [options]      mlp: three dense layers on points; conv: two convolutions on textures\n"
     "  --seed S         seed of the data and the first weights; default: 1\n"
-    "  --epochs E       passes over all samples; default: 25, conv 5,\n"
+    "  --epochs E       passes over all samples; default: 25, conv 5\n"
     "  --threads N      default: one per processor\n"
     "  --save FILE      write a checkpoint after each epoch\n"
     "  --resume         continue from the checkpoint of --save if it exists\n";

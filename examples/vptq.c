@@ -18,7 +18,7 @@
 static const char usage[] =
     "vptq MODEL --text FILE [options]      MODEL: a GGUF file; FILE: text that resembles its use\n"
     "  --text FILE       the text that the model reads, for statistics of its inputs\n"
-    "  --tensor NAME     this matrix, as blk.0.ffn_up.weight; default: all matrices of the layers\n"
+    "  --tensor NAME     this matrix, such as blk.0.ffn_up.weight; default: all matrices of the layers\n"
     "  --v N             outputs of a vector, 1 to 16     (without --v and --k three settings are tried: 8 and 256, 4\n"
     "                    and 256, 4 and 256 + 256)\n"
     "  --k N             vectors of the code book, at least 2\n"
@@ -117,7 +117,7 @@ static tiny_status watch_text(work *w, tllm_watch **watch)
         if (w->list[i].calib) w->list[kept++] = w->list[i];
     }
     if (!st && kept < w->n)
-        fprintf(stderr, "vptq: %lu matrices stay as they are: the model multiplies nothing by the whole matrix\n",
+        fprintf(stderr, "vptq: %lu matrices are unchanged: no product of the model uses the whole matrix\n",
                 (unsigned long)(w->n - kept));
     if (!st) w->n = kept;
     return st;
@@ -229,7 +229,7 @@ static int table(work *w, const tllm_vptq_desc *set, int n)
     char name[80];
     printf("%lu matrices, %lu tokens read, %lu judged\n%-24s %6s %12s %12s\n", (unsigned long)w->n,
            (unsigned long)w->half, (unsigned long)(w->text.n - w->half), "", "bits", "of outputs", "bits a token");
-    if (!line(w, "as it is", NULL, 0, 0)) return 1;
+    if (!line(w, "original", NULL, 0, 0)) return 1;
     for (i = 0; i < 6; i++) {
         (void)snprintf(name, sizeof name, "%s, %d bits", i % 2 ? "GPTQ" : "rounded", 2 + i / 2);
         if (!line(w, name, NULL, 2 + i / 2, i % 2)) return 1;
@@ -260,7 +260,7 @@ static tiny_status choose(work *w, const char *tensor)
     }
     if (tensor && w->n &&
         (w->list[0].t->rank != 2 || w->list[0].t->dim[1] < 2 || !tllm_format_of(w->list[0].t->type))) {
-        fprintf(stderr, "vptq: %s is no matrix\n", tensor);
+        fprintf(stderr, "vptq: %s is not a matrix\n", tensor);
         return TINY_E_ARGUMENT;
     }
     if (w->n) return TINY_OK;
@@ -337,7 +337,7 @@ static int run(work *w, const char *path, const char *text_path, const char *ten
     }
     if (!st) st = watch_text(w, &watch);
     if (!st && !w->n) {
-        fprintf(stderr, "vptq: the model multiplies nothing by the whole of %s\n", tensor ? tensor : "any of them");
+        fprintf(stderr, "vptq: no product of the model uses the whole of %s\n", tensor ? tensor : "any of them");
         said = 1;
         st = TINY_E_ARGUMENT;
     }
@@ -380,7 +380,7 @@ int main(int argc, char **argv)
                                A_WHOLE("--threads", &w.desc.n_threads, 1, TINY_MAX_THREADS) };
     READ_OPTIONS(argc, argv, usage, options);
     if (!text) return wrong("--text", "a text for the model is needed");
-    if (w.save && !tensor) return wrong("--save", "it wants --tensor, the matrix that is kept");
+    if (w.save && !tensor) return wrong("--save", "it needs --tensor, the matrix to save");
     memset(set, 0, sizeof set);
     for (i = 0; i < 3; i++) {
         set[i].v = v || k ? v : i ? 4 : 8;

@@ -23,7 +23,7 @@ static const char usage[] =
     "  --task TASK      linear, logistic or svm; default: linear\n"
     "  --bits N         bits of each number that are read, 1 to 32; default: 0, 2 bits at first and one more when the\n"
     "                   loss falls by less than 1 %\n"
-    "  --midpoint       a truncated number stands for the middle of its range\n"
+    "  --midpoint       a truncated number means the middle of its range\n"
     "  --epochs N       times that all samples are read; default: 20\n"
     "  --lr X           size of a step; default: 1 / features\n"
     "  --decay X        the step of epoch e is lr X^sqrt(e + 1), X at most 1; default: 1\n"
@@ -116,17 +116,17 @@ static int next_row(table *t)
     for (t->width = 0; a < b; column++) {
         const char *word = a;
         while (a < b && !blank(*a) && !comma(*a)) a++;
-        if (!number_of(word, a, &x, &more)) return bad(t, "this is no number", word, (size_t)(a - word));
+        if (!number_of(word, a, &x, &more)) return bad(t, "this is not a number", word, (size_t)(a - word));
         if (t->sparse && column) {
             double v;
             const double i = x;
             if (*more != ':' || more >= a || i != floor(i) || i < 1 || i > MOST_FEATURES ||
                 !number_of(more + 1, a, &v, &more) || more != a)
-                return bad(t, "this is no index from 1 on with a number", word, (size_t)(a - word));
+                return bad(t, "this is not INDEX:NUMBER with an index from 1 on", word, (size_t)(a - word));
             if ((tiny_idx)i > t->width) t->width = (tiny_idx)i;
             if (t->row && (tiny_idx)i <= t->n_feature) t->row[(tiny_idx)i - 1] = (float)v;
         } else {
-            if (more != a) return bad(t, "this is no number", word, (size_t)(a - word));
+            if (more != a) return bad(t, "this is not a number", word, (size_t)(a - word));
             if (t->sparse || column + 1 == t->label) t->y = (float)x;
             else if (column && !t->label) {                /* the one before was no label after all */
                 if (t->row && j < t->n_feature) t->row[j] = (float)last;
@@ -340,9 +340,9 @@ int main(int argc, char **argv)
     if (d.task < 0) return wrong(task, "there is no such task; there are linear, logistic and svm");
     if (must_not_write(out, 2, path, test) || must_not_write(save, 2, path, test)) return 2;
     if (out && save && (!strcmp(out, save) || same_file(out, save)))
-        return wrong(out, "-o and --save want a file each");
+        return wrong(out, "-o and --save need different files");
     if (label && !test && (!path || is_store(path)))
-        return wrong("--label", "there is no table whose column it could be");
+        return wrong("--label", "it needs a table with columns");
     d.batch = batch;
     d.loss = 1;
     desc.progress = quiet ? NULL : show_progress;

@@ -75,7 +75,7 @@
  * Memory
  *     All memory comes from the allocator of the context: realloc and free, unless you give one. Kernels never
  *     allocate. A session allocates its memory when it is opened; tllm_session_memory reports the size in advance.
- *     Close or free everything that you opened or read before tiny_ctx_close.
+ *     Before tiny_ctx_close, close or free everything that you opened or read.
  *
  * Threads
  *     One context serves one caller at a time. Two contexts share nothing and may be used at the same time. The
@@ -88,9 +88,9 @@
  *     never prints, exits or aborts. A failed call leaves nothing to free.
  *
  * Formats and limits
- *     Model files: GGUF 2 and 3, also split; safetensors, tensor by tensor; the .bin files of llama2.c. Architectures
- *     and tokenizers are listed in docs/guide/architectures.md and docs/guide/tokenizers.md, block formats in
- *     docs/guide/formats.md.
+ *     Model files: GGUF 2 and 3, also split; the .bin files of llama2.c. Of safetensors files only the tensors are
+ *     read: they cannot be run as models. Architectures and tokenizers are listed in docs/guide/architectures.md and
+ *     docs/guide/tokenizers.md, block formats in docs/guide/formats.md.
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  * What is not there

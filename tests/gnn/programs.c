@@ -354,7 +354,7 @@ static void test_folder(void)
     (void)remove(at("features.npy"));
     T_EQ_INT(run("gnn train %s --quiet --epochs 2 --threads 1", folder), 0);
     COMPLAINS("has no features.coo and no features.npy, and features.csv is not read: ");
-    COMPLAINS(" columns of FastRP stand for features");
+    COMPLAINS(" columns of FastRP replace the features");
     (void)remove(at("features.csv"));
     T_EQ_INT(run("gnn train %s --epochs 20 --threads 1", folder), 0);
     COMPLAINS("has no features.coo and no features.npy: ");

@@ -748,7 +748,7 @@ static void test_unusual_arguments(void)
     T_EQ_INT(run("", "perplexity %s %s", m, folder), 1);
     COMPLAINS("cannot be read");
     T_EQ_INT(run("", "embed %s", m), 1);    /* reported before a text is read */
-    COMPLAINS("no embedding model");
+    COMPLAINS("not an embedding model");
     T_EQ_INT(run("", "tokenize %s --what", m), 2);
     COMPLAINS("unknown option: --what");
     spill("not.state", "no session");
@@ -1150,7 +1150,7 @@ static void test_bin(void)
     COMPLAINS("x.safetensors: a safetensors file has no keys");
     T_EQ_INT(run("", "quantize %s %s/out2.gguf q4_k --imatrix examples/models/story-small.gguf --threads 1", m, folder),
              1);
-    COMPLAINS("it has the importance of none of the 28 matrices");
+    COMPLAINS("it has no importance for any of the 28 matrices");
     T_EQ_INT(slurp("out2.gguf", first, sizeof first), 0);
     if (run("", "ranks --help") == 127) return;
     T_EQ_INT(run("", "ranks %s --ranks 1 --tokens 5", bin), 0);

@@ -567,11 +567,11 @@ static tiny_status tinyi_latent_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
                           tinyi_shape_text(q, text));
     if (!p || p->d_nope < 1 || p->d_v < 1 || p->d_nope > q->dim[2])
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "latent attention: heads of %td numbers without a position and values of %td: at least 1, "
-                          "and at most the %td of a query",
+                          "latent attention: d_nope is %td and d_v %td: both must be at least 1, and d_nope at most "
+                          "the %td numbers of a query",
                           p ? p->d_nope : 0, p ? p->d_v : 0, q->dim[2]);
     if ((q->dim[2] - p->d_nope) % 2)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: %td numbers of a query are rotated, in pairs",
+        return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: %td rotated numbers of a query are not whole pairs",
                           q->dim[2] - p->d_nope);
     if (p->form < TLLM_LATENT_AUTO || p->form > TLLM_LATENT_EXPANDED)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "latent attention: form %d is not 0, 1 or 2", p->form);
@@ -586,8 +586,8 @@ static tiny_status tinyi_latent_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     if (numbers > TLLM_LATENT_MOST || numbers <= q->dim[2] - p->d_nope)
         return tinyi_fail(
             ctx, TINY_E_SHAPE,
-            "latent attention: rows of %td numbers with %td rotated ones: at least 1 more, and at most %d", numbers,
-            q->dim[2] - p->d_nope, TLLM_LATENT_MOST);
+            "latent attention: a row has %td numbers, %td of them rotated: it needs at least 1 more, and at most %d",
+            numbers, q->dim[2] - p->d_nope, TLLM_LATENT_MOST);
     if (q->dim[2] > TINYI_ATT_KEYS * 1024 || p->d_v > TINYI_ATT_KEYS * 1024 || q->dim[1] > TINYI_ATT_KEYS * 1024)
         return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: %td heads of %td and %td numbers: at most 65536",
                           q->dim[1], q->dim[2], p->d_v);

@@ -782,10 +782,10 @@ static tiny_status tinyi_paged_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
                                      n_kv / n_part * d_v);
     if (st) return st;
     if (op->in[4] && op->in[4]->dim[0] != k->dim[0])
-        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %td blocks of keys and %td of values", k->dim[0],
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %td blocks of keys, but %td of values", k->dim[0],
                           op->in[4]->dim[0]);
     if (!op->in[4] && d_v > q->dim[2])
-        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: values of %td numbers are not in keys of %td", d_v,
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: values of %td numbers do not fit into keys of %td", d_v,
                           q->dim[2]);
     if (rows->dim[0] != q->dim[0] || rows->dim[1] != 4)
         return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: rows is %s, it must be (%td queries, 4)",

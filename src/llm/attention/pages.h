@@ -10,7 +10,7 @@
  * A block (or page) has room for a fixed number of tokens; a cell is the place of one token in a sequence. The contents
  * of a block are not stored here. The caller keeps them (keys and values, latent rows, a tree of drafts) in its own
  * arrays of n_block blocks, and copies a block when a call asks for it. W. Kwon et al., "Efficient Memory
- * Management for Large Language Model Serving with PagedAttention", 2023 (arXiv 2309.06180), 4.
+ * Management for Large Language Model Serving with PagedAttention", 2023 (arXiv 2309.06180), section 4.
  *
  * A block that several sequences hold is never written: the call that appends to it assigns a new block and tells the
  * caller what to copy. After a failure nothing has changed. One thread at a time may use a tllm_pages. */

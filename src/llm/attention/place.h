@@ -17,7 +17,7 @@
 #include "core/op.h"
 TINYI_C_BEGIN
 
-typedef struct tllm_turn_params { int halves; } tllm_turn_params;      /* pairs (j, j + n_pair); 0: (2j, 2j + 1) */
+typedef struct tllm_turn_params { int halves; } tllm_turn_params;      /* 0: (2j, 2j + 1); else (j, j + n_pair) */
 typedef struct tllm_put_params { int format; } tllm_put_params;        /* of pages of bytes, TLLM_FORMAT_... */
 
 TINY_API tiny_status tllm_turn_pairs(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *c, const tiny_tensor *s,

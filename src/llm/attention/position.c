@@ -65,8 +65,8 @@ TINY_API tiny_status tllm_rope_frequencies(tiny_ctx *ctx, const tllm_rope_desc *
     if (d->kind >= TLLM_ROPE_DYNAMIC && !(d->trained > 0.0 && d->trained < 1e30 && d->length >= 0.0 &&
                                           d->length < 1e30 && fast > 0.0 && slow > 0.0 && low > 0.0 && high > low))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "rope: trained on %g tokens, a text of %g, betas %g and %g, from %g to %g: all above 0, the "
-                          "last above the one before",
+                          "rope: trained %g, length %g, beta_fast %g, beta_slow %g, low %g, high %g: all must be above "
+                          "0 (length may be 0), and high above low",
                           d->trained, d->length, fast, slow, low, high);
     if (d->kind == TLLM_ROPE_NTK) base *= tinyi_exp64(n / (n - 2.0) * tinyi_log64(factor));
     if (d->kind == TLLM_ROPE_DYNAMIC && d->length > d->trained)
@@ -94,8 +94,8 @@ TINY_API tiny_status tllm_alibi_slopes(tiny_ctx *ctx, tiny_idx n_head, float mos
     if (n_head < 1 || n_head > 1 << 20 || !(most > 0.0f && most < 1000.0f) || !slope)
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "alibi: slopes of %td heads up to 2^-%g: at least one head, an exponent above 0, and room for them", n_head,
-            (double)most);
+            "alibi: slopes of %td heads up to 2^-%g: a head, an exponent above 0 and a result pointer are needed",
+            n_head, (double)most);
     for (h = 0; h < n_head; h++) slope[h] = tinyi_alibi_slope(most, n_head, h);
     return TINY_OK;
 }

@@ -91,7 +91,7 @@ static tiny_status tinyi_tree_room(tiny_ctx *ctx, void *array, tiny_idx *most, t
     if (n <= *most) return TINY_OK;
     memcpy(&old, array, sizeof old);
     if (want > INT32_MAX / 2 || !tinyi_size_mul((size_t)want, each, &bytes))
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "tree: a plan of %td parts", n);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "tree: a plan of %td parts is too large", n);
     grown = tiny_alloc(ctx, bytes);
     if (!grown) return tiny_ctx_status(ctx);
     if (old) memcpy(grown, old, (size_t)*most * each);

@@ -46,10 +46,10 @@ TINY_API tiny_status tllm_tree_plan_set(tllm_tree_plan *plan, const tiny_tensor 
 typedef struct tllm_tree_counts {
     /* Cells that a call reads from pages for each part (n_load of its parameters), with and without the plan.
      * n_tree: visible cells, each counted once. A page that two sequences have after different pages counts once for
-     * each of them; entries without a page that differ count as different pages. n_path: the cells of each group of
-     * queries that tllm_paged_attention computes together (neighbours of one sequence without a gap between their
-     * windows), summed over all groups. Both are counted for one thread; n_path assumes that the heads of a group times
-     * its queries fit into one tile of 96 rows. */
+     * each of them; different table entries that name no page count as different pages. n_path: the cells of each
+     * group of queries that tllm_paged_attention computes together (neighbours of one sequence without a gap between
+     * their windows), summed over all groups. Both are counted for one thread; n_path assumes that the heads of a group
+     * times its queries fit into one tile of 96 rows. */
     tiny_idx n_tree, n_path;
     tiny_idx n_block;                       /* blocks of cells */
     tiny_idx n_part;                        /* partial results: pairs of a block and a query */
@@ -62,7 +62,7 @@ TINY_API tllm_tree_counts tllm_tree_plan_counts(const tllm_tree_plan *plan);
  * cells. */
 typedef struct tllm_tree_item {
     int32_t piece, n_piece;                 /* its cells: pieces of pages, in order */
-    int32_t n_cell, first;                  /* first: the first item of its block */
+    int32_t n_cell, first;                  /* first: index of the first item of its block */
     int32_t query, n_query;                 /* index in the list of queries */
     /* index of its masks, one per cell; bit i: query i of the item sees the cell */
     int32_t mask;
@@ -89,7 +89,7 @@ TINY_API tiny_status tllm_tree_branch(tllm_tree *tree, int32_t leaf, tiny_idx n,
 TINY_API tiny_status tllm_tree_append(tllm_tree *tree, int32_t leaf, tiny_idx n, tllm_page_copy *copy);
 /* Removes the leaf and every node above it that has no live leaf left. */
 TINY_API tiny_status tllm_tree_cut(tllm_tree *tree, int32_t leaf);
-/* Merges a node with its only child; the child's number stays. */
+/* Merges a node with its only child; the merged node has the child's number. */
 TINY_API tiny_status tllm_tree_merge(tllm_tree *tree, int32_t node, int32_t child);
 TINY_API int32_t tllm_tree_parent(const tllm_tree *tree, int32_t node);        /* -1: none, or not a live node */
 TINY_API tiny_idx tllm_tree_leaves(const tllm_tree *tree, int32_t node);       /* live leaves at or below it; 0: dead */

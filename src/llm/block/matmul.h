@@ -5,11 +5,11 @@
  * w is stored as in a model file: n_out rows of k numbers in a block format, as bytes (u8, n_out x row bytes; a row is
  * contiguous, rows may be any distance apart). No unpacked copy of w is kept.
  *
- *   n up to 8     x is quantized to 8 bits, with a scale for each 32 numbers, and multiplied as integers directly with
- *                 the blocks
- *   n from 9 on   avx2: the same with rows of w expanded to bytes
- *   larger n      rows of w are unpacked into a panel in the second-level cache, as float32 or (AMX) bfloat16, and
- *                 multiplied there
+ *   few rows of x   x is quantized to 8 bits, with a scale for each 32 numbers, and multiplied as integers directly
+ *                   with the blocks
+ *   from 8 or 13    avx2 and avx512, most formats: the same with rows of w expanded to bytes
+ *   from 32         all others: rows of w are unpacked to float32 in a panel in the second-level cache, and multiplied
+ *                   there. With AMX the panel is bfloat16 and is used from 9 rows on
  *
  * Formats without integer kernels (NVFP4, Q1_0, Q2_0) are unpacked for any n. */
 #ifndef TINYI_BLOCK_MATMUL_H

@@ -327,13 +327,14 @@ static tiny_status tinyi_turn_check(tiny_ctx *ctx, const char *call, int format,
     const tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!w || !turned || n_out < 1 || n_in < 1 || n_in > INT32_MAX)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td rows of %td numbers, or a pointer is NULL", call, n_out,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: %td rows of %td numbers are too few or too many, or a pointer is NULL", call, n_out,
                           n_in);
     if (!f || !f->unpack || !g || !g->pack || !g->unpack || !tllm_format_bytes(f, (uint64_t)n_in) ||
         !tllm_format_bytes(g, (uint64_t)n_out))
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "%s: rows of %td numbers as %s, and of %td as %s: both must be whole blocks, the second of a "
-                          "format that can be packed",
+                          "%s: rows of %td numbers as %s, columns of %td as %s: both must be whole blocks, and the "
+                          "second format one that can be packed",
                           call, n_in, f ? f->name : "?", n_out, g ? g->name : "?");
     return TINY_OK;
 }
@@ -424,8 +425,8 @@ TINY_API tiny_status tllm_turned_check(tiny_ctx *ctx, int format, const void *w,
     }
     if (!(off <= within * within * size))
         return tinyi_fail(ctx, TINY_E_FORMAT,
-                          "tllm_turned_check: a product with %td by %td numbers differs by %g of its size, by rows and "
-                          "by neurons: another order, or another matrix",
+                          "tllm_turned_check: products with the %td x %td matrix and with its copy differ by a share "
+                          "of %g: the copy has another order, or is of another matrix",
                           n_out, n_in, size > 0.0 ? tinyi_sqrt64(off / size) : 0.0);
     return TINY_OK;
 }

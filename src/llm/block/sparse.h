@@ -29,7 +29,7 @@ TINY_API tiny_status tllm_mix_rows(tiny_ctx *ctx, const tiny_tensor *x, int form
 TINY_API const tiny_op_row *tllm_mix_rows_row(void);
 
 /* Writes the indices of the columns of h (n, k) that have a number other than 0 (NaN counts) to list, ascending. list
- * has room for k. Returns how many they are. */
+ * must have room for k. Returns their number. */
 TINY_API tiny_idx tllm_active_list(const float *h, tiny_idx n, tiny_idx k, int32_t *list);
 
 /* Transposes w (n_out rows of n_in numbers in a format) into n_in contiguous rows of n_out numbers in the format `to`.
@@ -49,7 +49,7 @@ typedef struct tllm_relu2_ffn_desc {
 } tllm_relu2_ffn_desc;
 typedef struct tllm_relu2_stats {
     tiny_idx n_active;                      /* neurons active for some row of x */
-    int sparse;                             /* nonzero: only their rows were read */
+    int sparse;                             /* nonzero: only their rows of down were read */
 } tllm_relu2_stats;
 TINY_API size_t tllm_relu2_ffn_work(const tllm_relu2_ffn_desc *desc, tiny_idx n);      /* bytes of work; 0: overflow */
 /* x (n, d), y (n, d_out), dense f32; work: 64-byte aligned; stats may be NULL */

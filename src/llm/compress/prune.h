@@ -8,8 +8,8 @@
 #include "core/ctx.h"
 TINYI_C_BEGIN
 
-/* In each row of w (n_out, k) f32, sets this share of the numbers to 0: those with the smallest |w[r][c]| norm[c], and
- * of equal ones those further left. norm (k): norm[c] is the norm of input c over some text; NULL: all 1. */
+/* In each row of w (n_out, k) f32, sets this share of the numbers to 0: those with the smallest |w[r][c]| norm[c];
+ * among equal ones the leftmost first. norm (k): norm[c] is the norm of input c over some text; NULL: all 1. */
 TINY_API tiny_status tllm_csl_prune(tiny_ctx *ctx, const tiny_tensor *w, const float *norm, double share);
 
 TINYI_C_END

@@ -26,8 +26,8 @@ static tiny_status tinyi_lm_cut_columns(const tinyi_lm_cut *c, const tinyi_lm_la
     if (w->turned) return tinyi_lm_cut_not(c, l, "a network that is also stored by columns");
     if (n % w->format->values)
         return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED,
-                          "%s: layer %td: %s in %d parts of %td columns: %s has blocks of %d", c->m->path, l->i, name,
-                          c->world, n, w->format->name, (int)w->format->values);
+                          "%s: layer %td: %s cannot be cut into %d parts of %td columns: %s has blocks of %d",
+                          c->m->path, l->i, name, c->world, n, w->format->name, (int)w->format->values);
     return TINY_OK;
 }
 
@@ -133,7 +133,8 @@ TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *m, int rank, int 
     if (st) return st;
     if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_model_cut: the model is NULL");
     if (!TINYI_HAS(RANKS) && world > 1)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: ranks are left out of this program", m->path);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: models over several ranks are left out of this program",
+                          m->path);
     if (world < 1 || world > TINY_NET_RANKS || rank < 0 || rank >= world)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
                           "%s: rank %d of %d: ranks are numbered from 0, and there are at most %d", m->path,

@@ -8,8 +8,8 @@
  *              reads x without the network of layer l - 1, whose sum is still in flight. The network of layer l reads x
  *              without the attention of layer l.
  *   local      x += y, the share of this rank only: no sum, and the ranks have different x
- *   join       x = sum(y + x / ranks): all ranks have the same x again ("desync" of the paper: one half in several
- *              joins)
+ *   join       x = sum(y + x / ranks): all ranks have the same x again (the paper's "desync": local halves, and
+ *              one join for several of them)
  *
  * A half with another route waits for all sums in flight, attention first. Each route computes another function: a
  * model must be trained or adapted for its routes, and gives other text with other routes. Files name the routes in the

@@ -15,7 +15,7 @@ TINY_API tiny_status tllm_llama2c_open(tiny_ctx *ctx, const char *path, const ch
  * the call. tokenizer may be NULL. */
 TINY_API tiny_status tllm_llama2c_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, const void *tokenizer,
                                               size_t n_tokenizer, tllm_gguf **out);
-/* The file size that the header of a .bin implies; 0: the bytes are no such header. */
+/* The file size that the header of a .bin implies; 0: the bytes are not such a header. */
 TINY_API uint64_t tllm_llama2c_bytes(const void *bytes, size_t n_bytes);
 
 TINYI_C_END

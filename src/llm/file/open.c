@@ -59,7 +59,7 @@ static tiny_status tinyi_open_bin(tiny_ctx *ctx, const char *path, tllm_gguf **o
         (void)fclose(f);
         st = tllm_llama2c_open(ctx, path, beside, out);
         if (st != TINY_E_FORMAT) break;
-        tinyi_log(ctx, TINY_LOG_WARNING, "%s: its tokenizer would be %s, but that does not fit", path, beside);
+        tinyi_log(ctx, TINY_LOG_WARNING, "%s: the tokenizer %s does not fit this model: it is skipped", path, beside);
     }
     tiny_free(ctx, beside);
     return i < 3 ? st : tllm_llama2c_open(ctx, path, NULL, out);

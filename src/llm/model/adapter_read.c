@@ -368,8 +368,8 @@ TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, c
         ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: adapter.type is not lora", ld.path);
     else if (model->rotated || tllm_gguf_find(model->file, "rotation.stream"))
         ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                           "%s: the model %s was rotated after this adapter was made: merge it before the rotation, "
-                           "and rotate what comes out",
+                           "%s: the model %s was rotated after this adapter was made: merge the adapter into the "
+                           "original model, then rotate the result",
                            ld.path, model->path);
     else if (!has_arch || !tllm_text_is(arch, model->arch->name))
         ld.st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: made for architecture %s, but the model %s is %s", ld.path,

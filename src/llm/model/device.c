@@ -50,7 +50,7 @@ TINYI_FN void tinyi_lm_weights_up(tiny_ctx *ctx, const tllm_model *m, int up)
         st = tinyi_lm_weights_of(ctx, m, &m->layer[i], up);
     if (st && up)
         tinyi_log(ctx, TINY_LOG_WARNING,
-                  "%s: not all weights fit on the accelerator: the others are uploaded for each operation", m->path);
+                  "%s: not all weights fit on the accelerator: the rest is uploaded for each operation", m->path);
 }
 
 /* Its passes touch scratch memory only where this file's head says so. */

@@ -290,7 +290,8 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
     s->m = m;
     s->comm = desc ? desc->comm : NULL;
     if (!TINYI_HAS(RANKS) && s->comm)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: other ranks are left out of this program", m->path);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: models over several ranks are left out of this program",
+                          m->path);
     if (TINYI_HAS(RANKS) &&
         (tiny_comm_world(TINYI_LM_COMM(s)) != m->world || tiny_comm_rank(TINYI_LM_COMM(s)) != m->rank))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
@@ -330,7 +331,7 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
         if (!type || (type->id != TLLM_FORMAT_F32 && type->id != TLLM_FORMAT_F16 && type->id != TLLM_FORMAT_Q8_0 &&
                       type->id != TLLM_FORMAT_Q4_0))
             return tinyi_fail(
-                ctx, TINY_E_UNSUPPORTED, "%s: %s cannot be kept as %s (format %d): F32, F16, Q8_0 and Q4_0 can",
+                ctx, TINY_E_UNSUPPORTED, "%s: %s cannot be kept as %s (format %d): use F32, F16, Q8_0 or Q4_0",
                 m->path, i ? "values" : "keys", type ? type->name : "?", desc ? i ? desc->type_v : desc->type_k : 0);
     }
 #ifndef TINYI_NO_TURNS
@@ -347,7 +348,7 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
             l->cross || (l->moe && TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_SIDE_BY_SIDE))
             return tinyi_fail(
                 ctx, TINY_E_UNSUPPORTED,
-                "%s: layer %td is not attention and network after norms: its inputs cannot be rounded to few bits",
+                "%s: layer %td is not attention and a network, each after a norm: its inputs cannot be rounded",
                 m->path, i);
     }
 #endif
@@ -786,8 +787,8 @@ TINY_API tiny_status tllm_forward(tllm_state *s, const int32_t *tokens, tiny_idx
     if (!st) st = tinyi_lm_decodes(s, "tllm_forward");
     if (st) return st;
     if (rows < 0 || rows > n || (rows && !out))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td rows of %td tokens%s", s->m->path, rows, n,
-                          out ? "" : ", and no room for them");
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: results of %td of %td tokens are wanted%s", s->m->path, rows, n,
+                          out ? "" : ", but out is NULL");
     if (pos0 < 0 || pos0 > INT32_MAX - n)
         return tinyi_fail(s->ctx, TINY_E_ARGUMENT,
                           "%s: position %lld does not come after the positions held by sequence 0", s->m->path,

@@ -142,9 +142,9 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
     m->n_group_used = tinyi_lm_count(ld, "expert_group_used_count", -1, 0, 0, m->n_group);
     if (!ld->st && m->n_group > 1 &&
         (m->n_expert % m->n_group || m->n_group_used < 1 || m->n_expert / m->n_group * m->n_group_used < m->n_used))
-        ld->st =
-            tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %td experts in %td groups, of which %td are kept, cannot give %td",
-                       m->path, m->n_expert, m->n_group, m->n_group_used, m->n_used);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT,
+                            "%s: %td experts in %td groups, %td of them kept, cannot give %td per token", m->path,
+                            m->n_expert, m->n_group, m->n_group_used, m->n_used);
     m->gating = a->ffn & TINYI_LM_F_OF_CHOSEN ? 3 : a->ffn & TINYI_LM_F_SIGMOID ? 2 : 1;
     if (a->keys & TINYI_LM_K_GATING)
         m->gating = (int)tinyi_lm_count(ld, "expert_gating_func", -1, m->gating, 0, a->block == TINYI_LM_HYPER ? 4 : 3);
@@ -211,8 +211,9 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
         m->d_vm = tinyi_lm_count(ld, "attention.value_length_mla", -1, val, 1, TINYI_LM_MOST);
         m->d_nope = d - m->d_rope;
         if (!ld->st && m->d_nope < 1)
-            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: keys of %td numbers, of which %td are rotated, leave none",
-                                m->path, d, m->d_rope);
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT,
+                                "%s: %td numbers of a key, %td of them rotated, leave none for the rest", m->path, d,
+                                m->d_rope);
         if (a->attn & TINYI_LM_A_INDEXER) {
             m->index_heads = tinyi_lm_count(ld, "attention.indexer.head_count", -1, -1, 1, 65536);
             m->index_d = tinyi_lm_count(ld, "attention.indexer.key_length", -1, -1, 1, TINYI_LM_MOST);

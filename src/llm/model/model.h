@@ -100,7 +100,7 @@ TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *model, const t
 /* ---- one model over several ranks, that is cooperating processes or machines (docs/papers/ladder.md) ----
  * Splits an open model: rank r of `world` keeps its share of the heads and of the columns of each network, as views of
  * the file. Nothing is copied, and the weights of other ranks are never read. Embedding, norms and output are on every
- * rank. Supported: grouped attention with dense networks and the norm first. Other models are refused. So are models
+ * rank. Supported: grouped attention with dense networks, norms before both. Other models are refused. So are models
  * whose key heads, network width or blocks of the format cannot be divided by `world`. A refused model is unchanged. No
  * state may be open during the call. Afterwards open the states with tllm_state_desc.comm. All ranks must make the same
  * calls with the same tokens; the results have the same bits on each. */
@@ -122,8 +122,8 @@ typedef struct tllm_state_desc {            /* all zero: sensible defaults */
      * (llm/model/rotated.h); 0: no rounding. For experiments: the products themselves do not get cheaper */
     int x_bits;
     float x_clip;                           /* the scale covers this share of the largest number; 0: 0.9 */
-    /* for a model split over ranks: its n_most must be at least n_batch * n_embd. Opening waits for all ranks. If a
-     * call fails while it computes, the group of ranks cannot be used any more */
+    /* for a model split over ranks. The n_most of the comm must be at least n_batch * n_embd. Opening waits for all
+     * ranks. If a call fails while it computes, the group of ranks cannot be used any more */
     tiny_comm *comm;
 } tllm_state_desc;
 

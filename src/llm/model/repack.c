@@ -122,7 +122,7 @@ static tiny_status tinyi_lm_eight_told(const tinyi_lm_eights *e, size_t done)
     if (d->progress) d->progress(d->user, "repacking", (double)done / (double)(e->n ? e->n : 1));
     if (d->cancel && d->cancel(d->user))
         return tinyi_fail(e->ctx, TINY_E_CANCELLED,
-                          "%s: repacking was cancelled by its callback; the model is as it was", e->m->path);
+                          "%s: the cancel callback stopped the repacking; the model is unchanged", e->m->path);
     return TINY_OK;
 }
 

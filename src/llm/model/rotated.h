@@ -1,5 +1,5 @@
-/* src/llm/model/rotated.h - what a rotated model computes in addition: rotations between its matrices, and inputs
- * rounded to few bits
+/* src/llm/model/rotated.h - extra work of a rotated model: rotations between its matrices, and inputs rounded to few
+ * bits
  *
  * llm/round/rotate.h makes such models. Their files have the architecture "rotated-NAME" with the keys of NAME. The
  * keys rotation.feed, rotation.heads and rotation.keys list the rotations. An engine without support does not know the

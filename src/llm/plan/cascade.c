@@ -158,8 +158,8 @@ static tiny_status tinyi_cascade_tensor(tinyi_cascade_reader *r, int fresh, int 
         t.rank[t.n_rank++] = (signed char)rank;
     }
     if (old && old->is_state && (!t.n_rank || t.rank[0] != old->rank[0]))
-        return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: the state %s has %s first", r->line, t.name,
-                          r->c->rank[old->rank[0]]);
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: the first rank of the state %s must be %s", r->line,
+                          t.name, r->c->rank[old->rank[0]]);
     if (old && t.ranks != old->ranks)
         return tinyi_fail(r->ctx, TINY_E_SHAPE, "cascade, line %d: %s does not have the ranks that it was made with",
                           r->line, t.name);

@@ -241,7 +241,7 @@ TINY_API tiny_status tllm_calib_add(tiny_ctx *ctx, tllm_calib *c, const float *x
                           "calibrator: a batch failed and its sums are invalid; open another one");
     if (rows < 0 || (rows && (!x || ld < c->n)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "calibrator: %td rows of %td inputs, %td apart%s", rows, c->n, ld,
-                          x ? "" : ", and no numbers");
+                          x ? "" : ", and x is NULL");
     for (t = 0; t < rows; t++)
         if ((at = tinyi_calib_strange(x + t * ld, c->n)) < c->n)
             return tinyi_fail(

@@ -54,8 +54,8 @@ typedef struct tllm_fold {
 
 typedef struct tllm_folds tllm_folds;
 
-/* file must stay open. Refused: encoder-decoder models, RWKV, models with four
- * streams (gemma3n), and files that tllm_model_open refuses. On failure *out is NULL. */
+/* file must stay open. Refused: encoder-decoder models, RWKV, models with four streams (gemma3n), and files that
+ * tllm_model_open refuses. On failure *out is NULL. */
 TINY_API tiny_status tllm_folds_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_folds **out);
 TINY_API void tllm_folds_close(tiny_ctx *ctx, tllm_folds *f);           /* f may be NULL; ctx: the one that opened it */
 TINY_API size_t tllm_folds_n(const tllm_folds *f);
@@ -74,8 +74,8 @@ TINY_API tiny_status tllm_fold_gain(tiny_ctx *ctx, tllm_folds *f, size_t i);
 TINY_API const tllm_gguf *tllm_folds_file(const tllm_folds *f);
 /* 1: the tensor differs from the one in the file */
 TINY_API int tllm_folds_touch(const tllm_folds *f, const tllm_gguf_tensor *t);
-/* The factors of the columns of a matrix: dim[0] numbers; NULL: none. Its inputs are those of the original model
- * divided by them. */
+/* The factors of the columns of a matrix: dim[0] numbers; NULL: none. The folded model divides the
+ * inputs of the matrix by them. */
 TINY_API const double *tllm_folds_columns(const tllm_folds *f, const tllm_gguf_tensor *t, tiny_idx mat);
 /* Writes rows of a tensor, numbered over all its matrices, with all factors applied; out: rows of dim[0]. Norms and
  * biases have rows of one number, and all rows must be requested. Fails if a number is finite in the file but not with

@@ -27,7 +27,7 @@ typedef struct tllm_gptq_desc {             /* all zero: the value in brackets *
     int static_groups;
     /* share of the mean diagonal that is added to the diagonal [0.01]; 0.1 is safer with few tokens */
     float damp;
-    /* columns whose errors are propagated together [128]; results differ by rounding */
+    /* columns whose errors are propagated together [128]; it changes results by rounding only */
     tiny_idx block;
 } tllm_gptq_desc;
 
@@ -41,15 +41,15 @@ typedef struct tllm_gptq_about {
     tiny_idx dead;                          /* inputs that were always 0; their weights became 0 */
 } tllm_gptq_about;
 
-/* w (rows, n) dense; h (n, n) f32 or f64, any strides, only i <= j is read; q: room as by tllm_plain_size; desc and
- * about may be NULL. Refused: weights or h with a NaN or an infinity, a diagonal below 0, and sizes that
+/* w (rows, n) dense; h (n, n) f32 or f64, any strides, only i <= j is read; q: arrays of the sizes of tllm_plain_size;
+ * desc and about may be NULL. Refused: weights or h with a NaN or an infinity, a diagonal below 0, and sizes that
  * tllm_plain_size refuses. Fewer tokens than inputs, and dependent inputs, are allowed: the damping makes h
  * invertible. */
 TINY_API tiny_status tllm_gptq(tiny_ctx *ctx, const tllm_gptq_desc *desc, const float *w, tiny_idx rows, tiny_idx n,
                                const tiny_tensor *h, const tllm_plain *q, tllm_gptq_about *about);
 
-/* The same for rows of blocks: Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K. to: rows of tllm_format_bytes(n). The
- * scales of a block are fitted by the packer of the format, with the diagonal of h as importance. */
+/* The same for rows of blocks: Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K. to: rows of tllm_format_bytes(f, n)
+ * bytes. The scales of a block are fitted by the packer of the format, with the diagonal of h as importance. */
 TINY_API tiny_status tllm_gptq_blocks(tiny_ctx *ctx, const tllm_gptq_desc *desc, int format, const float *w,
                                       tiny_idx rows, tiny_idx n, const tiny_tensor *h, void *to,
                                       tllm_gptq_about *about);

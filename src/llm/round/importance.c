@@ -9,7 +9,7 @@
 static tiny_status tinyi_importance_check(tiny_ctx *ctx, const char *path, tinyi_cursor c)
 {
     uint32_t n, i, len, values;
-    if (c.left < 4) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: this is no file of importances", path);
+    if (c.left < 4) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: this is not a file of importances", path);
     n = tinyi_le32(c.at);
     c.at += 4;
     c.left -= 4;

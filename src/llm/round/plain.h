@@ -23,7 +23,7 @@ enum { TLLM_PLAIN_ROW = -1, TLLM_PLAIN_TENSOR = -2 };
 typedef struct tllm_plain_desc {            /* all zero: the value in brackets */
     int kind;                               /* [TLLM_PLAIN_S2] */
     int bits;                               /* 1 to 8, S1 from 2 on [4] */
-    /* inputs under one scale, the last group may be shorter [128]; TLLM_PLAIN_ROW, TLLM_PLAIN_TENSOR */
+    /* inputs that share a scale, or TLLM_PLAIN_ROW or TLLM_PLAIN_TENSOR; the last group may be shorter [128] */
     tiny_idx group;
     /* ranges tried in addition to the whole one, each a hundredth smaller; the least squared error is used [0]; GPTQ's
      * programs use 75, the limit is 99 */
@@ -38,7 +38,7 @@ typedef struct tllm_plain {
 /* codes, scales: numbers to allocate; group: inputs of a group; groups: groups of a row */
 typedef struct tllm_plain_sizes { size_t codes, scales; tiny_idx group, groups; } tllm_plain_sizes;
 
-/* Fails for bits outside 1 to 8, a group below 1, and sizes that overflow. */
+/* Fails for bits outside 1 to 8, an invalid group, and sizes that overflow. */
 TINY_API tiny_status tllm_plain_size(tiny_ctx *ctx, const tllm_plain_desc *desc, tiny_idx rows, tiny_idx n,
                                      tllm_plain_sizes *out);
 /* Finds the scale and zero of n numbers, step apart, with the least sum of h (w' - w)^2 among the ranges of desc. h: n

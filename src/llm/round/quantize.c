@@ -51,7 +51,8 @@ static tiny_status tinyi_quantize_read(tinyi_quantize *q, tinyi_pattern *p)
                               type);
     }
     if (d->n_rules > TLLM_QUANTIZE_RULES || (d->n_rules && !d->rule))
-        return tinyi_fail(q->ctx, TINY_E_ARGUMENT, "quantize: %lu rules; at most %d, and a list of them, are needed",
+        return tinyi_fail(q->ctx, TINY_E_ARGUMENT,
+                          "quantize: %lu rules; at most %d are allowed, and rule must not be NULL",
                           (unsigned long)d->n_rules, TLLM_QUANTIZE_RULES);
     for (i = 0; i < d->n_rules; i++) {
         if (!tinyi_quantize_rule_format(d->rule[i], &end))
@@ -169,8 +170,8 @@ static tiny_status tinyi_quantize_choose(tinyi_quantize *q, tinyi_pattern *rules
                               (int)t->name.n, t->name.at);
         if (to != wanted) tinyi_quantize_noted(&notes, wanted, to, t);
         if ((to->flags & TLLM_FORMAT_WANTS_IMPORTANCE) && !q->desc->importance && !warned++)
-            tinyi_log(q->ctx, TINY_LOG_WARNING, "%.*s: %s without importances loses much", (int)t->name.n, t->name.at,
-                      to->name);
+            tinyi_log(q->ctx, TINY_LOG_WARNING, "%.*s: %s without importances loses much accuracy", (int)t->name.n,
+                      t->name.at, to->name);
         l->to = to->id;
         if (!tinyi_quantize_wants(q, l)) continue;
         asked++;
@@ -180,15 +181,15 @@ static tiny_status tinyi_quantize_choose(tinyi_quantize *q, tinyi_pattern *rules
     }
     for (i = 0; i < notes.n; i++)
         tinyi_log(q->ctx, TINY_LOG_WARNING,
-                  "%s instead of %s for %lu tensors, whose rows are no whole blocks of %d: %.*s (rows of %lu)%s",
+                  "%s instead of %s for %lu tensors, whose rows are not whole blocks of %d: %.*s (rows of %lu)%s",
                   notes.at[i].to->name, notes.at[i].wanted->name, notes.at[i].count, notes.at[i].wanted->values,
                   (int)notes.at[i].first->name.n, notes.at[i].first->name.at, (unsigned long)notes.at[i].first->dim[0],
                   notes.at[i].count > 1 ? " ..." : "");
     for (k = 0; k < q->desc->n_rules; k++)
-        if (!fits[k]) tinyi_log(q->ctx, TINY_LOG_WARNING, "%s fits none of the matrices", q->desc->rule[k]);
+        if (!fits[k]) tinyi_log(q->ctx, TINY_LOG_WARNING, "%s matches no matrix", q->desc->rule[k]);
     if (asked && !there)
         return tinyi_fail(q->ctx, TINY_E_ARGUMENT,
-                          "%s: it has the importance of none of the %lu matrices of %s that want one",
+                          "%s: it has no importance for any of the %lu matrices of %s that could use one",
                           q->desc->importance, (unsigned long)asked, q->from);
     return TINY_OK;
 }

@@ -14,8 +14,8 @@
 #include "llm/file/gguf.h"
 TINYI_C_BEGIN
 
-/* What is done with a tensor. A prepare callback may set `blocks`, and may replace `tensor` and `from` by another
- * tensor of the same name and shape. What they point to must stay valid until tllm_quantize_file returns. */
+/* The plan for one tensor. A prepare callback may set `blocks`, and may replace `tensor` and `from` by another tensor
+ * of the same name and shape. These pointers must stay valid until tllm_quantize_file returns. */
 typedef struct tllm_quantize_tensor {
     const tllm_gguf_tensor *tensor;
     int from, to;                           /* formats (TLLM_FORMAT_); equal ones: the bytes are copied */

@@ -134,7 +134,7 @@ static void tinyi_rotate_layer(tinyi_rotate_list *l, const tinyi_lm_layer *a)
     for (k = 0; k < TINYI_T_COUNT && !l->st; k++)
         if (a->w[k] && !known[k] && a->w[k] != a->norm1 && a->w[k] != a->norm2)
             l->st = tinyi_fail(l->ctx, TINY_E_UNSUPPORTED,
-                               "rotate: %s: %.*s: nothing is known here of what it reads and writes", l->m->path,
+                               "rotate: %s: %.*s: this tensor is unknown here, so it cannot be rotated", l->m->path,
                                (int)TINYI_MIN(a->w[k]->t->name.n, (size_t)200), a->w[k]->t->name.at);
     if (l->st) return;
     for (k = 0; k < sizeof reads / sizeof reads[0]; k++) tinyi_rotate_w(l, a->w[reads[k]], TINYI_ROTATE_READS, 0);
@@ -176,7 +176,7 @@ static tiny_status tinyi_rotate_make(tiny_ctx *ctx, tllm_rotated *r, const tllm_
         for (k = 0; k < sizeof top / sizeof top[0] && top[k] != i; k++) {}
         if (m->top.w[i] && k == sizeof top / sizeof top[0])
             l.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                              "rotate: %s: %.*s: nothing is known here of what it reads and writes", m->path,
+                              "rotate: %s: %.*s: this tensor is unknown here, so it cannot be rotated", m->path,
                               (int)TINYI_MIN(m->top.w[i]->t->name.n, (size_t)200), m->top.w[i]->t->name.at);
     }
     if (l.st) return l.st;
@@ -230,7 +230,7 @@ static tiny_status tinyi_rotate_orthogonal(tiny_ctx *ctx, const float *q, tiny_i
                 const double off = (double)dot[i * n + j] - (row + i == j ? 1.0 : 0.0);
                 if (!(off < 1e-3 && off > -1e-3))
                     st = tinyi_fail(ctx, TINY_E_ARGUMENT,
-                                    "rotate: q is not orthogonal: rows %td and %td have a product that is %g off",
+                                    "rotate: q is not orthogonal: the product of rows %td and %td is off by %g",
                                     row + i, j, off);
             }
     }

@@ -33,7 +33,7 @@ typedef struct tllm_rotated_desc {          /* all zero: the value in brackets *
 typedef struct tllm_rotated_about {
     /* width of the stream; size of its Hadamard matrix: all of it, or its largest factor that is a power of two */
     tiny_idx n_embd, block;
-    /* the same for the first network and for a value head; 0: not rotated */
+    /* block of the first network and of a value head; 0: not rotated */
     tiny_idx feed_block, head_block;
     size_t tensors;                         /* tensors that differ from the file */
     /* nonzero: the embedding also gave the logits; the result has a separate matrix for them */

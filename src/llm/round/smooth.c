@@ -44,7 +44,7 @@ TINY_API tiny_status tllm_smooth_factors(tiny_ctx *ctx, float alpha, const float
     if (!x_most || !w_most || !s || n < 1)
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "smooth: factors of %td inputs: their largest, those of the weights and a result pointer are needed", n);
+            "smooth: factors of %td inputs: x_most, w_most and a result pointer are needed", n);
     if (!(alpha >= 0.0f && alpha <= 1.0f))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "smooth: alpha is %g; the limits are 0 and 1", (double)alpha);
     for (j = 0; j < n; j++)
@@ -160,7 +160,8 @@ static tiny_status tinyi_w8a8_run(tiny_ctx *ctx, const char *what, tinyi_w8a8_jo
     if (!j->x || !j->q || !j->q->code || !j->q->scale)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "w8a8: %s, codes and scales are needed, but one is NULL", what);
     if (j->rows < 0 || j->n < 1 || j->ld < j->n)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "w8a8: %td rows of %td %s, %td apart", j->rows, j->n, what, j->ld);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "w8a8: %td rows of %td %s cannot be %td apart", j->rows, j->n, what,
+                          j->ld);
     if (j->n > TLLM_W8A8_MOST)
         return tinyi_fail(ctx, TINY_E_OVERFLOW,
                           "w8a8: rows of %td %s; with more than %d a sum of products may overflow 32 bits", j->n,
@@ -215,8 +216,8 @@ TINY_API tiny_status tllm_w8a8_product(tiny_ctx *ctx, const tllm_w8a8 *x, tiny_i
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
                           "w8a8: inputs, weights and a result pointer are needed, but one is NULL");
     if (tokens < 0 || rows < 1 || n < 1 || ld < rows)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "w8a8: %td tokens of %td inputs to %td outputs, %td apart", tokens, n,
-                          rows, ld);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "w8a8: %td tokens of %td inputs to %td outputs cannot be %td apart",
+                          tokens, n, rows, ld);
     if (n > TLLM_W8A8_MOST)
         return tinyi_fail(ctx, TINY_E_OVERFLOW,
                           "w8a8: rows of %td inputs; with more than %d a sum of products may overflow 32 bits", n,

@@ -29,7 +29,8 @@ TINY_API void tllm_watch_close(tllm_watch *w);              /* w may be NULL; cl
 TINY_API const tiny_accel *tllm_watch_hook(const tllm_watch *w);
 /* Starts collecting statistics of that tensor; flags as in tllm_calib_open. */
 TINY_API tiny_status tllm_watch_pick(tllm_watch *w, const tllm_gguf_tensor *t, int flags);
-/* The statistics of matrix i of the tensor (one per expert). NULL: no product used the matrix, or only a part of it. */
+/* The statistics of matrix i of the tensor (one per expert). NULL: no product used the matrix, or one used only a
+ * part of it. */
 TINY_API const tllm_calib *tllm_watch_of(const tllm_watch *w, const tllm_gguf_tensor *t, tiny_idx i);
 /* Frees all statistics and stops collecting. */
 TINY_API void tllm_watch_forget(tllm_watch *w);

@@ -10,8 +10,8 @@
  *
  * The prompt is computed once, and all continuations share its keys and values. Each step reads the weights once for
  * all of them. tllm_beam and tllm_parallel use one sequence of the session's state for each text, from sequence 0 on:
- * open the session with that many. They leave every sequence of the state empty. After a failure there is nothing to
- * free. A cancel counts as a failure: TINY_E_CANCELLED. */
+ * open the session with that many (n_seq). They leave every sequence of the state empty. After a failure there is
+ * nothing to free. A cancel counts as a failure: TINY_E_CANCELLED. */
 #ifndef TINYI_BEAM_H
 #define TINYI_BEAM_H
 #include "llm/session/session.h"

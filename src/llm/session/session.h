@@ -44,7 +44,7 @@ TINY_API tiny_status tllm_session_open_memory(tiny_ctx *ctx, const void *bytes, 
 TINY_API tiny_status tllm_session_memory(tiny_ctx *ctx, const char *path, const tllm_state_desc *desc, size_t *bytes);
 TINY_API void tllm_session_close(tllm_session *s);              /* s may be NULL */
 
-/* All three belong to the session and are valid until the close. */
+/* The file, the model and the vocabulary belong to the session and are valid until the close. */
 TINY_API const tllm_gguf *tllm_session_file(const tllm_session *s);
 TINY_API const tllm_model *tllm_session_model(const tllm_session *s);
 TINY_API const tllm_vocab *tllm_session_vocab(const tllm_session *s);

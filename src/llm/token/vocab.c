@@ -824,9 +824,10 @@ static tiny_status tinyi_vocab_read_desc(tllm_vocab *v, const tinyi_vocab_source
     if ((st = tinyi_vocab_start(v, s, model, pre)) != TINY_OK) return st;
     if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_NONE) { v->n = 0; return TINY_OK; }
     if (!d->text || !d->n_tokens || d->n_tokens > INT32_MAX || (d->n_merges && !d->merge))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "vocab_make: %lu tokens and %lu merges, and their lists are %s",
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "vocab_make: %lu tokens and %lu merges; %s",
                           (unsigned long)d->n_tokens, (unsigned long)d->n_merges,
-                          !d->text || (d->n_merges && !d->merge) ? "missing" : "there");
+                          !d->text || (d->n_merges && !d->merge) ? "a list of them is NULL"
+                                                                 : "the limits of tokens are 1 and 2^31 - 1");
     v->n = d->n_tokens;
     if ((st = tinyi_vocab_texts(v, s)) != TINY_OK || (st = tinyi_vocab_scores_types(v, s)) != TINY_OK) return st;
     for (i = 0; i < TLLM_SPECIAL_COUNT; i++) {

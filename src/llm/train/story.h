@@ -7,8 +7,8 @@
  * other. Each random choice decides the next token, and no two options of a choice begin with the same token. So the
  * probability of each token in its context is known exactly. So is the least loss that any model can reach on such
  * text: 0.7020 bits per token. tllm_story_next gives the whole distribution. 28 of 100 tokens are choices. The others
- * are forced by the text before them, and their tags say by what: a remembered number, a name, the plural of a noun, a
- * sum.
+ * are forced by the text before them, and their tags name the cause: a remembered number, a name, the plural of a noun,
+ * a sum.
  *
  * The state is a plain struct that can be copied. No call fails or allocates. Tokens are those of the vocabulary below:
  * 0 unknown, 1 end of a story and start of the text, 2 padding, 3 unused, 4 to 259 the bytes, 260 to 543 the words in
@@ -26,7 +26,7 @@ TINYI_C_BEGIN
 #define TLLM_STORY_ITEMS 48                 /* most options of a choice */
 #define TLLM_STORY_LONGEST 256              /* most tokens of a story */
 
-/* The kind of a token: what a model must know to predict it. */
+/* The kind of a token: the knowledge that predicts it. */
 typedef enum tllm_story_tag {
     TLLM_STORY_CHOICE,                      /* a random choice */
     TLLM_STORY_PLAIN,                       /* forced by the words just before it */

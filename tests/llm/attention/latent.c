@@ -383,12 +383,12 @@ static void test_bad_input(tiny_target target)
     b = m;
 #define BAD(change, status, part) \
     (b = m, change, T_STATUS(tllm_latent_attention(ctx, &b.q, &b.k, &b.table, &b.rows, &b.w, &b.p, &b.o), status, part))
-    BAD(b.p.d_nope = 2, TINY_E_SHAPE, "3 numbers of a query are rotated, in pairs");
-    BAD(b.p.d_nope = 0, TINY_E_ARGUMENT, "heads of 0 numbers without a position and values of 3");
+    BAD(b.p.d_nope = 2, TINY_E_SHAPE, "3 rotated numbers of a query are not whole pairs");
+    BAD(b.p.d_nope = 0, TINY_E_ARGUMENT, "d_nope is 0 and d_v 3: both must be at least 1");
     BAD(b.p.d_v = 0, TINY_E_ARGUMENT, "values of 0");
     BAD(b.p.form = 3, TINY_E_ARGUMENT, "form 3 is not 0, 1 or 2");
-    BAD((b.q.dim[2] = 9, b.p.d_nope = 3), TINY_E_SHAPE, "rows of 6 numbers with 6 rotated ones: at least 1 more");
-    BAD(b.k.dim[3] = 5000, TINY_E_SHAPE, "rows of 5000 numbers with 2 rotated ones: at least 1 more, and at most 4096");
+    BAD((b.q.dim[2] = 9, b.p.d_nope = 3), TINY_E_SHAPE, "a row has 6 numbers, 6 of them rotated");
+    BAD(b.k.dim[3] = 5000, TINY_E_SHAPE, "5000 numbers, 2 of them rotated: it needs at least 1 more, and at most 4096");
     BAD(b.k.rank = 3, TINY_E_SHAPE, "they must be (blocks, 1, tokens, numbers)");
     BAD(b.w.dim[0] = 11, TINY_E_SHAPE, "12 rows of 4 numbers");
     BAD(b.w.dim[1] = 3, TINY_E_SHAPE, "");

@@ -442,7 +442,7 @@ static void test_bad_input(tiny_target target)
              "a row of values holds 64 numbers, but its heads have 63");
     p.d_v = 65;
     T_STATUS(tllm_paged_attention(ctx, &m.q, &m.k, NULL, &m.table, &m.rows, NULL, NULL, NULL, &p, &m.o), TINY_E_SHAPE,
-             "values of 65 numbers are not in keys of 64");
+             "values of 65 numbers do not fit into keys of 64");
     p = m.p;
     p.softcap = -1.0f;
     T_STATUS(tllm_paged_attention(ctx, &m.q, &m.k, &m.v, &m.table, &m.rows, NULL, NULL, NULL, &p, &m.o),

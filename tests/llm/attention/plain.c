@@ -346,9 +346,9 @@ static void test_proof_0_frequencies(tiny_target target)
     T_STATUS(tllm_rope_frequencies(ctx, &d, w, NULL), TINY_E_ARGUMENT, "factor -1 above 0");
     d.factor = 1;
     d.trained = 0;
-    T_STATUS(tllm_rope_frequencies(ctx, &d, w, NULL), TINY_E_ARGUMENT, "trained on 0 tokens");
+    T_STATUS(tllm_rope_frequencies(ctx, &d, w, NULL), TINY_E_ARGUMENT, "trained 0, length");
     d.trained = NAN;
-    T_STATUS(tllm_rope_frequencies(ctx, &d, w, NULL), TINY_E_ARGUMENT, "all above 0");
+    T_STATUS(tllm_rope_frequencies(ctx, &d, w, NULL), TINY_E_ARGUMENT, "all must be above 0");
     T_STATUS(tllm_rope_frequencies(ctx, NULL, w, NULL), TINY_E_ARGUMENT, "the description");
     t_close(ctx);
     T_PROOF("attention 0", "NTK: base and frequencies");

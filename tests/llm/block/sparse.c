@@ -284,10 +284,10 @@ static void test_bad_input(tiny_target target)
                  "another order");
     }
     T_STATUS(tllm_turned_check(ctx, TLLM_FORMAT_F32, w, 64, 96, TLLM_FORMAT_F32, w), TINY_E_FORMAT,
-             "another order, or another matrix");
+             "the copy has another order, or is of another matrix");
     turned[5] += 3.0f;
     T_STATUS(tllm_turned_check(ctx, TLLM_FORMAT_F32, w, 64, 96, TLLM_FORMAT_F32, turned), TINY_E_FORMAT,
-             "a product with 64 by 96 numbers");
+             "products with the 64 x 96 matrix");
     T_STATUS(tllm_turn_rows(ctx, TLLM_FORMAT_F32, w, 63, 96, TLLM_FORMAT_Q8_0, turned), TINY_E_UNSUPPORTED,
              "of 63 as Q8_0");
     T_STATUS(tllm_turn_rows(ctx, TLLM_FORMAT_F32, w, 0, 96, TLLM_FORMAT_F32, turned), TINY_E_ARGUMENT, "0 rows");

@@ -182,7 +182,7 @@ static void test_refused(tiny_target target)
     T_EQ_INT(tllm_calib_tokens(c), 4);
     T_STATUS(tllm_calib_add(ctx, c, x, -1, 3), TINY_E_ARGUMENT, "-1 rows of 3 inputs");
     T_STATUS(tllm_calib_add(ctx, c, x, 1, 2), TINY_E_ARGUMENT, "2 apart");
-    T_STATUS(tllm_calib_add(ctx, c, NULL, 1, 3), TINY_E_ARGUMENT, "no numbers");
+    T_STATUS(tllm_calib_add(ctx, c, NULL, 1, 3), TINY_E_ARGUMENT, "and x is NULL");
     T_STATUS(tllm_calib_add(ctx, NULL, x, 1, 3), TINY_E_ARGUMENT, "the calibrator is NULL or closed");
     T_OK(tllm_calib_add(ctx, c, NULL, 0, 3));
     tllm_calib_close(ctx, c);

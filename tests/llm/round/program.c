@@ -99,7 +99,7 @@ static void test_pipes(void)
     put("odd", bytes, 256 * 4 + 5);
     put("nil", bytes, 0);
     T_EQ_INT(run("--blocks Q3_K <%s/odd >%s/q", folder, folder), 1);
-    SAYS("1029 bytes are no whole blocks");
+    SAYS("1029 bytes are not whole blocks");
     T_EQ_INT(run("--unblocks Q3_K <%s/odd >%s/q", folder, folder), 1);
     T_EQ_INT(run("--blocks Q3_K <%s/nil >%s/q", folder, folder), 0);
     T_EQ_INT(get("q", back, sizeof back), 0);
@@ -365,7 +365,7 @@ static void test_gptq(void)
     T_EQ_INT(run("%s %s/p.gguf Q4_0", model, folder), 0);
     T_EQ_INT(run("%s %s/o.gguf Q4_0 --gptq --text %s/x --tokens 2000", model, folder, folder), 0);
     SAYS("GPTQ over 2000 tokens");
-    SAYS("0 more had no inputs that are known");
+    SAYS("0 more had no known inputs");
     plain = open_model(ctx, "p.gguf");
     coded = open_model(ctx, "o.gguf");
     T_EQ_INT(tllm_gguf_n_tensors(plain), tllm_gguf_n_tensors(coded));
@@ -388,7 +388,7 @@ static void test_gptq(void)
     T_EQ_INT(run("%s %s/y.gguf Q4_0 --gptq --text %s/none", model, folder, folder), 1);
     SAYS("none: cannot be opened");
     T_EQ_INT(run("--blocks Q4_0 --gptq --text %s/x", folder), 2);
-    SAYS("it wants a model");
+    SAYS("it needs a model");
     put("nil", "", 0);
     T_EQ_INT(run("%s %s/y.gguf Q4_0 --gptq --text %s/nil", model, folder, folder), 1);
     SAYS("nil: there is no text in it");
@@ -401,7 +401,7 @@ static void test_gptq(void)
     put("im", q, 35 + 512);
     T_EQ_INT(run("%s %s/o.gguf Q4_0 --gptq --text %s/x --tokens 500 --imatrix %s/im", model, folder, folder, folder),
              0);
-    SAYS("--imatrix does not count for those");
+    SAYS("--imatrix is not used for those");
     t_close(ctx);
 }
 
@@ -450,13 +450,13 @@ static void test_scaled(void)
     T_EQ_INT(run("%s %s/y.gguf Q4_0 --awq --smooth 0.5 --text %s/x", model, folder, folder), 2);
     SAYS("one of them");
     T_EQ_INT(run("%s %s/y.gguf Q4_0 --awq --each-layer --text %s/x", model, folder, folder), 2);
-    SAYS("only --gptq reads a text so often");
+    SAYS("only --gptq can read the text once for each layer");
     T_EQ_INT(run("%s %s/y.gguf Q4_0 --awq --imatrix %s/im --text %s/x", model, folder, folder, folder), 2);
-    SAYS("it is of the model as it came");
+    SAYS("it describes the original model");
     T_EQ_INT(run("--blocks Q4_0 --awq --text %s/x", folder), 2);
-    SAYS("--awq: it wants a model");
+    SAYS("--awq: it needs a model");
     T_EQ_INT(run("--blocks Q4_0 --smooth 0 --text %s/x", folder), 2);
-    SAYS("--smooth: it wants a model");
+    SAYS("--smooth: it needs a model");
     T_EQ_INT(run("%s %s/y.gguf F16 --awq --text %s/x", model, folder, folder), 1);
     SAYS("no matrix is to be rounded to a format that this could help");
     T_EQ_INT(run("%s %s/none/o.gguf Q4_0 --awq --text %s/x", model, folder, folder), 1);
@@ -584,7 +584,7 @@ static void test_patterns(void)
     began = clock();                        /* patterns that take other programs minutes, or their stack */
     T_EQ_INT(run("%s/in.gguf %s/o.gguf F32 --tensor-type '(a*)*b=F16'", folder, folder), 0);
     T_EQ_INT(run("%s/in.gguf %s/o.gguf F32 --tensor-type '(a|a|b|.)*(a*)*(.*)*(.?)*(x+x+)+y=F16'", folder, folder), 0);
-    SAYS("quantize: (a|a|b|.)*(a*)*(.*)*(.?)*(x+x+)+y=F16 fits none of the matrices");
+    SAYS("quantize: (a|a|b|.)*(a*)*(.*)*(.?)*(x+x+)+y=F16 matches no matrix");
     T_EQ_INT(run("%s/in.gguf %s/o.gguf F32 --tensor-type '(a|())*?b()+=F16'", folder, folder), 0);
     memset(pattern, '(', 700);
     pattern[700] = 'a';
@@ -597,7 +597,7 @@ static void test_patterns(void)
         0);
     T_TRUE((double)(clock() - began) / CLOCKS_PER_SEC < 20);
     T_EQ_INT(run("%s/in.gguf %s/o.gguf F32 --tensor-type '%s=F16'", folder, folder, "nothing\\.like\\.this"), 0);
-    SAYS("quantize: nothing\\.like\\.this=F16 fits none of the matrices");
+    SAYS("quantize: nothing\\.like\\.this=F16 matches no matrix");
     T_EQ_INT((int)get("no.gguf", line, 1), 0);
     t_close(ctx);
 }
@@ -634,7 +634,7 @@ static void test_input_not_overwritten(void)
     (void)snprintf(path[1], sizeof path[1], "%s/o.gguf.part", folder);
     T_TRUE(!rename(path[0], path[1]));
     T_EQ_INT(run("%s/o.gguf.part %s/o.gguf Q8_0", folder, folder), 2);
-    SAYS("would be written while");
+    SAYS("would be overwritten while");
     T_TRUE(get("o.gguf.part", is, sizeof is) == n && !memcmp(was, is, n) && !rename(path[1], path[0]));
     T_EQ_INT(run("%s/in.gguf %s Q8_0", folder, folder), 2);
     SAYS("this is a folder");

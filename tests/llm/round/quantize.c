@@ -117,7 +117,7 @@ static void test_rules(void)
     T_EQ_INT(type_of(ctx, "blk.2.attn_q.weight"), TLLM_FORMAT_F16);
     T_EQ_INT(type_of(ctx, "blk.2.attn_k.weight"), TLLM_FORMAT_Q4_0);
     T_EQ_INT(type_of(ctx, "token_embd.weight"), TLLM_FORMAT_Q4_0);
-    T_EQ_TEXT(heard, "^q=Q8_0 fits none of the matrices\n");
+    T_EQ_TEXT(heard, "^q=Q8_0 matches no matrix\n");
     d.n_rules = 0;
     d.type = "Q4_K";                        /* rows of 128 are no whole blocks of 256 */
     heard[0] = 0;
@@ -285,7 +285,8 @@ static void test_bad(void)
     T_TRUE(f && fwrite("\1\0\0", 1, 3, f) == 3 && !fclose(f));
     d.importance = at("im");
     d.type = "Q4_0";
-    T_STATUS(tllm_quantize_file(ctx, model, at("o.gguf"), &d, NULL), TINY_E_FORMAT, "this is no file of importances");
+    T_STATUS(tllm_quantize_file(ctx, model, at("o.gguf"), &d, NULL), TINY_E_FORMAT,
+             "this is not a file of importances");
     f = fopen(at("im"), "wb");
     T_TRUE(f && fwrite("\1\0\0\0\377\377\377\377\0\0\0\0\0\0\0\0", 1, 16, f) == 16 && !fclose(f));
     d.importance = at("im");
@@ -293,7 +294,8 @@ static void test_bad(void)
     f = fopen(at("im"), "wb");              /* an importance of another model */
     T_TRUE(f && fwrite("\1\0\0\0\1\0\0\0x\1\0\0\0\1\0\0\0\0\0\200\77", 1, 21, f) == 21 && !fclose(f));
     d.importance = at("im");
-    T_STATUS(tllm_quantize_file(ctx, model, at("o.gguf"), &d, NULL), TINY_E_ARGUMENT, "the importance of none of the");
+    T_STATUS(tllm_quantize_file(ctx, model, at("o.gguf"), &d, NULL), TINY_E_ARGUMENT,
+             "it has no importance for any of the");
     T_STATUS(tllm_quantize_file(ctx, at("im"), at("o.gguf"), &d, NULL), TINY_E_FORMAT, "im");
     T_TRUE(!is_file("o.gguf") && !is_file("o.gguf.part"));
     t_close(ctx);

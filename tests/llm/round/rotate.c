@@ -154,7 +154,7 @@ static void test_by_hand(void)
     q[7] += 0.5f;
     {
         tllm_rotated *r = NULL;
-        T_STATUS(tllm_rotated_open(ctx, g, &d, &r), TINY_E_ARGUMENT, "q is not orthogonal: rows");
+        T_STATUS(tllm_rotated_open(ctx, g, &d, &r), TINY_E_ARGUMENT, "q is not orthogonal: the product of rows");
         T_TRUE(r == NULL);
     }
     tllm_gguf_close(ctx, g);
@@ -515,7 +515,7 @@ static void test_bits_refused(void)
     d.x_bits = 4;
     if (path && T_OK(tllm_gguf_open(ctx, path, &g)) && T_OK(tllm_model_open(ctx, g, &model)))
         T_STATUS(tllm_state_open(ctx, model, &d, &state), TINY_E_UNSUPPORTED,
-                 "layer 0 is not attention and network after norms");
+                 "layer 0 is not attention and a network, each after a norm");
     tllm_model_close(ctx, model);
     tllm_gguf_close(ctx, g);
     t_close(ctx);

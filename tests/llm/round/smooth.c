@@ -226,7 +226,7 @@ static void test_refused(void)
     T_STATUS(tllm_smooth_factors(ctx, -0.1f, ones, ones, N, s), TINY_E_ARGUMENT, "alpha is -0.1");
     T_STATUS(tllm_smooth_factors(ctx, NAN, ones, ones, N, s), TINY_E_ARGUMENT, "alpha is nan");
     T_STATUS(tllm_smooth_factors(ctx, 0.5f, NULL, ones, N, s), TINY_E_ARGUMENT,
-             "their largest, those of the weights and a result pointer");
+             "x_most, w_most and a result pointer");
     T_STATUS(tllm_smooth_factors(ctx, 0.5f, ones, ones, 0, s), TINY_E_ARGUMENT, "factors of 0 inputs");
     ones[5] = INFINITY;
     T_STATUS(tllm_smooth_factors(ctx, 0.5f, ones, most, N, s), TINY_E_NUMERIC, "input 5: the largest are inf and 0");

@@ -1,8 +1,8 @@
 /* src/llm/lab/bipolar/bipolar.h - products of 1..8-bit weights with 1..8-bit activations, computed on bit planes
  *
  *   tllm_bipolar w;
- *   tllm_bipolar_make(ctx, &weights, NULL, 3, 128, &w);             f32 (n, k) to 3 bits, a scale per row and 128
- *                                                                   numbers
+ *   tllm_bipolar_make(ctx, &weights, NULL, 3, 128, &w);             f32 (n, k) to 3 bits, a scale for each 128
+ *                                                                   numbers of a row
  *   tllm_bipolar_matmul(ctx, &w, &x, 4, NULL, &y);                  y (m, n) = x w^T; x (m, k) is packed to 4 bits
  *   tllm_bipolar_free(ctx, &w);
  *
@@ -59,12 +59,12 @@ TINY_API int tllm_bipolar_code(const tllm_bipolar *w, tiny_idx row, tiny_idx i);
  * times the exact sum. */
 TINY_API tiny_status tllm_bipolar_matmul(tiny_ctx *ctx, const tllm_bipolar *w, const tiny_tensor *x, int abits,
                                          const tiny_tensor *scale_x, const tiny_tensor *y);
-/* the bit counting used: "vpopcntd", "pshufb", "cnt", "plain C"; "reference" */
+/* the bit counting used: "vpopcntd", "pshufb", "cnt", "plain C"; on the reference target "reference" */
 TINY_API const char *tllm_bipolar_pass(const tiny_ctx *ctx);
 
 /* ---- the operation: for conformance tests, recorders and accelerators
- * in: x (m, k); planes u8 (bytes), with the bits beyond k 0, because they are counted; scale_w (n, groups), scale_x (m,
- * groups) f32, sum_w (n, groups) i32, each optional. out: y */
+ * in: x (m, k); planes u8 (bytes), whose bits beyond number k must be 0, because the product counts them; scale_w (n,
+ * groups), scale_x (m, groups) f32, sum_w (n, groups) i32, each optional. out: y */
 typedef struct tllm_bipolar_params {
     tiny_idx n, group;
     int wbits, abits, signed_w;

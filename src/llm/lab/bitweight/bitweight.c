@@ -318,14 +318,14 @@ static tiny_status tinyi_bw_check_loops(tiny_ctx *ctx, const tllm_bw_design *d)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: loop %d, %s over %s, has size %td; %s", i,
                               l->parallel ? "parallel" : "in time", tinyi_bw_dim[l->dim], l->size,
                               l->dim == TLLM_BW_BW ? "there are 4 digits"
-                              : l->parallel        ? "it takes 1 to 65536"
-                                                   : "in time there are as many turns as it takes: 0");
+                              : l->parallel        ? "the limits are 1 and 65536"
+                                                   : "it must be 0: the operands give the number of iterations");
         if (seen[l->dim][l->dim != TLLM_BW_BW && l->parallel]++)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "bit weights: loop %d is a second loop over %s, %s", i,
                               tinyi_bw_dim[l->dim], l->parallel ? "parallel" : "in time");
         if (l->sparse && (l->dim != TLLM_BW_BW || l->parallel || i != d->n_loops - 1))
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                              "bit weights: loop %d is sparse; only the innermost loop may be, over bw and in time", i);
+                              "bit weights: loop %d is sparse; only an innermost loop over bw in time may be", i);
     }
     for (dim = 0; dim < TLLM_BW_DIMS; dim++)
         if (!seen[dim][0])
@@ -372,16 +372,17 @@ static tiny_status tinyi_bw_check_places(tiny_ctx *ctx, const tllm_bw_design *d)
     } else if (!d->loop[bw].parallel || at[TLLM_BW_SHIFT] != bw + 1 || at[TLLM_BW_HALF_REDUCE] != n ||
                at[TLLM_BW_ADD] != bw || at[TLLM_BW_ACCUMULATE] != bw + 1 || !tinyi_bw_inside(d, TLLM_BW_K, bw))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "bit weights: shift after the sum must be inside a parallel loop over bw with accumulate, "
-                          "add outside it, half_reduce inside all loops, and k inside bw");
+                          "bit weights: with shift after the sum, shift and accumulate must be directly inside a "
+                          "parallel loop over bw and add directly outside it; half_reduce must be inside all loops, "
+                          "and a loop over k inside bw");
     if (at[TLLM_BW_SYNC] >= 0 && at[TLLM_BW_SYNC] != first)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "bit weights: sync is inside %d loops; lanes that separate at loop %d meet there",
+                          "bit weights: sync is inside %d loops; the first parallel loop needs it inside %d",
                           at[TLLM_BW_SYNC], first);
     if (d->loop[bw].sparse && (k_time < out || (first >= 0 && at[TLLM_BW_SYNC] < 0)))
-        return tinyi_fail(
-            ctx, TINY_E_ARGUMENT,
-            "bit weights: a sparse loop needs the time of k inside that of m and n, and parallel lanes a sync");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "bit weights: with a sparse loop, k in time must be inside m and n in time, and parallel "
+                          "loops need a sync");
     return TINY_OK;
 }
 

@@ -18,10 +18,10 @@
  *   shift        by 2 bw bits: before the sum over k, or after it    accumulate   the registers that hold the sums
  *   sync         the lanes wait for each other
  *
- * A primitive runs once for each iteration of the loops around it, and once for each inner index that its operands
- * depend on: an encoder outside the loop over n serves all n. The nest gives the number of cycles: the iterations of a
- * loop in time add up, and a parallel loop takes as long as its longest iteration. A sparse loop over bw has one step
- * for each digit that is not 0. */
+ * A primitive runs once for each iteration of the loops around it. If its operands also depend on an inner index, it
+ * runs for each value of that index. An encoder outside the loop over n thus serves all n. The nest gives the number of
+ * cycles: the iterations of a loop in time add up, and a parallel loop takes as long as its longest iteration. A sparse
+ * loop over bw has one step for each digit that is not 0. */
 #ifndef TINYI_BITWEIGHT_H
 #define TINYI_BITWEIGHT_H
 #include "core/op.h"
@@ -36,7 +36,8 @@ enum { TLLM_BW_BOOTH, TLLM_BW_ENT, TLLM_BW_BITS, TLLM_BW_ENCODERS };
 #define TLLM_BW_DIGITS 4
 TINY_API const char *tllm_bw_encoder_name(int encoder);    /* "Booth"; NULL: unknown */
 TINY_API void tllm_bw_encode(int encoder, int8_t value, int8_t digit[TLLM_BW_DIGITS]);   /* BOOTH or ENT */
-/* The wires of a digit: bit 2 is enable, bits 1 and 0 select 0: -2B, 1: B, 2: 2B, 3: -B. Digits outside -2 .. 2: 0. */
+/* The wires of a digit. Bit 2 is enable. Bits 1 and 0 give the multiple: 0 for -2B, 1 for B, 2 for 2B, 3 for -B.
+ * Returns 0 for digits outside -2 .. 2. */
 TINY_API int tllm_bw_select(int digit);
 /* 3:2 compression of words of width bits: out[0] + out[1] = in[0] + in[1] + in[2] modulo 2^width */
 TINY_API void tllm_bw_compress(const uint32_t in[3], int width, uint32_t out[2]);
@@ -44,8 +45,8 @@ TINY_API void tllm_bw_compress(const uint32_t in[3], int width, uint32_t out[2])
 /* Adds the number of occurrences of each byte of w to count; the index is the value modulo 256. */
 TINY_API tiny_status tllm_bw_count(tiny_ctx *ctx, const int8_t *w, size_t n, uint64_t count[256]);
 /* Converts rows of k weights in a format of llm/block/format.h, dense, to int8: scale max|w| / 127 for each row, w /
- * scale rounded to nearest, ties to even. Adds their counts; codes (rows, k) may be NULL. A weight that is not finite
- * gives TINY_E_NUMERIC. */
+ * scale rounded to nearest, ties to even. Adds their occurrences to count, as tllm_bw_count does. codes (rows, k) may
+ * be NULL. A weight that is not finite gives TINY_E_NUMERIC. */
 TINY_API tiny_status tllm_bw_count_rows(tiny_ctx *ctx, int format, const void *w, tiny_idx rows, tiny_idx k,
                                         uint64_t count[256], int8_t *codes);
 
@@ -94,8 +95,8 @@ typedef struct tllm_bw_design {
 
 /* OPT1: add moves out of the loop over k; sums stay (S, C). OPT2: bw moves out of k; products of the same bw are
  * summed unshifted in narrow words. OPT3: bw runs in time over digits that are not 0. OPT4: the encoder moves out of
- * the loop over n. GROUP: lanes of k, each with an encoder, share the registers of a PE. SYNC: lanes wait at every k,
- * not at the end of a tile. */
+ * the loop over n. GROUP: lanes of k, each with an encoder, share the registers of a PE. SYNC_K: lanes wait at every
+ * k, not at the end of a tile. */
 enum { TLLM_BW_OPT1, TLLM_BW_OPT2, TLLM_BW_OPT3, TLLM_BW_OPT4, TLLM_BW_GROUP, TLLM_BW_SYNC_K, TLLM_BW_TRANSFORMS };
 /* size: lanes of GROUP. Fails if the transformation does not apply to the nest; the design is then unchanged. */
 TINY_API tiny_status tllm_bw_transform(tiny_ctx *ctx, tllm_bw_design *design, int transform, tiny_idx size);
@@ -132,8 +133,8 @@ typedef struct tllm_bw_stats {
 } tllm_bw_stats;
 
 /* a (m, k) i8, b (k, n) i8, c (m, n) i32, any strides; c must not overlap a or b. stats may be NULL. c is the signed
- * product modulo 2^width; the accumulator is checked in advance. A context with the target REFERENCE runs the nest loop
- * by loop. The others compute the same numbers and counts by rows of PEs. */
+ * product modulo 2^width. A design whose accumulator cannot hold sums of k products is refused. A context with the
+ * target REFERENCE runs the nest loop by loop. Other contexts compute the same numbers and counts by rows of PEs. */
 TINY_API tiny_status tllm_bw_gemm(tiny_ctx *ctx, const tllm_bw_design *design, const tiny_tensor *a,
                                   const tiny_tensor *b, const tiny_tensor *c, tllm_bw_stats *stats);
 /* The counts of tllm_bw_gemm for a b of n columns, without computing C. */

@@ -647,7 +647,7 @@ TINY_API tiny_status tllm_bw_gemm(tiny_ctx *ctx, const tllm_bw_design *design, c
     if (!st) st = tinyi_bw_tensor(ctx, c, "c", TINY_I32, &first[2], &end[2]);
     if (st) return st;
     if (a->dim[1] != b->dim[0] || c->dim[0] != a->dim[0] || c->dim[1] != b->dim[1])
-        return tinyi_fail(ctx, TINY_E_SHAPE, "bit weights: %td x %td times %td x %td is no %td x %td", a->dim[0],
+        return tinyi_fail(ctx, TINY_E_SHAPE, "bit weights: %td x %td times %td x %td is not %td x %td", a->dim[0],
                           a->dim[1], b->dim[0], b->dim[1], c->dim[0], c->dim[1]);
     if ((first[2] < end[0] && first[0] < end[2]) || (first[2] < end[1] && first[1] < end[2]))
         return tinyi_fail(ctx, TINY_E_ALIAS, "bit weights: c overlaps a or b");

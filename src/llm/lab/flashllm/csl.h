@@ -21,8 +21,8 @@
  *              in which 32 lanes take four each without bank conflicts in 32 banks. For storage and exchange; products
  *              do not support it.
  *
- * Memory: 4 bytes for each number that is not 0, and 4 for each tile: less than f16 from 50 % zeros on, and 5 times
- * less at 90 %. */
+ * Memory: 4 bytes for each number that is not 0, and 4 for each tile. That is less than a dense f16 matrix if more than
+ * half of the numbers are 0, and 5 times less at 90 % zeros. */
 #ifndef TINYI_CSL_H
 #define TINYI_CSL_H
 #include "core/ctx.h"
@@ -73,7 +73,7 @@ TINY_API tiny_status tllm_csl_check(tiny_ctx *ctx, const tllm_csl *a);
  *   a box "csl 2" (core/box/checkpoint.h reads it too) whose body is u32 flags (1: published, 2: bf16, 4: woven), u64
  *   n_out, k, n_nonzero, n_item, then the offsets and the items. The older form is read too: "TINYCSL\0", u32 version
  *   1, the same, and a CRC-32 of everything before it. */
-TINY_API tiny_status tllm_csl_pack(tiny_ctx *ctx, const tllm_csl *a, void **bytes, size_t *n);     /* tiny_free them */
+TINY_API tiny_status tllm_csl_pack(tiny_ctx *ctx, const tllm_csl *a, void **bytes, size_t *n);    /* tiny_free *bytes */
 TINY_API tiny_status tllm_csl_open(tiny_ctx *ctx, const void *bytes, size_t n, tllm_csl *out);     /* copies */
 TINY_API tiny_status tllm_csl_save(tiny_ctx *ctx, const tllm_csl *a, const char *path);
 TINY_API tiny_status tllm_csl_load(tiny_ctx *ctx, const char *path, tllm_csl *out);

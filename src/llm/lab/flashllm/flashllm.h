@@ -11,8 +11,8 @@
  *
  *   IMAGE      the form of the paper ("load as sparse, compute as dense"): a tile is expanded to 64 x 64 floats, zeros
  *              included, in the first-level cache, and multiplied by a dense kernel
- *   DIRECT     each stored number is multiplied directly: y[row] += value x[column] for all rows of x at once, with the
- *              parts of y and x that belong to the tile in that cache
+ *   DIRECT     each stored number is multiplied directly: y[row] += value x[column] for all rows of x at once. The
+ *              parts of y and x that a tile uses stay in the first-level cache
  *
  * AUTO takes the form expected to be faster, by the share of zeros, the rows of x and the vector width: DIRECT if about
  * half of the numbers or more are zeros. Zeros are not multiplied: if x is infinite or NaN where the matrix is 0, y

@@ -73,12 +73,12 @@ typedef struct tllm_machine {               /* all zero: the accelerator of the 
 typedef struct tllm_fusemax_plan {
     int cascade;
     tiny_idx p0, m0;                        /* queries and keys of a tile */
-    /* cycles of computing; share of them in which the 2-D array works; bytes from and to far memory; the longer of both
-     * times */
+    /* cycles of computing; share of them in which the 2-D array works; bytes from and to far memory; time of computing
+     * or of moving these bytes, whichever is longer */
     double cycles, use_2d, bytes, seconds;
 } tllm_fusemax_plan;
 
-/* The processor of ctx as such a machine, with pe2d = 2 x lanes x threads and pe1d = 4 x threads; hertz 0: 3 GHz */
+/* The processor of ctx as a tllm_machine, with pe2d = 2 x lanes x threads and pe1d = 4 x threads; hertz 0: 3 GHz */
 TINY_API tllm_machine tllm_machine_of(const tiny_ctx *ctx, double hertz, double bytes_per_s);
 /* Predicts the time of plan->cascade with tiles of plan->p0 and m0, and fills the rest of plan. If both are 0, m0
  * becomes the edge and p0 the largest part of the queries that fits. */

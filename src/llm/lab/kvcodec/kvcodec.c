@@ -453,7 +453,8 @@ TINY_API tiny_status tllm_kvcodec_encode(tiny_ctx *ctx, const tllm_kvcodec_table
             "cache codec: %td tokens from index %td on: a chunk needs 1 to %d tokens and a function that reads them",
             desc->n_token, desc->first, TINYI_KVC_MOST_TOKENS);
     if (!tables && !desc->alone)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a chunk without its own tables needs tables");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "cache codec: tables are NULL, and the chunk is not to contain its own");
     if (tables) st = tinyi_kvc_width_check(ctx, &tables->shape, kv->n_layer, kv->width);
     if (!st && tables) st = tinyi_kvc_level_check(ctx, tables, level);
     if (st) return st;

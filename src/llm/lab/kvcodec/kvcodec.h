@@ -76,7 +76,7 @@ typedef struct tllm_kvcodec_desc {          /* all zero: level 2; encode needs n
     int level;                              /* 1..4; 0: 2 */
     /* the tokens to encode; tllm_kvcodec_save takes all, in chunks of n_token (0: 1500) */
     tiny_idx first, n_token;
-    uint32_t chunk;                         /* its number, chosen by the caller; tllm_kvcodec_save counts them */
+    uint32_t chunk;                         /* its number, chosen by the caller; tllm_kvcodec_save counts from 0 */
     /* nonzero: the chunk contains its own tables, made from its tokens; they are about as large as a short chunk */
     int alone;
 } tllm_kvcodec_desc;
@@ -91,8 +91,8 @@ typedef struct tllm_kvcodec_about {
     size_t n_bytes, table_bytes, scale_bytes, length_bytes, stream_bytes;
 } tllm_kvcodec_about;
 
-/* tables may be NULL if desc->alone is set. Free *bytes with tiny_free. Numbers that are not finite or above 65504 are
- * errors; below level 4 so are rows that differ from their anchor by more than 65504. */
+/* tables may be NULL if desc->alone is set. Free *bytes with tiny_free. A number that is NaN or above 65504 in
+ * magnitude is an error; so is, below level 4, a row that differs from its anchor by more than 65504. */
 TINY_API tiny_status tllm_kvcodec_encode(tiny_ctx *ctx, const tllm_kvcodec_tables *tables, const tllm_kv *kv,
                                          const tllm_kvcodec_desc *desc, void **bytes, size_t *n);
 /* Describes a chunk, and checks everything that can be checked without tables. */

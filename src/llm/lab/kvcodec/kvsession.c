@@ -224,8 +224,9 @@ static tiny_status tinyi_kvs_look(tiny_ctx *ctx, const char *path, const tiny_fi
         return tinyi_fail(ctx, TINY_E_FORMAT,
                           "%s: the header of the saved cache is damaged or truncated: its CRC-32 does not match", path);
     if (zero || o->rope > 1)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a saved cache with %lx and %lx where 0, and 0 or 1, are expected",
-                          path, (unsigned long)zero, (unsigned long)o->rope);
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: the header of the saved cache has %lx instead of 0, or %lx instead of 0 or 1", path,
+                          (unsigned long)zero, (unsigned long)o->rope);
     for (i = 0, left = c.left; i < n_chunk; i++, left -= size) {
         (void)tinyi_rd_u64(&at, &size);
         if (size > left)

@@ -33,16 +33,17 @@ static tiny_status tinyi_kvstream_check(tiny_ctx *ctx, const tllm_kvstream_desc 
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: there is no policy %d", (int)d->policy);
     if (!(d->deadline > 0) || !(d->deadline < INFINITY) || !(d->bits_per_second >= 0) ||
         !(d->bits_per_second < INFINITY))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: a deadline of %g s over a link of %g bit/s", d->deadline,
-                          d->bits_per_second);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: a deadline of %g s or a link of %g bit/s is invalid",
+                          d->deadline, d->bits_per_second);
     for (i = 0; i < d->n_chunk; i++) {
         if (!(d->recompute[i] >= 0) || !(d->recompute[i] < INFINITY) ||
             (d->decode && (!(d->decode[i] >= 0) || !(d->decode[i] < INFINITY))))
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: chunk %td takes %g s to compute and %g s to decode",
-                              i, d->recompute[i], d->decode ? d->decode[i] : 0);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "cache stream: chunk %td: %g s to compute or %g s to decode is invalid", i,
+                              d->recompute[i], d->decode ? d->decode[i] : 0);
         for (l = 0; l < *n_level; l++)
             if (!(d->bytes[i * TLLM_KVCODEC_LEVELS + l] > 0) || !(d->bytes[i * TLLM_KVCODEC_LEVELS + l] < INFINITY))
-                return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: chunk %td has %g bytes at level %d", i,
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: chunk %td: %g bytes at level %d are invalid", i,
                                   d->bytes[i * TLLM_KVCODEC_LEVELS + l], l + 1);
     }
     return TINY_OK;
@@ -88,7 +89,7 @@ TINY_API tiny_status tllm_kvstream_choose(tiny_ctx *ctx, const tllm_kvstream_des
     if (!choice || i < 0 || i >= d->n_chunk || !(elapsed >= 0) || !(bits_per_second >= 0))
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "cache stream: chunk %td of %td after %g s over a link of %g bit/s, and a result pointer", i,
+            "cache stream: chunk %td of %td, %g s or %g bit/s is invalid, or the result pointer is NULL", i,
             d->n_chunk, elapsed, bits_per_second);
     *choice = tinyi_kvstream_next(d, i, elapsed, bits_per_second, n_level);
     return TINY_OK;
@@ -114,7 +115,8 @@ TINY_API tiny_status tllm_kvstream_run(tiny_ctx *ctx, const tllm_kvstream_desc *
         st = transport->send(transport->user, i, d->choice[i], &bytes, &seconds);
         if (st) return tinyi_fail(ctx, st, "cache stream: chunk %td of %td could not be delivered", i, d->n_chunk);
         if (!(seconds >= 0) || !(bytes >= 0))
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: chunk %td was %g bytes in %g s", i, bytes, seconds);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: chunk %td: send reported %g bytes in %g s", i, bytes,
+                              seconds);
         if (d->choice[i] == TLLM_KVSTREAM_TEXT) {
             now = decoded = TINYI_MAX(now, decoded) + seconds;
             r.n_text++;

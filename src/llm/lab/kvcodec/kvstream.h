@@ -8,7 +8,7 @@
  *   tllm_kvstream_plan(ctx, &d, bits_per_second, &result);  the same over a simulated link
  *
  * The controller knows the sizes, the elapsed time and the speed of the last chunk. It does not know the future of the
- * link. Y. Liu et al., 2024 (arXiv 2310.07240), 5.3. */
+ * link. Y. Liu et al., 2024 (arXiv 2310.07240), section 5.3. */
 #ifndef TINYI_KVSTREAM_H
 #define TINYI_KVSTREAM_H
 #include "core/rng.h"
@@ -49,8 +49,8 @@ typedef struct tllm_kvstream_result {
     int missed;                             /* nonzero: the deadline was missed */
 } tllm_kvstream_result;
 
-/* Chooses what to send for chunk i, with the seconds since the start and the last known speed of the link (0: unknown).
- * For callers with their own loop. */
+/* Chooses the level of chunk i, or its text, by the seconds since the start and the last known speed of the link (0:
+ * unknown). For callers with their own loop. */
 TINY_API tiny_status tllm_kvstream_choose(tiny_ctx *ctx, const tllm_kvstream_desc *d, tiny_idx i, double elapsed,
                                           double bits_per_second, int *choice);
 

@@ -51,13 +51,13 @@ TINYI_FN tiny_status tinyi_tome_check(tiny_ctx *ctx, const char *name, const tin
     for (i = 0; i < left * m->batch; i++)
         if (m->to[m->from[i] * m->batch + i % m->batch] != i / m->batch)
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                              "%s: output %td of image %td comes from token %ld, which goes elsewhere", name,
+                              "%s: output %td of image %td comes from token %ld, which has another output", name,
                               i / m->batch, i % m->batch, (long)m->from[i]);
     for (i = 0; i < m->r * m->batch; i++) {
         const tiny_idx b = i % m->batch;
         tiny_idx k;
         if (m->src[i] == m->dst[i] || m->from[m->to[m->src[i] * m->batch + b] * m->batch + b] != m->dst[i])
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pair %td of image %td, tokens %ld and %ld, does not meet",
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pair %td of image %td: tokens %ld and %ld do not merge",
                               name, i / m->batch, b, (long)m->src[i], (long)m->dst[i]);
         for (k = b; k < i; k += m->batch)
             if (m->src[k] == m->src[i])
@@ -348,8 +348,8 @@ TINY_API tiny_status tllm_tome_unmerge(tiny_ctx *ctx, const tiny_tensor *y, cons
     for (k = 0; k < x->dim[0] * x->dim[1]; k++) {
         const int32_t at = ((const int32_t *)to->data)[k];
         if (at < 0 || at >= y->dim[0])
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: token %td went to %ld, but there are %td", k / x->dim[1],
-                              (long)at, y->dim[0]);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: token %td has output %ld, but there are %td outputs",
+                              k / x->dim[1], (long)at, y->dim[0]);
     }
     for (k = 0; k < x->dim[0] && es; k++)
         for (b = 0; b < x->dim[1]; b++)
@@ -377,7 +377,7 @@ TINY_API tiny_status tllm_tome_track(tiny_ctx *ctx, const tiny_tensor *place, co
     n = tiny_tensor_count(place);
     for (i = 0; i < n && match; i++)
         if (at[i] < 0 || at[i] >= t)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: token %td is at %ld of %td", i / m.batch, (long)at[i],
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: token %td has place %ld of %td", i / m.batch, (long)at[i],
                               t);
     for (i = 0; i < n; i++) at[i] = match ? m.to[at[i] * m.batch + i % m.batch] : (int32_t)(i / place->dim[1]);
     return TINY_OK;

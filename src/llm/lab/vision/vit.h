@@ -16,7 +16,7 @@
  *
  * Hooks change a block: `mix` replaces softmax attention, and `between` may change the tokens between attention and the
  * feed-forward (wide) layer (merging: llm/lab/vision/tome.h). If hooks have parameters of their own, give the trainer
- * one list of tllm_vit_params and those. */
+ * one list that holds tllm_vit_params and the parameters of the hooks. */
 #ifndef TINYI_LLM_VIT_H
 #define TINYI_LLM_VIT_H
 #include "math/layer.h"
@@ -49,7 +49,7 @@ typedef struct tllm_vit_at { tiny_idx i_block, batch, n_head; double eps; } tllm
 /* A hook that is NULL: as in a plain transformer. A failure is recorded in the tape. */
 typedef struct tllm_vit_hooks {
     void *user;
-    /* o of the shape of q; q, k, v (tokens, batch n_head, d / n_head), image by image */
+    /* returns o, of the shape of q; q, k, v (tokens, batch n_head, d / n_head), image by image */
     tiny_tensor (*mix)(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *q, const tiny_tensor *k,
                        const tiny_tensor *v);
     /* returns the tokens for the rest of the block, at least the first one; x (tokens, batch, d), k as above */

@@ -223,14 +223,14 @@ static tiny_status tinyi_kmeans_check(tiny_ctx *ctx, const tllm_kmeans_desc *des
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "kmeans: vectors of %td numbers; the limits are 1 and %d", v,
                           TLLM_KMEANS_MOST_V);
     if (n < 1 || (uint64_t)n >= UINT32_MAX || n > TINY_IDX_MAX / (tiny_idx)sizeof(float) / v)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "kmeans: %td vectors; 1 to 2^32 - 2, as memory can hold them", n);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "kmeans: %td vectors; the limits are 1, 2^32 - 2 and the memory", n);
     if (d->k < 1 || d->k > TLLM_KMEANS_MOST_K || d->k > n)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
                           "kmeans: %td centres of %td vectors; the limits are the number of vectors and %td", d->k, n,
                           TLLM_KMEANS_MOST_K);
     if (d->iters < 1 || !(d->tol >= 0.0) || d->sample < 1)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "kmeans: %d rounds, until centres move by %g, %td vectors a centre; at least 1, 0 and 1",
+                          "kmeans: iters %d, tol %g, sample %td: they must be at least 1, 0 and 1",
                           d->iters, d->tol, d->sample);
     for (i = 0; i < n * v; i++)
         if (!(x[i] - x[i] == 0.0f))

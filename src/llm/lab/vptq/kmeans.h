@@ -24,7 +24,8 @@ typedef struct tllm_kmeans_desc {           /* all zero: the value in brackets *
     /* done when the centres move by no more than this share of their length [1e-5] */
     double tol;
     uint64_t seed;
-    /* of more than this many vectors per centre, a random sample is used [256]; error and code are for all vectors */
+    /* with more vectors per centre than this, a random sample of that many is used [256]; error and code are for all
+     * vectors */
     tiny_idx sample;
 } tllm_kmeans_desc;
 

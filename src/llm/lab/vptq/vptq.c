@@ -121,13 +121,14 @@ TINYI_FN size_t tinyi_vptq_bytes(const tllm_vptq *q)
 static tiny_status tinyi_vptq_shape(tiny_ctx *ctx, const char *where, tiny_status as, const tllm_vptq *q)
 {
     if (q->rows < 1 || q->n < 1 || q->rows > INT32_MAX || q->n > INT32_MAX)
-        return tinyi_fail(ctx, as, "%s: %td rows of %td inputs; there must be some, and below 2^31 of each", where,
-                          q->rows, q->n);
+        return tinyi_fail(ctx, as, "%s: %td rows of %td inputs; the limits are 1 and 2^31 - 1", where, q->rows, q->n);
     if (q->v < 1 || q->v > TLLM_VPTQ_MOST_V || q->v > q->rows)
-        return tinyi_fail(ctx, as, "%s: vectors of %td outputs of %td; 1 to %d, and no more than there are", where,
-                          q->v, q->rows, TLLM_VPTQ_MOST_V);
+        return tinyi_fail(ctx, as,
+                          "%s: a vector of %td outputs in a matrix of %td; the limits are 1 and %d, and the matrix",
+                          where, q->v, q->rows, TLLM_VPTQ_MOST_V);
     if (q->k < 2 || q->k > TLLM_KMEANS_MOST_K)
-        return tinyi_fail(ctx, as, "%s: a book of %td vectors; 2 to %td", where, q->k, TLLM_KMEANS_MOST_K);
+        return tinyi_fail(ctx, as, "%s: a book of %td vectors; the limits are 2 and %td", where, q->k,
+                          TLLM_KMEANS_MOST_K);
     if (q->k2 && (q->k2 < 2 || q->k2 > TLLM_KMEANS_MOST_K))
         return tinyi_fail(ctx, as, "%s: a second book of %td vectors; none, or 2 to %td", where, q->k2,
                           TLLM_KMEANS_MOST_K);
@@ -136,25 +137,25 @@ static tiny_status tinyi_vptq_shape(tiny_ctx *ctx, const char *where, tiny_statu
                           tinyi_vptq_bits(q->k2));
     if (q->groups < 1 || q->outliers < 0 || q->outliers > q->n - 1 || q->groups > q->n - q->outliers ||
         (q->n - q->outliers) % q->groups)
-        return tinyi_fail(ctx, as, "%s: %td inputs, of which %td are set apart, cannot be cut into %td groups", where,
+        return tinyi_fail(ctx, as, "%s: %td inputs, %td of them outliers, cannot be divided into %td groups", where,
                           q->n, q->outliers, q->groups);
     if (q->outliers &&
         (q->v0 < 1 || q->v0 > TLLM_VPTQ_MOST_V || q->v0 > q->rows || q->k0 < 2 || q->k0 > TLLM_KMEANS_MOST_K))
         return tinyi_fail(
             ctx, as,
-            "%s: inputs set apart have a book of %td vectors of %td outputs; 2 to %td, and 1 to %d outputs of the %td",
+            "%s: the outliers have a book of %td vectors of %td outputs; 2 to %td, of 1 to %d of %td outputs",
             where, q->k0, q->v0, TLLM_KMEANS_MOST_K, TLLM_VPTQ_MOST_V, q->rows);
     if (q->outliers && tinyi_vptq_unit(q) > 64)
         return tinyi_fail(
             ctx, as,
-            "%s: vectors of %td and of %td outputs meet at every %td-th row only; every 64th at least is needed", where,
-            q->v, q->v0, tinyi_vptq_unit(q));
+            "%s: vectors of %td and of %td outputs end at a common row only every %td rows; the limit is every 64",
+            where, q->v, q->v0, tinyi_vptq_unit(q));
     if (!q->outliers && (q->v0 || q->k0))
         return tinyi_fail(ctx, as,
-                          "%s: no input is set apart, but there is a book of %td vectors of %td outputs for them",
+                          "%s: no input is an outlier, but there is a book of %td vectors of %td outputs for outliers",
                           where, q->k0, q->v0);
     if (q->permuted && q->groups == 1 && !q->outliers)
-        return tinyi_fail(ctx, as, "%s: one group of inputs stands in its own order, but another one is stored", where);
+        return tinyi_fail(ctx, as, "%s: one group without outliers keeps its order, but another is stored", where);
     if (!tinyi_vptq_bytes(q))
         return tinyi_fail(ctx, as == TINY_E_FORMAT ? as : TINY_E_OVERFLOW,
                           "%s: %td rows of %td inputs are more than this machine can address", where, q->rows, q->n);
@@ -176,11 +177,11 @@ TINYI_FN tiny_status tinyi_vptq_sizes(tiny_ctx *ctx, const char *where, const tl
     if (whole->damp == 0.0f) whole->damp = 0.01f;
     if (!whole->block) whole->block = 128;
     if (!(whole->outliers >= 0.0f && whole->outliers < 100.0f))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %g percent of the inputs set apart; at least 0 and below 100",
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %g percent of the inputs as outliers; at least 0, and below 100",
                           where, (double)whole->outliers);
     if (rows < 1 || n < 1 || n > INT32_MAX || rows > INT32_MAX)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "%s: %td rows of %td inputs; there must be some, and below 2^31 of each", where, rows, n);
+                          "%s: %td rows of %td inputs; the limits are 1 and 2^31 - 1", where, rows, n);
     if (whole->groups < 1 || whole->groups > n)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td groups of %td inputs", where, whole->groups, n);
     q->rows = rows;
@@ -467,10 +468,10 @@ static tiny_status tinyi_vptq_read(tiny_ctx *ctx, const char *where, const unsig
     tinyi_vptq_part_of(q, 0, &part);
     from = tinyi_vptq_scales(q) + (q->normalized ? 4 * (size_t)q->n : 0);
     for (at = from; at < part.index; at++)
-        if (bytes[at]) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: byte %zu, which fills up, is not 0", where, at);
+        if (bytes[at]) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: padding byte %zu is not 0", where, at);
     tinyi_vptq_part_of(q, tinyi_vptq_parts(q) - 1, &part);
     for (at = part.book + 2 * (size_t)part.v * (size_t)(part.k + part.k2); at < n_bytes - 4; at++)
-        if (bytes[at]) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: byte %zu, which fills up, is not 0", where, at);
+        if (bytes[at]) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: padding byte %zu is not 0", where, at);
     return TINY_OK;
 }
 
@@ -625,8 +626,8 @@ TINY_API tiny_status tllm_vptq_expand(tiny_ctx *ctx, const tllm_vptq *q, tiny_id
     if (st) return st;
     if (!to || row0 < 0 || rows < 0 || rows > q->rows - row0 || ld < q->n)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "vptq_expand: rows %td to %td of %td, %td apart: they must be there, and a place of at least "
-                          "%td numbers for each",
+                          "vptq_expand: rows %td to %td of %td, %td apart: they must exist, be at least %td apart, and "
+                          "have a result pointer",
                           row0, row0 + rows, q->rows, ld, q->n);
     if (!rows) return TINY_OK;
     tinyi_vptq_part_of(q, 0, &part);

@@ -34,7 +34,7 @@ typedef struct tllm_vptq_desc {             /* all zero: the value in brackets *
     float outliers;
     /* groups of the other inputs, each with its own books [1]; inputs that do not fill a group are outliers too */
     tiny_idx groups;
-    /* nonzero: inputs are coded in their own order [0: the largest diagonal of h first] */
+    /* nonzero: inputs are coded in the order of the matrix [0: the largest diagonal of h first] */
     int in_order;
     /* nonzero: each input is shifted and scaled to 0 .. 1 before coding; costs 32 bits per input [0] */
     int normalize;

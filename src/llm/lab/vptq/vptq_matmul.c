@@ -465,8 +465,8 @@ static tiny_status tinyi_vptq_shape_rule(tiny_ctx *ctx, const tiny_op *op, tiny_
                           tinyi_shape_text(bytes, text));
     if (!p || p->form < 0 || p->form >= TLLM_VPTQ_FORMS || p->rows < 1)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "vptq_matmul: form %d, %td outputs: there are %d forms, and must be outputs", p ? p->form : 0,
-                          p ? p->rows : 0, (int)TLLM_VPTQ_FORMS);
+                          "vptq_matmul: form %d, %td outputs: there are %d forms, and at least 1 output is needed",
+                          p ? p->form : 0, p ? p->rows : 0, (int)TLLM_VPTQ_FORMS);
     if (bytes->data) {                      /* data, but it leads to memory */
         const tiny_status st =
             tinyi_vptq_head(ctx, "vptq_matmul", (const unsigned char *)bytes->data, (size_t)bytes->dim[0], &q);

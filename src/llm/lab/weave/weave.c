@@ -89,7 +89,7 @@ static tiny_status tinyi_weave_check_rows_of(tiny_ctx *ctx, const tiny_tensor *x
     char shape[96];
     if (!x || tiny_tensor_check(x)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the rows are not a tensor", what);
     if (x->rank != 2 || (n_feature && x->dim[1] != n_feature))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: rows of %s are given, (samples, %td) are needed", what,
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the rows are %s, they must be (samples, %td)", what,
                           tinyi_shape_text(x, shape), n_feature);
     return TINY_OK;
 }
@@ -161,7 +161,7 @@ TINY_API tiny_status tllm_weave_range(tiny_ctx *ctx, const tiny_tensor *x, int m
     if (!low || !high || x->dim[1] < 1 || (!more && x->dim[0] < 1))
         return tinyi_fail(
             ctx, TINY_E_ARGUMENT,
-            "weave: %td samples of %td features have no least and largest numbers, or the result pointer is NULL",
+            "weave: %td samples of %td features: at least 1 of each and two result pointers are needed",
             x->dim[0], x->dim[1]);
     for (i = 0; i < x->dim[0]; i++) {
         const float *row = (const float *)x->data + i * x->stride[0];
@@ -170,7 +170,7 @@ TINY_API tiny_status tllm_weave_range(tiny_ctx *ctx, const tiny_tensor *x, int m
             if (!tinyi_weave_finite(v))
                 return tinyi_fail(
                     ctx, TINY_E_NUMERIC,
-                    "weave: feature %td of sample %td is %g: only finite numbers have a least and a largest", j, i,
+                    "weave: feature %td of sample %td is %g; it must be finite", j, i,
                     (double)v);
             if ((!more && i == 0) || v < low[j]) low[j] = v;
             if ((!more && i == 0) || v > high[j]) high[j] = v;
@@ -187,7 +187,7 @@ static tiny_status tinyi_weave_begin(tiny_ctx *ctx, tiny_idx n, tiny_idx n_featu
     unsigned char *p;
     if (!bytes)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "weave: a store of %td samples of %td features is none that this machine can hold", n,
+                          "weave: a store of %td samples of %td features is invalid or too large for this machine", n,
                           n_feature);
     out->n = n;
     out->n_feature = n_feature;
@@ -234,7 +234,7 @@ TINY_API tiny_status tllm_weave_open(tiny_ctx *ctx, tiny_idx n, tiny_idx n_featu
                           "weave: ranges and a result pointer are needed, but one is NULL");
     if (!tllm_weave_bytes(n, n_feature))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "weave: a store of %td samples of %td features is none that this machine can hold", n,
+                          "weave: a store of %td samples of %td features is invalid or too large for this machine", n,
                           n_feature);
     st = tinyi_weave_check_range(ctx, "weave", low, high, n_feature);
     if (!st) st = tinyi_weave_begin(ctx, n, n_feature, 1, 0, out, &l, &h, &none);
@@ -326,7 +326,7 @@ TINY_API tiny_status tllm_weave_put(tiny_ctx *ctx, tllm_weave *data, tiny_idx fi
     for (i = 0; i < x->dim[0]; i++)
         for (j = 0; j < x->dim[1]; j++)
             if (!tinyi_weave_finite(((const float *)x->data)[i * x->stride[0] + j * x->stride[1]]))
-                return tinyi_fail(ctx, TINY_E_NUMERIC, "weave: feature %td of sample %td is %g: it has no code", j,
+                return tinyi_fail(ctx, TINY_E_NUMERIC, "weave: feature %td of sample %td is %g; it must be finite", j,
                                   first + i, (double)((const float *)x->data)[i * x->stride[0] + j * x->stride[1]]);
     return tinyi_weave_fill(ctx, data, first, x);
 }
@@ -341,8 +341,8 @@ TINY_API tiny_status tllm_weave_make(tiny_ctx *ctx, const tiny_tensor *x, tllm_w
     if (st) return st;
     if (!out || !tllm_weave_bytes(x->dim[0], x->dim[1]))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "weave: a store of %td samples of %td features is none that this machine can hold, or there "
-                          "is no place for it",
+                          "weave: a store of %td samples of %td features is invalid or too large for this machine, or "
+                          "the result pointer is NULL",
                           x->dim[0], x->dim[1]);
     low = (float *)tinyi_alloc(ctx, (size_t)x->dim[1], 2 * sizeof *low);
     if (!low) return tiny_ctx_status(ctx);
@@ -632,7 +632,7 @@ static tiny_status tinyi_weave_load(tiny_ctx *ctx, const tiny_checkpoint_desc *d
                 : 0;
     if (!st && !bytes)
         st = tinyi_fail(ctx, TINY_E_FORMAT,
-                        "%s: a store of %llu samples of %llu features is none that this machine can hold", name,
+                        "%s: a store of %llu samples of %llu features is invalid or too large for this machine", name,
                         (unsigned long long)n, (unsigned long long)n_feature);
     has = !st && tiny_checkpoint_find(c, "label");
     for (i = 0; i < 4; i++) t[i] = tiny_tensor_1d(NULL, TINY_F32, i < 2 ? (tiny_idx)n_feature : (tiny_idx)n);

@@ -5,7 +5,7 @@
  *   tllm_weave_dot(ctx, &data, 0, n, 4, TLLM_WEAVE_AUTO, v, y);      products of all samples, reading 4 of 32 bits
  *   tllm_weave_save(ctx, &data, label, "set.weave");
  *
- * Each feature is scaled to 0 .. 1 by its own minimum and maximum and stored as 32 bits. Equal bits of
+ * Each feature is scaled to 0 .. 1 by its own minimum and maximum and stored as 32 bits. Bits of equal weight from
  * neighbouring samples are stored together, the highest first. So a pass at s bits reads s / 32 of the bytes, and one
  * copy serves every s. A feature that is the same in every sample is stored as 0.
  *

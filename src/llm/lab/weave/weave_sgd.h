@@ -14,7 +14,7 @@
 #include "llm/lab/weave/weave.h"
 TINYI_C_BEGIN
 
-/* tasks; their labels are any finite numbers; 0 and 1; -1 and 1 */
+/* tasks. Labels of LINEAR: any finite numbers; of LOGISTIC: 0 and 1; of SVM: -1 and 1 */
 enum { TLLM_WEAVE_LINEAR, TLLM_WEAVE_LOGISTIC, TLLM_WEAVE_SVM };
 
 typedef struct tllm_weave_state {           /* all zero at the start of a training */
@@ -25,10 +25,10 @@ typedef struct tllm_weave_state {           /* all zero at the start of a traini
     uint64_t bytes, bytes_loss;             /* bytes of the lines read by steps and by losses so far */
 } tllm_weave_state;
 
-typedef struct tllm_weave_sgd_desc {        /* all zero: see each */
+typedef struct tllm_weave_sgd_desc {        /* all zero: the defaults below */
     int task;                               /* TLLM_WEAVE_LINEAR */
     int bits;                               /* of every epoch, 1 .. 32; 0: a schedule */
-    int bits_first, bits_most;              /* of the schedule; 0: 2, and 8 */
+    int bits_first, bits_most;              /* of the schedule; 0: 2 and 8 */
     /* one more bit after an epoch whose loss fell by less than this share; 0: 0.01 */
     double gain;
     /* replaces that rule: returns the bits of the next epoch, 1 .. 32 */
@@ -41,16 +41,17 @@ typedef struct tllm_weave_sgd_desc {        /* all zero: see each */
      * features */
     int midpoint;
     int intercept;                          /* nonzero: model[n_feature] is added to every product and learned */
-    /* not 0: a step is 2^-shift instead of lr / batch, rounded down to 2^-23, as in a fixed-point model */
+    /* not 0: the factor of a step is 2^-shift instead of lr / batch, and each change of a weight is rounded down to a
+     * multiple of 2^-23, as in a fixed-point model */
     int shift;
     /* not 0: this many models learn in parallel, each from its own part of the samples; the result is their mean */
     int average;
-    int loss;                               /* nonzero: measure the loss after every epoch; the rule always does */
+    int loss;                               /* nonzero: measure the loss after every epoch; the gain rule always does */
 } tllm_weave_sgd_desc;
 
-/* Runs one epoch over all samples. Without average the threads share the features: on a target the model is the same
- * for any number of threads. With average they share the models: the result is the same for equal `average`. Neither
- * has a data race. */
+/* Runs one epoch over all samples. Without average the features are divided among the threads: on a given target the
+ * model is the same for any number of threads. With average the models are divided among them: the result is the same
+ * for equal `average`. Neither has a data race. */
 TINY_API tiny_status tllm_weave_epoch(tiny_ctx *ctx, const tllm_weave *data, const float *label,
                                       const tllm_weave_sgd_desc *desc, tllm_weave_state *state, float *model);
 /* Mean loss on all 32 bits: (dot - y)^2 / 2, log(1 + exp(dot)) - y dot, or max(0, 1 - y dot). Reads task, l2 and

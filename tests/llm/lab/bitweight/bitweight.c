@@ -731,7 +731,7 @@ static void test_refused(void)
     BAD(d.loop[2].size = 0, TINY_E_ARGUMENT, "loop 2, parallel over m, has size 0; it takes 1 to 65536");
     BAD(d.loop[3].size = 65537, TINY_E_ARGUMENT, "has size 65537");
     BAD(d.loop[0].size = 4, TINY_E_ARGUMENT,
-        "loop 0, in time over m, has size 4; in time there are as many turns as it takes");
+        "loop 0, in time over m, has size 4; it must be 0: the operands give the number of iterations");
     BAD(d.loop[5].size = 3, TINY_E_ARGUMENT, "there are 4 digits");
     BAD(d.n_loops = 0, TINY_E_ARGUMENT, "a nest of 0 loops");
     BAD(d.n_loops = 9, TINY_E_ARGUMENT, "a nest of 9 loops");
@@ -747,9 +747,9 @@ static void test_refused(void)
     BAD(d.place[TLLM_BW_ADD] = 1, TINY_E_ARGUMENT, "add and accumulate must be inside the loops over m and n in time");
     BAD(d.place[TLLM_BW_ADD] = 6, TINY_E_ARGUMENT, "add and accumulate must be outside the loop over bw");
     BAD(d.place[TLLM_BW_HALF_REDUCE] = 6, TINY_E_ARGUMENT, "half_reduce takes all four products at once");
-    BAD(d.place[TLLM_BW_SHIFT] = 5, TINY_E_ARGUMENT, "shift after the sum must be inside a parallel loop over bw");
+    BAD(d.place[TLLM_BW_SHIFT] = 5, TINY_E_ARGUMENT, "with shift after the sum, shift and accumulate must be");
     BAD(d.place[TLLM_BW_SYNC] = 4, TINY_E_ARGUMENT,
-        "sync is inside 4 loops; lanes that separate at loop 2 meet there");
+        "sync is inside 4 loops; the first parallel loop needs it inside 2");
     BAD(d.encoder = 2, TINY_E_ARGUMENT, "there is no encoder 2 that makes four digits");
     BAD(d.width = 15, TINY_E_ARGUMENT, "an accumulator of 15 bits");
     BAD(d.width = 33, TINY_E_ARGUMENT, "an accumulator of 33 bits");
@@ -762,7 +762,7 @@ static void test_refused(void)
 #undef BAD
     T_OK(tllm_bw_design_of(ctx, "opt3", &d));
     d.place[TLLM_BW_SYNC] = -1;
-    T_STATUS(tllm_bw_check(ctx, &d, 0), TINY_E_ARGUMENT, "parallel lanes a sync");
+    T_STATUS(tllm_bw_check(ctx, &d, 0), TINY_E_ARGUMENT, "parallel loops need a sync");
     T_STATUS(tllm_bw_check(ctx, NULL, 0), TINY_E_ARGUMENT, "there is no design");
     T_STATUS(tllm_bw_design_of(ctx, "opt5", &d), TINY_E_UNSUPPORTED, "there is no design opt5");
     d = good;

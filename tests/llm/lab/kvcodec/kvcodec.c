@@ -875,7 +875,7 @@ static void test_encode_bad(tiny_target target)
     d.level = 5;
     T_STATUS(tllm_kvcodec_encode(ctx, t, &a.kv, &d, &bytes, &n), TINY_E_ARGUMENT, "level 5");
     d.level = 2;
-    T_STATUS(tllm_kvcodec_encode(ctx, NULL, &a.kv, &d, &bytes, &n), TINY_E_ARGUMENT, "needs tables");
+    T_STATUS(tllm_kvcodec_encode(ctx, NULL, &a.kv, &d, &bytes, &n), TINY_E_ARGUMENT, "tables are NULL");
     T_STATUS(tllm_kvcodec_encode(ctx, t, &e.kv, &d, &bytes, &n), TINY_E_SHAPE, "layer 0");
     d.alone = 1;
     T_STATUS(tllm_kvcodec_encode(ctx, NULL, &e.kv, &d, &bytes, &n), TINY_E_ARGUMENT, "no layer has keys");

@@ -303,7 +303,7 @@ static void test_refused(void)
     T_OK(tllm_session_set(recurrent, token, 4, NULL, NULL));
     T_STATUS(save(recurrent, t, 2, 0, 0), TINY_E_UNSUPPORTED, "recurrent");
     T_OK(tllm_session_set(a, token, N, NULL, NULL));
-    T_STATUS(save(a, NULL, 2, 0, 0), TINY_E_ARGUMENT, "needs tables");
+    T_STATUS(save(a, NULL, 2, 0, 0), TINY_E_ARGUMENT, "tables are NULL");
     T_STATUS(save(a, t, 2, -1, 0), TINY_E_ARGUMENT, "-1 tokens");
     memset(&d, 0, sizeof d);
     d.first = 1;

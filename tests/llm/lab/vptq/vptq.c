@@ -576,19 +576,19 @@ static void test_refused(void)
     d.k = 16;
     d.k2 = 0;
     d.outliers = 100;
-    REFUSED(TINY_E_ARGUMENT, "100 percent of the inputs set apart");
+    REFUSED(TINY_E_ARGUMENT, "100 percent of the inputs as outliers");
     d.outliers = NAN;
     REFUSED(TINY_E_ARGUMENT, "nan percent");
     d.outliers = 1;
     d.v0 = 9;
-    REFUSED(TINY_E_ARGUMENT, "inputs set apart have a book of 16 vectors of 9 outputs");
+    REFUSED(TINY_E_ARGUMENT, "the outliers have a book of 16 vectors of 9 outputs");
     d.v0 = 4;
     d.k0 = 1;
-    REFUSED(TINY_E_ARGUMENT, "inputs set apart have a book of 1 vectors");
+    REFUSED(TINY_E_ARGUMENT, "the outliers have a book of 1 vectors");
     d.k0 = 0;
     d.outliers = 99;
     d.groups = 2;
-    REFUSED(TINY_E_ARGUMENT, "64 inputs, of which 64 are set apart, cannot be cut into 2 groups");
+    REFUSED(TINY_E_ARGUMENT, "64 inputs, 64 of them outliers, cannot be divided into 2 groups");
     d.outliers = 0;
     d.groups = 65;
     REFUSED(TINY_E_ARGUMENT, "65 groups of 64 inputs");
@@ -663,7 +663,8 @@ static void test_refused(void)
     d.v = 13;
     d.v0 = 11;
     d.outliers = 5;
-    T_STATUS(tllm_vptq_rate(ctx, &d, 100, 100, &bits, NULL), TINY_E_ARGUMENT, "meet at every 143-th row only");
+    T_STATUS(tllm_vptq_rate(ctx, &d, 100, 100, &bits, NULL), TINY_E_ARGUMENT,
+             "end at a common row only every 143 rows");
     tllm_calib_close(ctx, l.calib);
     t_close(ctx);
     T_PROOF("quantization 1", "bad input: k > number of vectors, v > M, total bits > 32, NaN in H");

@@ -107,10 +107,10 @@ static void test_format(tiny_target target)
             T_TRUE(fabs(all - codes + exact - bits * (double)(rows * n) - 8 * 88) <= 2 * 24);
         }
         T_OK(tllm_vptq_expand(ctx, &q, rows, 0, part, n));
-        T_STATUS(tllm_vptq_expand(ctx, &q, 0, rows + 1, part, n), TINY_E_ARGUMENT, "they must be there");
-        T_STATUS(tllm_vptq_expand(ctx, &q, -1, 1, part, n), TINY_E_ARGUMENT, "they must be there");
-        T_STATUS(tllm_vptq_expand(ctx, &q, 0, 1, part, n - 1), TINY_E_ARGUMENT, "a place of at least");
-        T_STATUS(tllm_vptq_expand(ctx, &q, 0, 1, NULL, n), TINY_E_ARGUMENT, "they must be there");
+        T_STATUS(tllm_vptq_expand(ctx, &q, 0, rows + 1, part, n), TINY_E_ARGUMENT, "they must exist");
+        T_STATUS(tllm_vptq_expand(ctx, &q, -1, 1, part, n), TINY_E_ARGUMENT, "they must exist");
+        T_STATUS(tllm_vptq_expand(ctx, &q, 0, 1, part, n - 1), TINY_E_ARGUMENT, "be at least");
+        T_STATUS(tllm_vptq_expand(ctx, &q, 0, 1, NULL, n), TINY_E_ARGUMENT, "they must exist");
         T_EQ_INT(tllm_vptq_code(&q, rows, 0), UINT32_MAX);
         T_EQ_INT(tllm_vptq_code(&q, 0, n), UINT32_MAX);
         tllm_vptq_close(ctx, &q);
@@ -291,33 +291,33 @@ static void test_hostile(void)
     SPOILT(40, 1, "a second book of 1 vectors");
     SPOILT(44, 0, "cannot be cut into 0 groups");
     SPOILT(44, 4, "cannot be cut into 4 groups");
-    SPOILT(48, 0, "inputs set apart have a book");
-    SPOILT(48, 11, "inputs set apart have a book");
-    SPOILT(52, 1, "inputs set apart have a book of 1 vectors");
-    SPOILT(56, 21, "21 are set apart");
+    SPOILT(48, 0, "the outliers have a book");
+    SPOILT(48, 11, "the outliers have a book");
+    SPOILT(52, 1, "the outliers have a book of 1 vectors");
+    SPOILT(56, 21, "21 of them outliers");
     SPOILT(64, n + 1, "but the header says");
     SPOILT(24, 22, "cannot be cut");
     SPOILT(80, 21, "place 0 is input 21 of 21");
     SPOILT(80, q.bytes[82], "which occurs before");
     SPOILT(80 + 42 + 1, 0x7c, "the scale of place 0 is not finite");
     SPOILT(80 + 42 + 42 + 1, 0xff, "the bias of place 0 is not finite");
-    SPOILT(r.index0 - 1, 1, "which fills up, is not 0");
+    SPOILT(r.index0 - 1, 1, "padding byte");
     SPOILT(r.index0, 0xff, "the code in row 0 of vectors, place 0 is 7, 0 of books of 6 and 0");
     SPOILT(r.index, 0x06, "the code in row 0 of vectors, place 3 is 6");
     SPOILT(r.index, 0x18, "0, 3 of books of 5 and 3");
     SPOILT(r.index0 + r.row0 - 1, 0x80, "bits are set after the codes of row 0");
     SPOILT(r.index + r.row - 1, 0x80, "bits are set after the codes of row 0");
     SPOILT(r.book + 1, 0x7c, "number 0 of the books for place 0 on is not finite");
-    SPOILT(n - 8, 1, "which fills up, is not 0");
+    SPOILT(n - 8, 1, "padding byte");
     tllm_vptq_close(ctx, &q);
-    /* one group with a false order; books for inputs that are not set apart */
+    /* one group with a false order; a book for outliers without outliers */
     d.groups = 1;
     d.outliers = 0;
     d.normalize = 0;
     T_OK(tllm_vptq_random(ctx, &d, 10, 21, 5, &q));
     n = q.n_bytes;
-    SPOILT(12, 1, "stands in its own order, but another one is stored");
-    SPOILT(48, 2, "no input is set apart, but there is a book");
+    SPOILT(12, 1, "without outliers keeps its order, but another is stored");
+    SPOILT(48, 2, "no input is an outlier, but there is a book");
     /* sizes that would be more than there is: nothing is taken for them */
     SPOILT(18, 0x7f, "but the header says");
     SPOILT(26, 0x7f, "but the header says");

@@ -299,7 +299,7 @@ static void test_bad_files(void)
     put_file(ctx, path, "weave 1", 9, 3, 2, 4096, 1.0f);
     T_TRUE(tllm_weave_load(ctx, path, &b) != TINY_OK && strstr(tiny_ctx_message(ctx), "low"));
     put_file(ctx, path, "weave 1", UINT64_C(1) << 61, 64, 3, 4096, 1.0f);
-    T_STATUS(tllm_weave_load(ctx, path, &b), TINY_E_FORMAT, "machine can hold");
+    T_STATUS(tllm_weave_load(ctx, path, &b), TINY_E_FORMAT, "too large for this machine");
     put_file(ctx, path, "weave 1", 0, 3, 3, 4096, 1.0f);
     T_STATUS(tllm_weave_load(ctx, path, &b), TINY_E_FORMAT, "0 samples");
     put_file(ctx, path, "weave 1", 9, 0, 3, 4096, 1.0f);
