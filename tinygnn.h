@@ -1,231 +1,231 @@
 /* tinygnn.h 0.2.0 - made from src/ by src/stitch.c. Do not edit it: change src/ and run make stitch
  *
  *     231  the manual
- *     349  options and names
- *     386  the chosen features
- *    1262  core/config.h
- *    1424  core/status.h
- *    1467  core/tensor.h
- *    1520  core/ctx.h
- *    1597  core/mem.h
- *    1625  core/thread.h
- *    1676  core/rng.h
- *    1702  core/op.h
- *    1813  core/record.h
- *    1835  core/accel.h
- *    1895  core/bytes.h
- *    1906  core/doc/json.h
- *    1924  core/safetensors.h
- *    1941  core/file.h
- *    1980  core/forget.h
- *    1988  core/box/checkpoint.h
- *    2122  core/time.h
- *    2132  core/net.h
- *    2205  core/comm.h
- *    2277  core/conform.h
- *    2376  math/binary.h
- *    2407  math/elem.h
- *    2445  math/convert.h
- *    2479  math/reduce.h
- *    2521  math/softmax.h
- *    2557  math/norm.h
- *    2593  math/matmul.h
- *    2630  math/layout.h
- *    2669  math/conv.h
- *    2717  math/sort.h
- *    2759  math/linalg_lu.h
- *    2786  math/linalg_qr.h
- *    2813  math/linalg_eig.h
- *    2835  math/linalg_svd.h
- *    2858  math/linalg.h
- *    2914  math/fft.h
- *    2986  math/fwht.h
- *    3026  math/attention.h
- *    3052  math/gla.h
- *    3096  math/gla_grad.h
- *    3123  math/twist.h
- *    3170  math/slope.h
- *    3198  math/loss.h
- *    3228  math/rope.h
- *    3251  math/patch.h
- *    3293  math/sparse.h
- *    3396  math/edges.h
- *    3447  math/edges_score.h
- *    3492  math/ops.h
- *    3516  math/init.h
- *    3531  math/optim.h
- *    3645  math/tape.h
- *    3763  math/layer.h
- *    3838  math/train.h
- *    3905  math/all.h
- *    3911  declarations of the shared functions, if the other header came first
- *    4314  gnn/ops.h
- *    4331  gnn/graph/graph.h
- *    4434  gnn/graph/community.h
- *    4474  gnn/graph/partition.h
- *    4536  gnn/graph/halo.h
- *    4577  gnn/graph/sample.h
- *    4638  gnn/graph/npy.h
- *    4673  gnn/graph/read.h
- *    4725  gnn/graph/stream.h
- *    4774  gnn/layer/layer.h
- *    4867  gnn/layer/net.h
- *    4983  gnn/layer/pool.h
- *    5024  gnn/train/train.h
- *    5138  gnn/quant/bits.h
- *    5165  gnn/quant/a2q.h
- *    5239  gnn/quant/a2q_net.h
- *    5326  gnn/quant/packed.h
- *    5391  gnn/quant/quant.h
- *    5453  gnn/embed/fastrp.h
- *    5498  gnn/train/data.h
- *    5534  gnn/tinygnn.h
- *    6261  internal functions
- *    7104  core/status.c
- *    7158  core/atomic_inside.h
- *    7224  core/state_inside.h
- *    7435  core/tensor.c
- *    7602  core/cpu_inside.h
- *    7646  core/half_inside.h
- *    7699  core/target.h
- *    8202  core/ctx.c
- *    8501  core/mem.c
- *    8648  core/thread.c
- *    9276  core/rng.c
- *    9366  core/op.c
- *    9849  core/record.c
- *    9954  core/accel.c
- *   10246  core/bytes.c
- *   10399  core/doc/json.c
- *   10693  core/safetensors.c
- *   10968  core/file.c
- *   11464  core/forget.c
- *   11501  core/hash_inside.h
- *   11525  core/box/box_inside.h
- *   11619  core/box/checkpoint.c
- *   12272  core/time.c
- *   12326  core/net.c
- *   12626  core/comm.c
- *   13156  core/conform.c
- *   13956  math/grad_inside.h
- *   14017  math/table_inside.h
- *   14191  math/rows_inside.h
- *   14262  math/walk_inside.h
- *   14386  math/binary.c
- *   14751  math/elem.c
- *   15632  math/convert.c
- *   16152  math/reduce.c
- *   16757  math/softmax.c
- *   17168  math/norm.c
- *   17740  math/gemm_inside.h
- *   17836  math/gemm_i8_inside.h
- *   17867  math/matmul.c
- *   18286  math/layout.c
- *   19093  math/conv.c
- *   19689  math/sort.c
- *   20626  math/linalg_block_inside.h
- *   20788  math/linalg_lu.c
- *   21156  math/linalg_qr.c
- *   21532  math/linalg_eig.c
- *   22055  math/linalg_svd.c
- *   22466  math/linalg.c
- *   22747  math/fft_way_inside.h
- *   22818  math/fft.c
- *   23340  math/hadamard_inside.h
- *   23369  math/fwht.c
- *   23569  math/attention.c
- *   24233  math/gla.c
- *   24805  math/gla_grad.c
- *   25207  math/twist.c
- *   25576  math/slope.c
- *   25783  math/loss.c
- *   25968  math/rope.c
- *   26134  math/patch.c
- *   26487  math/bits_inside.h
- *   26529  math/sparse_lines_inside.h
- *   26559  math/sparse_forms_inside.h
- *   26584  math/sparse.c
- *   26943  math/edges_inside.h
- *   26985  math/edges.c
- *   27499  math/edges_score.c
- *   27990  math/ops.c
- *   28095  math/init.c
- *   28161  math/optim.c
- *   28773  math/tape.c
- *   29722  math/layer.c
- *   30236  math/train.c
- *   30446  core/doc/value_inside.h
- *   30580  core/doc/value_text.c
- *   30817  math/edges_grad.c
- *   31316  math/normal.c
- *   31337  math/targets.c
- *   31405  math/all.c
- *   31412  core/cpu.c
- *   31677  core/hash.c
- *   31788  core/box/box.c
- *   32046  math/grad.c
- *   32883  math/matvec_inside.h
- *   32894  math/gemm.c
- *   33554  math/gemm_i8.c
- *   33845  math/linalg_block.c
- *   34403  math/fft_way.c
- *   34831  math/hadamard.c
- *   34921  math/bits.c
- *   34941  math/sparse_lines.c
- *   35433  math/sparse_forms.c
- *   35660  core/doc/value.c
- *   36207  math/matvec.c
- *   36268  the shared functions forward to the other header, if that has their bodies
- *   37072  internal functions of this header
- *   37175  gnn/ops.c
- *   37194  gnn/graph/graph_inside.h
- *   37252  gnn/graph/graph.c
- *   38084  gnn/graph/community.c
- *   38315  gnn/graph/coarsen_inside.h
- *   38346  gnn/graph/refine_inside.h
- *   38393  gnn/graph/partition.c
- *   38810  gnn/graph/halo.c
- *   38981  gnn/graph/sample.c
- *   39382  gnn/graph/inflate_inside.h
- *   39414  gnn/graph/words_inside.h
- *   39462  gnn/graph/npy.c
- *   40036  gnn/graph/form_inside.h
- *   40078  gnn/graph/read.c
- *   41019  gnn/graph/stream.c
- *   41786  gnn/layer/layer.c
- *   42387  gnn/layer/net_file_inside.h
- *   42413  gnn/layer/net.c
- *   43070  gnn/layer/pool.c
- *   43229  gnn/quant/bits.c
- *   43356  gnn/quant/a2q.c
- *   43873  gnn/train/pass_inside.h
- *   43976  gnn/quant/a2q_net.c
- *   44580  gnn/quant/nibble_inside.h
- *   44610  gnn/quant/packed.c
- *   45103  gnn/quant/quant.c
- *   45419  gnn/embed/fastrp.c
- *   45984  gnn/train/data.c
- *   46194  gnn/graph/coarsen.c
- *   46624  gnn/graph/refine.c
- *   47007  gnn/graph/inflate.c
- *   47379  gnn/graph/words.c
- *   47598  gnn/layer/net_file.c
- *   48080  gnn/train/pass.c
- *   48715  gnn/quant/nibble.c
- *   48723  gnn/train/kit_inside.h
- *   48758  gnn/train/kit.c
- *   48882  gnn/train/nodes.c
- *   49061  gnn/train/graphs.c
- *   49367  gnn/train/links.c
- *   49678  gnn/train/tape_pool.c
- *   49706  gnn/quant/quant_file.c
- *   50072  gnn/targets.c
- *   50076  gnn/tinygnn.c
- *   50082  the kernels of each target: this header again
- *   50249  core/simd.h, the vectors of one target
- *   52034  math/kernels.h
- *   58456  gnn/kernels.h
- *   58744  the licence
+ *     353  options and names
+ *     390  the chosen features
+ *    1266  core/config.h
+ *    1428  core/status.h
+ *    1471  core/tensor.h
+ *    1524  core/ctx.h
+ *    1601  core/mem.h
+ *    1629  core/thread.h
+ *    1680  core/rng.h
+ *    1706  core/op.h
+ *    1817  core/record.h
+ *    1839  core/accel.h
+ *    1899  core/bytes.h
+ *    1910  core/doc/json.h
+ *    1928  core/safetensors.h
+ *    1945  core/file.h
+ *    1984  core/forget.h
+ *    1992  core/box/checkpoint.h
+ *    2126  core/time.h
+ *    2136  core/net.h
+ *    2209  core/comm.h
+ *    2281  core/conform.h
+ *    2380  math/binary.h
+ *    2411  math/elem.h
+ *    2449  math/convert.h
+ *    2483  math/reduce.h
+ *    2525  math/softmax.h
+ *    2561  math/norm.h
+ *    2597  math/matmul.h
+ *    2634  math/layout.h
+ *    2673  math/conv.h
+ *    2721  math/sort.h
+ *    2763  math/linalg_lu.h
+ *    2790  math/linalg_qr.h
+ *    2817  math/linalg_eig.h
+ *    2839  math/linalg_svd.h
+ *    2862  math/linalg.h
+ *    2918  math/fft.h
+ *    2990  math/fwht.h
+ *    3030  math/attention.h
+ *    3056  math/gla.h
+ *    3100  math/gla_grad.h
+ *    3127  math/twist.h
+ *    3174  math/slope.h
+ *    3202  math/loss.h
+ *    3232  math/rope.h
+ *    3255  math/patch.h
+ *    3297  math/sparse.h
+ *    3400  math/edges.h
+ *    3451  math/edges_score.h
+ *    3496  math/ops.h
+ *    3520  math/init.h
+ *    3535  math/optim.h
+ *    3649  math/tape.h
+ *    3767  math/layer.h
+ *    3842  math/train.h
+ *    3909  math/all.h
+ *    3915  declarations of the shared functions, if the other header came first
+ *    4318  gnn/ops.h
+ *    4335  gnn/graph/graph.h
+ *    4438  gnn/graph/community.h
+ *    4478  gnn/graph/partition.h
+ *    4540  gnn/graph/halo.h
+ *    4581  gnn/graph/sample.h
+ *    4642  gnn/graph/npy.h
+ *    4677  gnn/graph/read.h
+ *    4729  gnn/graph/stream.h
+ *    4778  gnn/layer/layer.h
+ *    4871  gnn/layer/net.h
+ *    4987  gnn/layer/pool.h
+ *    5028  gnn/train/train.h
+ *    5142  gnn/quant/bits.h
+ *    5169  gnn/quant/a2q.h
+ *    5243  gnn/quant/a2q_net.h
+ *    5330  gnn/quant/packed.h
+ *    5395  gnn/quant/quant.h
+ *    5457  gnn/embed/fastrp.h
+ *    5502  gnn/train/data.h
+ *    5538  gnn/tinygnn.h
+ *    6265  internal functions
+ *    7108  core/status.c
+ *    7162  core/atomic_inside.h
+ *    7228  core/state_inside.h
+ *    7439  core/tensor.c
+ *    7606  core/cpu_inside.h
+ *    7650  core/half_inside.h
+ *    7703  core/target.h
+ *    8206  core/ctx.c
+ *    8507  core/mem.c
+ *    8654  core/thread.c
+ *    9282  core/rng.c
+ *    9372  core/op.c
+ *    9855  core/record.c
+ *    9960  core/accel.c
+ *   10252  core/bytes.c
+ *   10405  core/doc/json.c
+ *   10699  core/safetensors.c
+ *   10976  core/file.c
+ *   11472  core/forget.c
+ *   11509  core/hash_inside.h
+ *   11533  core/box/box_inside.h
+ *   11627  core/box/checkpoint.c
+ *   12281  core/time.c
+ *   12335  core/net.c
+ *   12635  core/comm.c
+ *   13166  core/conform.c
+ *   13966  math/grad_inside.h
+ *   14027  math/table_inside.h
+ *   14201  math/rows_inside.h
+ *   14272  math/walk_inside.h
+ *   14396  math/binary.c
+ *   14761  math/elem.c
+ *   15642  math/convert.c
+ *   16162  math/reduce.c
+ *   16767  math/softmax.c
+ *   17178  math/norm.c
+ *   17750  math/gemm_inside.h
+ *   17846  math/gemm_i8_inside.h
+ *   17877  math/matmul.c
+ *   18296  math/layout.c
+ *   19105  math/conv.c
+ *   19702  math/sort.c
+ *   20639  math/linalg_block_inside.h
+ *   20801  math/linalg_lu.c
+ *   21169  math/linalg_qr.c
+ *   21545  math/linalg_eig.c
+ *   22068  math/linalg_svd.c
+ *   22479  math/linalg.c
+ *   22760  math/fft_way_inside.h
+ *   22831  math/fft.c
+ *   23353  math/hadamard_inside.h
+ *   23382  math/fwht.c
+ *   23582  math/attention.c
+ *   24246  math/gla.c
+ *   24819  math/gla_grad.c
+ *   25221  math/twist.c
+ *   25590  math/slope.c
+ *   25797  math/loss.c
+ *   25982  math/rope.c
+ *   26148  math/patch.c
+ *   26501  math/bits_inside.h
+ *   26543  math/sparse_lines_inside.h
+ *   26573  math/sparse_forms_inside.h
+ *   26598  math/sparse.c
+ *   26959  math/edges_inside.h
+ *   27001  math/edges.c
+ *   27515  math/edges_score.c
+ *   28006  math/ops.c
+ *   28111  math/init.c
+ *   28177  math/optim.c
+ *   28790  math/tape.c
+ *   29741  math/layer.c
+ *   30255  math/train.c
+ *   30465  core/doc/value_inside.h
+ *   30599  core/doc/value_text.c
+ *   30836  math/edges_grad.c
+ *   31335  math/normal.c
+ *   31356  math/targets.c
+ *   31424  math/all.c
+ *   31431  core/cpu.c
+ *   31696  core/hash.c
+ *   31807  core/box/box.c
+ *   32065  math/grad.c
+ *   32902  math/matvec_inside.h
+ *   32913  math/gemm.c
+ *   33573  math/gemm_i8.c
+ *   33864  math/linalg_block.c
+ *   34422  math/fft_way.c
+ *   34850  math/hadamard.c
+ *   34940  math/bits.c
+ *   34960  math/sparse_lines.c
+ *   35452  math/sparse_forms.c
+ *   35679  core/doc/value.c
+ *   36227  math/matvec.c
+ *   36288  the shared functions forward to the other header, if that has their bodies
+ *   37092  internal functions of this header
+ *   37195  gnn/ops.c
+ *   37214  gnn/graph/graph_inside.h
+ *   37272  gnn/graph/graph.c
+ *   38107  gnn/graph/community.c
+ *   38339  gnn/graph/coarsen_inside.h
+ *   38370  gnn/graph/refine_inside.h
+ *   38417  gnn/graph/partition.c
+ *   38837  gnn/graph/halo.c
+ *   39008  gnn/graph/sample.c
+ *   39410  gnn/graph/inflate_inside.h
+ *   39442  gnn/graph/words_inside.h
+ *   39490  gnn/graph/npy.c
+ *   40065  gnn/graph/form_inside.h
+ *   40107  gnn/graph/read.c
+ *   41052  gnn/graph/stream.c
+ *   41820  gnn/layer/layer.c
+ *   42421  gnn/layer/net_file_inside.h
+ *   42447  gnn/layer/net.c
+ *   43104  gnn/layer/pool.c
+ *   43263  gnn/quant/bits.c
+ *   43390  gnn/quant/a2q.c
+ *   43908  gnn/train/pass_inside.h
+ *   44011  gnn/quant/a2q_net.c
+ *   44615  gnn/quant/nibble_inside.h
+ *   44645  gnn/quant/packed.c
+ *   45138  gnn/quant/quant.c
+ *   45454  gnn/embed/fastrp.c
+ *   46019  gnn/train/data.c
+ *   46229  gnn/graph/coarsen.c
+ *   46660  gnn/graph/refine.c
+ *   47043  gnn/graph/inflate.c
+ *   47415  gnn/graph/words.c
+ *   47634  gnn/layer/net_file.c
+ *   48116  gnn/train/pass.c
+ *   48751  gnn/quant/nibble.c
+ *   48759  gnn/train/kit_inside.h
+ *   48794  gnn/train/kit.c
+ *   48918  gnn/train/nodes.c
+ *   49097  gnn/train/graphs.c
+ *   49403  gnn/train/links.c
+ *   49714  gnn/train/tape_pool.c
+ *   49742  gnn/quant/quant_file.c
+ *   50108  gnn/targets.c
+ *   50112  gnn/tinygnn.c
+ *   50118  the kernels of each target: this header again
+ *   50285  core/simd.h, the vectors of one target
+ *   52070  math/kernels.h
+ *   58492  gnn/kernels.h
+ *   58780  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -276,11 +276,15 @@
  *     TINYGNN_PARTS      splits the bodies over this many files, 1 to 12, which make -j compiles in parallel. Each file
  *                        defines TINYGNN_IMPLEMENTATION, its own TINYGNN_PART (1, 2 ...) and the same other options
  *     TINY_NO_OPENMP     no OpenMP, even if the compiler offers it
+ *     TINY_PTHREAD       uses POSIX threads even without OpenMP; link with -pthread
  *     TINY_NO_SIMD       only the scalar target
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *     TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, although its vectors flush denormal numbers to zero
  *     TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
  *                        without these targets and those that build on them; docs/guide/limits.md has the cost of each
+ *     TINY_ONLY_TARGET   only this target, one of scalar, w128, neon, avx2, avx512: -DTINY_ONLY_TARGET=avx2; implies
+ *                        TINY_NO_CONFORM
+ *     TINY_NO_VNNI       no VNNI kernels in the avx2 target, for processors with VNNI but without AVX-512
  *     TINY_NO_STDIO      no files: bytes come from memory only
  *     TINY_NO_MALLOC     no default allocator: every context needs one from the program
  *     TINY_NO_HUGE_PAGES  no pages of 2 MB for large blocks of the default allocator (Linux)
@@ -316,14 +320,14 @@
  *
  * Threads
  *     Only one thread at a time may call with a context. Two contexts share nothing. The description of a context sets
- *     its number of threads. They are its own POSIX threads if the system has them, otherwise those of OpenMP, or your
- *     pool. Compile with -fopenmp, or define TINY_PTHREAD and link with -pthread: without either, only a pool gives
- *     more than one thread. The threads of a context sleep between calls and end in tiny_ctx_close.
+ *     its number of threads and may give a pool. Without a pool, a context starts its own POSIX threads, or uses OpenMP
+ *     where there are none. That needs -fopenmp, or TINY_PTHREAD and -pthread; otherwise only a pool gives more than
+ *     one thread. The threads of a context sleep between calls and end in tiny_ctx_close.
  *
  * Errors
  *     Every call that can fail returns a tiny_status, 0 for success. tiny_ctx_message has the sentence. The library
- *     never prints, exits or aborts. A call that fails frees everything that it allocated. A pointer to the object that
- *     it should have made is then NULL.
+ *     never prints, exits or aborts. A call that fails frees everything that it allocated. The pointer to a new
+ *     object is then NULL.
  *
  * Formats and limits
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
@@ -1264,7 +1268,7 @@ before the first of the two headers is included"
  * Options. Define them before the include:
  *   TINY_STATIC        every function is static: a private copy in one unit
  *   TINY_NO_OPENMP     no OpenMP, even if the compiler offers it
- *   TINY_PTHREAD       POSIX threads where the compiler has no OpenMP: link with -pthread
+ *   TINY_PTHREAD       uses POSIX threads even without OpenMP; link with -pthread
  *   TINY_NO_SIMD       only the scalar target
  *   TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, although its vectors flush denormal numbers to zero
@@ -1272,7 +1276,7 @@ before the first of the two headers is included"
  *                      without these targets and those that build on them; docs/guide/limits.md has the cost of each
  *   TINY_ONLY_TARGET   only this target (scalar, w128, neon, avx2, avx512): -DTINY_ONLY_TARGET=avx2. Nothing is chosen
  *                      at run time, and tiny_ctx_open fails on a processor without it. Implies TINY_NO_CONFORM
- *   TINY_NO_VNNI       no second form of the avx2 target for processors with VNNI but without AVX-512
+ *   TINY_NO_VNNI       no VNNI kernels in the avx2 target, for processors with VNNI but without AVX-512
  *   TINY_NO_STDIO      no files: bytes come from memory only
  *   TINY_NO_MALLOC     no default allocator: every context needs one from the program
  *   TINY_NO_HUGE_PAGES no pages of 2 MB for large blocks of the default allocator (Linux; see core/mem.h)
@@ -1288,7 +1292,7 @@ before the first of the two headers is included"
 #if defined TINY_ONLY_TARGET && !defined TINY_NO_CONFORM
 #define TINY_NO_CONFORM                     /* the kit also needs the scalar kernels */
 #endif
-/* 1 if the feature X of src/features.txt is in this program, else 0; also for #if. A feature that is left out has
+/* 1 if the feature X of src/features.txt is in this program, else 0; also for #if. A removed feature has
  * TINYI_NO_X, which is 1. */
 #define TINYI_HAS(X) TINYI_HAS_1(TINYI_NO_##X)
 #define TINYI_HAS_1(no) TINYI_HAS_2(no)
@@ -1586,9 +1590,9 @@ TINY_API const char *tiny_target_name(tiny_target target);
 TINY_API tiny_target tiny_target_by_name(const char *name); /* TINY_TARGET_COUNT for an unknown name */
 TINY_API int tiny_target_runs_here(tiny_target target);     /* compiled in, and supported by the processor */
 
-/* A table as text: the kernel of each operation and its target. Where the chosen target has no kernel of its own, that
- * is the next slower target that has one. Returns the size of the whole text with its final 0. Writes at most n_bytes,
- * always terminated. */
+/* A table as text: the kernel of each operation and its target. If the chosen target has no kernel of its own, the
+ * table shows the next slower target that has one. Returns the size of the whole text with its final 0. Writes at most
+ * n_bytes, always terminated. */
 TINY_API size_t tiny_ctx_report(const tiny_ctx *ctx, char *text, size_t n_bytes);
 
 TINYI_C_END
@@ -1643,7 +1647,7 @@ TINYI_C_END
 TINYI_C_BEGIN
 
 typedef struct tiny_team {
-    int i, n;                               /* number of this thread, 0..n-1, and of threads */
+    int i, n;                               /* i: this thread, 0..n-1; n: number of threads */
     void *shared;                           /* workspace of the whole team, 64-byte aligned */
     void *own;                              /* workspace of this thread, 64-byte aligned */
     const struct tiny_kernels *k;           /* the kernels of the context's target */
@@ -1728,7 +1732,7 @@ typedef struct tiny_cost { double flops, bytes; } tiny_cost;
 
 /* The largest allowed difference between a fast result and the reference. u = 2^-24.
  *   EXACT    none: the same bits
- *   ULP      k ulp of the reference value, element by element, or k * 2^-149
+ *   ULP      k ulp of the reference value, element by element; at least k * 2^-149
  *   LINEAR   k * u * M, where M is the result of the operation on the absolute values of its inputs
  *   NORM     k * u * max |reference| over the output row (last axis)
  *   SCALE    k * u * max |reference| over the whole output                  */
@@ -1874,9 +1878,9 @@ struct tiny_accel {
     void (*discard)(void *user, const tiny_tensor *out);                        /* the numbers are no longer needed */
 };
 
-/* These call the accelerator of the context; without one they return TINY_OK. Download also fetches outputs that are
- * away in these bytes. Forget drops results that exist only on the device: call it before you free memory that outputs
- * were left in. */
+/* These call the accelerator of the context; without one they return TINY_OK. Download also fetches outputs of
+ * these bytes that are away. Forget drops results that exist only on the device: call it before you free host memory
+ * whose outputs are away. */
 TINY_API tiny_status tiny_upload(tiny_ctx *ctx, const tiny_tensor *host);
 TINY_API tiny_status tiny_download(tiny_ctx *ctx, const tiny_tensor *host);
 TINY_API tiny_status tiny_forget(tiny_ctx *ctx, const tiny_tensor *host);
@@ -1930,7 +1934,7 @@ TINYI_C_END
  * A walk over the header reports each entry to a sink, in file order, and allocates nothing. A reader that needs a
  * table walks twice: once to count, once to fill it. Types, shapes, sizes and offsets are checked before an entry is
  * reported. At the end the walk checks that the sizes of all tensors add up to the size of the data. It does not check
- * for equal names or overlapping tensors: that needs a table. */
+ * for duplicate names or overlapping tensors: that needs a table. */
 #ifndef TINYI_CORE_SAFETENSORS_H
 #define TINYI_CORE_SAFETENSORS_H
 TINYI_C_BEGIN
@@ -1962,8 +1966,8 @@ typedef struct tiny_file {
 /* A file whose bytes are already in memory: no copy, nothing to free. */
 TINY_API tiny_file tiny_file_memory(const void *bytes, size_t n_bytes);
 TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *out);
-/* The largest input from a device (a terminal, /dev/zero) and from a pipe, which may never end. A pipe may also fill at
- * most half of the machine's memory. A longer input fails. */
+/* The most bytes that are read from a device (a terminal, /dev/zero) and from a pipe: these may never end. From a pipe
+ * at most half of the machine's memory is read. A longer input fails. */
 #define TINY_FILE_MOST_DEVICE ((uint64_t)64 << 20)
 #define TINY_FILE_MOST_PIPE   ((uint64_t)16 << 30)
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out);   /* read, never mapped */
@@ -2216,7 +2220,7 @@ TINYI_C_END
  * depends only on the numbers of the ranks, never on the order of arrival.
  *
  * The whole group fails when a rank is gone, sends an unexpected message, or does not answer within the time-out of a
- * wait. This call and every later one then returns that failure, with its sentence, on every rank. No partial sum is
+ * wait. On every rank, the current call and all later ones then return that failure and its sentence. No partial sum is
  * ever handed out.
  *
  * Only one thread at a time may call these functions. A thread of the comm moves messages while the caller computes, if
@@ -2861,7 +2865,7 @@ TINYI_C_END
 #endif
 /* src/math/linalg.h - dense linear algebra
  *
- * Matrices are tensors of rank 2, f32 or f64, any strides, any dimension 0 included; a right-hand side may also be a
+ * Matrices are tensors of rank 2, f32 or f64, any strides; dimensions may be 0; a right-hand side may also be a
  * vector of rank 1. Types may be mixed. Everything is computed in double: an f32 answer is the double answer rounded
  * once.
  *
@@ -2937,7 +2941,7 @@ typedef struct tiny_fft_params {
     int inverse;                            /* fft: nonzero for exp(+2 pi i j k / n) */
     tiny_fft_norm norm;
     tiny_idx n;                             /* irfft: length of a row; 0: the even one, 2 (bins - 1) */
-    const tiny_fft_plan *plan;              /* NULL: each call makes its tables, which costs more than one row */
+    const tiny_fft_plan *plan;              /* NULL: each call makes its tables, which costs more than one transform */
 } tiny_fft_params;
 
 /* All f32, any strides and leading axes. Complex values are a last axis of 2, real part first. params may be NULL. y
@@ -2991,9 +2995,9 @@ TINYI_C_END
  *
  *   y[i] = scale * sum over j of (-1)^(number of bits that i and j share) x[j],  i, j < block
  *
- * The matrix is Sylvester's: (1 1; 1 -1) x (1 1; 1 -1) x ... For a block that is not a power of two but r times one,
- * y = scale (H_r x H) x with a Hadamard matrix H_r: r is 4, 8, ... times the odd part of the block and at most 256, one
- * of the orders that src/math/hadamard_inside.h makes. */
+ * The matrix is Sylvester's: (1 1; 1 -1) x (1 1; 1 -1) x ... If the block is r times a power of two, with an odd part
+ * above 1, y = scale (H_r x H) x with a Hadamard matrix H_r: r is the odd part times 4, 8, ..., at most 256, and one of
+ * the orders that src/math/hadamard_inside.h makes. */
 #ifndef TINYI_FWHT_H
 #define TINYI_FWHT_H
 TINYI_C_BEGIN
@@ -3079,7 +3083,7 @@ typedef enum tiny_gla_form {
 typedef struct tiny_gla_params {
     float scale;                            /* 0: 1 / sqrt(K) */
     int form;                               /* tiny_gla_form */
-    /* tokens of a piece and of its parts, 1..256 and 1..chunk, sub divides chunk; 0: 64 and 16 */
+    /* tokens of a piece, 1..256; of each of its parts, a divisor of chunk; 0: 64 and 16 */
     int chunk, sub;
     int clamp;                              /* nonzero: gates above 0 count as 0; else they are errors */
 } tiny_gla_params;
@@ -3232,7 +3236,7 @@ TINYI_C_BEGIN
 
 typedef struct tiny_rope_params {
     float base, scale;                      /* 0: 10000 and 1 */
-    int n_rot;                              /* the first n_rot numbers of a head are rotated, even; 0: all */
+    int n_rot;                              /* even; the first n_rot numbers of a head are rotated; 0: all */
     int interleaved;                        /* nonzero: pairs (2i, 2i + 1); else (i, i + n_rot / 2) */
     int backward;                           /* nonzero: rotates back, by minus the angle */
 } tiny_rope_params;
@@ -3814,7 +3818,7 @@ TINY_API tiny_tensor tiny_tape_cross_entropy(tiny_tape *tape, const tiny_tensor 
                                              double smoothing);
 /* mean (x - t)^2 */
 TINY_API tiny_tensor tiny_tape_mse(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *target);
-/* mean of d^2/2, or delta (|d| - delta/2) */
+/* mean of d^2/2, and of delta (|d| - delta/2) where |d| > delta; d = x - target */
 TINY_API tiny_tensor tiny_tape_huber(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *target, double delta);
 /* T^2 mean over rows of KL(softmax(teacher / T) || softmax(student / T)). The teacher gets a gradient too; use
  * tiny_tape_constant to prevent that. */
@@ -4352,10 +4356,10 @@ typedef struct tgnn_edges {                 /* a view: the arrays are yours */
     const float *weight;                    /* NULL: every edge weighs 1 */
 } tgnn_edges;
 
-typedef struct tgnn_graph_desc {            /* all zero: the edges as they are, between one set of nodes */
+typedef struct tgnn_graph_desc {            /* all zero: the edges unchanged, one set of nodes */
     tiny_idx n_nodes;                       /* the least number of nodes; 0: from the edges or the file */
     tiny_duplicates duplicates;             /* how several edges from s to d are merged */
-    int symmetrize;                         /* adds the opposite of each edge, with the same edge number */
+    int symmetrize;                         /* adds the reverse of each edge, with the same edge number */
     int drop_loops;
     int add_loops;                          /* adds a loop of weight 1 to every node that has none */
     /* sources and destinations are two sets of nodes; no symmetrize, no loops */
@@ -4381,8 +4385,8 @@ TINY_API tiny_status tgnn_graph_out(tiny_ctx *ctx, tgnn_graph *g, const tiny_spa
 TINY_API tiny_status tgnn_graph_degrees(tiny_ctx *ctx, tgnn_graph *g, int by_source, int counted, float *degree);
 
 /* A new graph with the normalised weights that convolutions need.
- *   SYMMETRIC  w / sqrt(degree of the source) / sqrt(degree of the destination), both by destination as in GCN (eq. 2
- *              of Kipf and Welling); a degree of 0 gives 0
+ *   SYMMETRIC  w / sqrt(degree of the source) / sqrt(degree of the destination), both degrees by destination as in GCN
+ *              (eq. 2 of Kipf and Welling); a degree of 0 gives 0
  *   ROW        w / degree of the destination: each row sums to 1 */
 typedef enum tgnn_norm { TGNN_NORM_NONE, TGNN_NORM_SYMMETRIC, TGNN_NORM_ROW } tgnn_norm;
 typedef struct tgnn_normalize_desc {
@@ -4412,8 +4416,8 @@ typedef enum tgnn_order_kind { TGNN_ORDER_DEGREE, TGNN_ORDER_BFS, TGNN_ORDER_RCM
 TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_kind kind, uint32_t *order);
 
 /* Joins several graphs into one (the block-diagonal union of a batch): nodes and edges follow one another. Graph i has
- * the nodes graph_at[i] .. graph_at[i + 1] - 1; graph_at[n + 1] is also the offset array of a segment reduction over
- * graphs. Graphs may be empty. Edge numbers of a graph follow the highest number of the previous one. */
+ * the nodes graph_at[i] .. graph_at[i + 1] - 1. The n + 1 numbers of graph_at are also the offsets of a segment
+ * reduction over graphs. Graphs may be empty. Edge numbers of a graph follow the highest number of the previous one. */
 TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *graphs, tiny_idx n, int64_t *graph_at,
                                       tgnn_graph **out);
 
@@ -4643,8 +4647,8 @@ TINYI_C_END
  *   tgnn_array_free(ctx, &a);
  *
  * Types: <f4 <f8 <f2 <i1 <i2 <i4 <i8 |u1 |b1, also big-endian. Unsigned numbers of 2, 4 and 8 bytes become i32, i64 and
- * i64; values above 2^63 are errors. Rank 0 to 4, C and Fortran order. Zip members may be stored or deflated, also in
- * Zip64. */
+ * i64; values of 2^63 and above are errors. Rank 0 to 4, C and Fortran order. Zip members may be stored or deflated,
+ * also in Zip64. */
 #ifndef TINYI_NPY_H
 #define TINYI_NPY_H
 TINYI_C_BEGIN
@@ -4657,10 +4661,10 @@ TINY_API tiny_status tgnn_array_read(tiny_ctx *ctx, const char *path, const char
 TINY_API tiny_status tgnn_array_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes,
                                             const char *member, tgnn_array *out);
 TINY_API void tgnn_array_free(tiny_ctx *ctx, tgnn_array *a);       /* takes NULL */
-/* Writes a .npy file of any dense or strided tensor but bf16, completely or not at all. */
+/* Writes a .npy file of any dense or strided tensor except bf16, completely or not at all. */
 TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tiny_tensor *t);
-/* Reads one integer from each line (labels, graph numbers, orders); "-" and an empty list mean -1. Free *out with
- * tiny_free. */
+/* Reads one integer from each line (labels, graph numbers, orders); "-" means -1. Blank lines and lines
+ * that begin with # are skipped. Free *out with tiny_free. */
 TINY_API tiny_status tgnn_integers_read(tiny_ctx *ctx, const char *path, int32_t **out, tiny_idx *n);
 
 /* A file may unpack to at most TIMES its size plus EXTRA bytes. */
@@ -4680,14 +4684,14 @@ TINYI_C_END
  *                   (2, m)
  *   .npy            an integer array (2, m) or (m, 2)
  *   .tgraph         the format of tgnn_graph_write: little-endian, mapped and used in place
- * The text forms may be compressed by gzip. The first bytes decide which form a file has, not its name.
+ * The text forms may be compressed by gzip. The form of a file is detected from its first bytes, not from its name.
  *
  * Entry (i, j) of a matrix is an edge i -> j, as in scipy and SuiteSparse. A symmetric matrix gives both directions. */
 #ifndef TINYI_GRAPH_READ_H
 #define TINYI_GRAPH_READ_H
 TINYI_C_BEGIN
 
-/* desc NULL: the edges as they are. A .tgraph file is used as it is if desc is NULL or all zero. A bipartite file fails
+/* desc NULL: the edges unchanged. A .tgraph file is used in place if desc is NULL or all zero. A bipartite file fails
  * unless desc is bipartite. The edges of a .tgraph file always keep their numbers. Weights must be finite. Reading a
  * file takes at most 512 times its size plus 16 megabytes of memory. The factor is 4096 for dense features, and 64
  * times as large for a compressed file. */
@@ -4707,7 +4711,7 @@ TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, cons
 typedef struct tgnn_data {
     tgnn_graph *graph;                      /* unless meta.txt has "directed 1": both directions, no duplicates */
     int directed;
-    /* n_graphs 0: node data. The counts in meta.txt are at most 262144 and 32 for each byte of the folder's files */
+    /* n_graphs 0: node data. The counts in meta.txt are at most 262144 plus 32 for each byte of the folder */
     tiny_idx n_nodes, n_graphs;
     tiny_tensor x;                          /* (n_nodes, features) f32; data NULL: none */
     int32_t *label, n_class;                /* of each node; -1: none. NULL: no labels */
@@ -4745,7 +4749,7 @@ TINYI_C_BEGIN
 #define TGNN_CONVERT_LEAST ((size_t)256 << 10)
 #define TGNN_CONVERT_USUAL ((size_t)64 << 20)
 
-typedef struct tgnn_convert_desc {          /* all zero: the edges as they are, 64 MB */
+typedef struct tgnn_convert_desc {          /* all zero: the edges unchanged, 64 MB */
     tgnn_graph_desc graph;
     /* the most memory of the context that it uses, at least TGNN_CONVERT_LEAST; 0: TGNN_CONVERT_USUAL */
     size_t memory;
@@ -4755,7 +4759,7 @@ typedef struct tgnn_convert_info {
     tiny_idx n_src, n_dst;
     int64_t n_given, n;                     /* edges in the file, and in the graph */
     int64_t n_runs;                         /* pieces that were sorted in memory */
-    int n_merges;                           /* merges over all edges, without the last one */
+    int n_merges;                           /* passes that merge all edges; the last one is not counted */
 } tgnn_convert_info;
 
 /* desc and info may be NULL. It calls progress of the context for every thousandth of the input, and cancel for every
@@ -4842,7 +4846,7 @@ TINY_API const char *tgnn_layer_weight(tgnn_layer_kind kind, int i);
 
 /* Makes the graph that the layer sums over: adds loops, normalises, splits relations. relation: for RGCN the relation
  * of each edge in the order of the input, 0 .. relations - 1 of the layer's weights; n_relation: the number of edges.
- * Other kinds pass NULL, 0. Close *out with tgnn_graph_close. */
+ * For other kinds pass NULL and 0. Close *out with tgnn_graph_close. */
 TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g,
                                       const int32_t *relation, int64_t n_relation, tgnn_graph **out);
 
@@ -4898,7 +4902,7 @@ TINYI_C_END
  *   readout      makes one row for each graph: aggr (sum), all (false; true: concatenates x and the outputs of all
  *                previous layers)
  * Biases, the second weight of sage, root, lin_skip and eps may be missing. It is an error if a tensor belongs
- * to no layer, a shape does not match, a number is not finite, or a kind does not have a member. */
+ * to no layer, a shape does not match, a number is not finite, or a layer has a member that its kind does not list. */
 #ifndef TINYI_GNN_NET_H
 #define TINYI_GNN_NET_H
 TINYI_C_BEGIN
@@ -4926,7 +4930,7 @@ typedef struct tgnn_net {
     int n_stages;
     tgnn_stage stage[TGNN_NET_MOST];
     int rows;                               /* rows of x are divided by their sums */
-    /* the description is one of a quantized net: see gnn/quant/quant.h */
+    /* nonzero: the description is that of a quantized net, see gnn/quant/quant.h */
     int quant;
     tiny_idx n_in, n_out;
 } tgnn_net;
@@ -4949,7 +4953,7 @@ TINY_API tiny_status tgnn_net_draw(tiny_ctx *ctx, tgnn_net *net, uint64_t seed);
 typedef struct tgnn_net_desc {
     tgnn_layer_kind kind;                   /* gcn, sage, gat, gatv2, gin, transformer */
     tiny_idx n_in, n_out;
-    tiny_idx hidden;                        /* of a head; 0: 16, with heads 8 */
+    tiny_idx hidden;                        /* of a head; 0: 8 for gat, gatv2 and transformer, else 16 */
     int heads;                              /* gat, gatv2, transformer: 0 means 8; the last layer has one */
     int depth;                              /* 0: 2, with a readout 4 */
     int readout, rows;
@@ -5171,7 +5175,7 @@ TINYI_C_END
  * A row (a node) has a step a > 0 and a real number b for its bits:
  *     Q = 2^(b - 1) - 1, b rounded;  z = min(|x| / a, Q);  q = sign(x) floor(z + 1/2);  xq = a q
  * One bit gives Q = 0: the row is zeros. If no number is negative, the sign is not stored: such a row takes b - 1 bits.
- * |a| and |b| are used, a at least 1e-8, b from 1 to 8.
+ * |a| and |b| are used: |a| is raised to at least 1e-8, |b| is limited to 1 .. 8.
  *
  * The operation tgnn_a2q_row has a gradient. For x it is the straight-through estimate: dL/dxq where |x| <= a Q, else
  * 0. For a and b it is the local gradient of the paper. It does not depend on dL/dxq: it is the gradient of the node's
@@ -5266,7 +5270,7 @@ TINYI_C_BEGIN
 #define TGNN_A2Q_MAPS (2 * TGNN_NET_MOST)
 #define TGNN_A2Q_WEIGHT_BITS 4
 
-/* all zero: the paper's settings for a GCN on Cora, but for the target and the steps of weights */
+/* all zero: the paper's settings for a GCN on Cora, except for the target and the steps of weights */
 typedef struct tgnn_a2q_desc {
     double bits;                            /* target: average stored bits of a feature, over all products; 0: 2 */
     double kilobytes;                       /* target as memory; 0: use bits */
@@ -5280,7 +5284,7 @@ typedef struct tgnn_a2q_desc {
     int uniform;
     /* steps of weights start at |N(0.1, 0.2)|, as in the authors' program, instead of values that fit the weights */
     int drawn;
-    /* steps and bits of features learn from the loss, which classes of graphs need */
+    /* steps and bits of features learn from the loss; needed for classes of graphs */
     int task;
     /* 0: 0.1, 0.04 (features), 0.002 (weights; drawn: 0.02), 0.008 (sums) */
     double lr_bits, lr_step, lr_weight, lr_sum;
@@ -5404,7 +5408,7 @@ TINYI_C_END
  * The files are those of a net (gnn/layer/net.h). The description also has "quant": "a2q INPUT STEPS". INPUT is raw
  * (each row holds only zeros and one positive value), positive or signed. STEPS is nodes, groups or published (groups
  * as in tgnn_nearest). Instead of a matrix NAME (out, in) the file has
- *   NAME         U8 (out, (in + 1) / 2)     q + 7 of 4 bits, each row from its own byte on
+ *   NAME         U8 (out, (in + 1) / 2)     q + 7 of 4 bits; each row begins at a whole byte
  *   NAME.scale   F32 (out)                  step of each row
  *   NAME.step    F32 (nodes or groups)      of the features that go in, and
  *   NAME.bits    U8, the same number        their bits, 1 to 8; both are missing if the input is raw
@@ -5547,7 +5551,7 @@ TINYI_C_END
 /* The passes are more text than gcc can number columns for. gcc -Wall would then report that it stops
  * checking indentation; a #line, although it changes nothing, prevents that. */
 #if defined __GNUC__ && !defined __clang__
-#line 0005551
+#line 0005555
 #endif
 #if TINYI_PARTED
 #define tinyi_tensor_reach tinygnn_tinyi_tensor_reach
@@ -8368,12 +8372,13 @@ tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing *const *w
     }
     st = tinyi_ctx_choose(&d, cpu, &target, text, sizeof text);
     if (!TINYI_HAS(OPS) && !st && (d.accel || target == TINY_TARGET_REFERENCE)) {
-        (void)snprintf(text, sizeof text, "the reference and accelerators are left out of this program");
+        (void)snprintf(text, sizeof text,
+                       "the reference and accelerators are not in this program: compile it with TINY_WITH_OPS");
         st = TINY_E_UNSUPPORTED;
     }
     if (!st && d.accel && (d.accel->version < 1 || d.accel->version > TINY_ACCEL_VERSION)) {
         (void)snprintf(text, sizeof text,
-                       "the accelerator speaks version %d of the hook, this library versions 1 to %d", d.accel->version,
+                       "the accelerator has version %d of the interface; this library has 1 to %d", d.accel->version,
                        TINY_ACCEL_VERSION);
         st = TINY_E_VERSION;
     }
@@ -8382,7 +8387,8 @@ tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing *const *w
         st = TINY_E_ARGUMENT;
     }
     if (!st && d.accel && d.accel->version > 1 && !d.accel->fetch != !d.accel->discard) {
-        (void)snprintf(text, sizeof text, "the accelerator has one of fetch and discard: it needs both or neither");
+        (void)snprintf(text, sizeof text,
+                       "the accelerator has only one of fetch and discard: it needs both or neither");
         st = TINY_E_ARGUMENT;
     }
     if (st) {
@@ -10180,7 +10186,7 @@ tiny_status tinyi_accel_run(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row 
     if (!ctx->accel_said) {
         ctx->accel_said = 1;
         tinyi_log(ctx, TINY_LOG_WARNING,
-                  "accelerator %s failed at %s (%s); the processor answers from here on where it fails",
+                  "accelerator %s failed at %s (%s); the processor computes what it fails at, without further notice",
                   a->name ? a->name : "?", row->name, says[0] ? says : tiny_status_text(st));
     }
     return ctx->n_away ? tinyi_accel_home_op(ctx, op, row) : TINY_OK;
@@ -10866,7 +10872,8 @@ static tiny_status tinyi_st_one(tinyi_st_state *w, tinyi_json_text name)
     st = tinyi_st_size(w, &t, shown);
     if (st) return st;
     if (offset[0] > offset[1] || offset[1] > w->data_bytes)
-        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: data_offsets %llu to %llu of %zu bytes of data",
+        return tinyi_fail(j->ctx, TINY_E_FORMAT,
+                          "%s: tensor %s: data_offsets %llu to %llu are not valid for %zu bytes of data",
                           j->path, shown, (unsigned long long)offset[0], (unsigned long long)offset[1], w->data_bytes);
     if (offset[1] - offset[0] != t.bytes)
         return tinyi_fail(j->ctx, TINY_E_FORMAT,
@@ -10918,7 +10925,8 @@ tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, si
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes, too few for the length of a safetensors header", path,
                           n_bytes);
     if (n > c.left || n > TINYI_SAFETENSORS_MAX_HEADER)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says its header has %llu bytes, %zu are left; the most are %d", path,
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: says its header has %llu bytes, %zu are left; the maximum is %d", path,
                           (unsigned long long)n, c.left, TINYI_SAFETENSORS_MAX_HEADER);
     memset(&w, 0, sizeof w);
     w.sink = sink;
@@ -11755,7 +11763,8 @@ static tiny_status tinyi_ckpt_new_name(tiny_ctx *ctx, tiny_checkpoint_writer *w,
     while (*at) {
         int order = hash != (*at)->hash ? (hash > (*at)->hash ? 1 : -1) : strcmp(name, (*at)->text);
         if (!order)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s was put before; names stand once", w->box.path, name);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "%s: entry %s was put before; a name may be used once", w->box.path, name);
         at = &(*at)->side[order > 0];
     }
     fresh = (tinyi_ckpt_name *)tinyi_alloc(ctx, sizeof *fresh + n + 1, 1);
@@ -12026,7 +12035,7 @@ static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has data type %lu, which is unknown", path,
                               e->name, (unsigned long)dtype);
         if (rank > TINY_MAX_RANK)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s has %lu dimensions; the most are %d", path, e->name,
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s has %lu dimensions; the maximum is %d", path, e->name,
                               (unsigned long)rank, TINY_MAX_RANK);
         e->dtype = (tiny_dtype)dtype;
         e->rank = (int)rank;
@@ -12492,7 +12501,7 @@ static tiny_status tinyi_local_recv(tiny_net *net, int from, tiny_message *m)
     const int gone = tinyi_atomic_get(&l->rank[from].gone) != 0;
     size_t tail = (size_t)k->tail, here = (size_t)tinyi_atomic_get(&k->head) - tail, n;
     if (!here && gone) {
-        (void)snprintf(net->says, sizeof net->says, "rank %d is gone: rank %d waits for %lu more bytes of it", from,
+        (void)snprintf(net->says, sizeof net->says, "rank %d is gone: rank %d waits for %lu more bytes from it", from,
                        net->rank, (unsigned long)(m->n - m->done));
         return TINY_E_PEER;
     }
@@ -12549,7 +12558,7 @@ TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc,
     if (world < 1 || world > TINY_NET_RANKS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d ranks, there must be 1 to %d", world, TINY_NET_RANKS);
     if (bytes > TINYI_LINK_MOST)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "queues of %zu bytes, the most are %zu", bytes, TINYI_LINK_MOST);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "queues of %zu bytes, the maximum is %zu", bytes, TINYI_LINK_MOST);
     if (desc && !(desc->bits_per_second >= 0.0 && desc->bits_per_second <= 1e15))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "links of %g bits per second, they must be 0 (no limit) to 1e15",
                           desc->bits_per_second);
@@ -13093,7 +13102,8 @@ TINY_API tiny_status tiny_allreduce_wait(tiny_comm *c, uint64_t handle)
         now = tiny_now_ns();
         if (now >= end) {
             char says[160];
-            (void)snprintf(says, sizeof says, "rank %d waited %.3g s for sum %llu (tag %u) without an end", c->rank,
+            (void)snprintf(says, sizeof says,
+                           "rank %d waited %.3g s for sum %llu (tag %u), which is not complete", c->rank,
                            1e-9 * (double)c->timeout_ns, (unsigned long long)handle, s->tag);
             tinyi_comm_give_up(c, TINY_E_TIMEOUT, says);
             break;
@@ -13143,7 +13153,7 @@ TINY_API tiny_status tiny_comm_agree(tiny_comm *c, const char *what, uint64_t va
     for (i = 0; i < 8 && !st; i++)
         if ((double)c->world * (double)x[8 + i] != (double)x[i] * (double)x[i]) {
             char says[160];
-            (void)snprintf(says, sizeof says, "the %s of rank %d is not that of all other ranks", what, c->rank);
+            (void)snprintf(says, sizeof says, "the %s of rank %d is not the same on all other ranks", what, c->rank);
             tinyi_comm_lock(c);
             tinyi_comm_give_up(c, TINY_E_PROTOCOL, says);
             tinyi_comm_unlock(c);
@@ -16806,7 +16816,7 @@ static tiny_status tinyi_softmax_shape(tiny_ctx *ctx, const tiny_op *op, tiny_te
     if (x->rank < 1)
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is a single number; it needs an axis to go over", name);
     if (p->form < TINY_SOFTMAX_AUTO || p->form > TINY_SOFTMAX_TWO_PASS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: form %d is unknown; 0 to %d are there", name, p->form,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: form %d is unknown; it must be 0 to %d", name, p->form,
                           (int)TINY_SOFTMAX_TWO_PASS);
     if (!(p->scale - p->scale == 0.0f))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale is not a finite number", name);
@@ -17898,7 +17908,7 @@ static tiny_status tinyi_matmul_dims(tiny_ctx *ctx, const char *name, const tiny
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a row of a has %td numbers, a column of b has %td", name,
                           a->dim[a->rank - 1], b->dim[b->rank - 2]);
     if (act < 0 || act >= TINY_ACT_COUNT)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: activation %d is unknown; 0 to %d are there", name, act,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: activation %d is unknown; it must be 0 to %d", name, act,
                           (int)TINY_ACT_COUNT - 1);
     rank = TINYI_MAX(a->rank, b->rank);
     dim[rank - 2] = a->dim[a->rank - 2];
@@ -18816,7 +18826,8 @@ static tiny_status tinyi_gather_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     for (i = 1; i < x->rank; i++) dim[n++] = x->dim[i];
     if (n > TINY_MAX_RANK)
         return tinyi_fail(ctx, TINY_E_SHAPE,
-                          "gather: an index of rank %d with rows of rank %d gives rank %d, the most is %d", index->rank,
+                          "gather: an index of rank %d with rows of rank %d gives rank %d, the maximum is %d",
+                          index->rank,
                           x->rank - 1, n, TINY_MAX_RANK);
     tinyi_want(&want[0], x->dtype, n, dim);
     return tinyi_layout_look(ctx, op, "gather", "x", x->dim[0]);
@@ -18942,10 +18953,11 @@ static tiny_status tinyi_scatter_add_shape(tiny_ctx *ctx, const tiny_op *op, tin
             return tinyi_fail(ctx, TINY_E_SHAPE, "scatter_add: axis %d of index is %td, of x %td", i, index->dim[i],
                               x->dim[i]);
     if (x->rank - index->rank + 1 > TINY_MAX_RANK)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "scatter_add: rows of rank %d, the most is %d", x->rank - index->rank,
+        return tinyi_fail(ctx, TINY_E_SHAPE, "scatter_add: rows of rank %d, the maximum is %d", x->rank - index->rank,
                           TINY_MAX_RANK - 1);
     dim[0] = p ? p->n_rows : 0;
-    if (dim[0] < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "scatter_add: n_rows is %td", dim[0]);
+    if (dim[0] < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                      "scatter_add: n_rows is %td; it must not be negative", dim[0]);
     for (i = index->rank; i < x->rank; i++) dim[n++] = x->dim[i];
     tinyi_want(&want[0], x->dtype, n, dim);
     return tinyi_layout_look(ctx, op, "scatter_add", "y", dim[0]);
@@ -19220,7 +19232,8 @@ static tiny_status tinyi_conv_shape_any(tiny_ctx *ctx, const tiny_op *op, tiny_t
     if (x->rank != rank || w->rank != rank)
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x has rank %d and w rank %d, both must be %d", name, x->rank, w->rank,
                           rank);
-    if (groups < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %d groups", name, groups);
+    if (groups < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                      "%s: %d groups; the number must not be negative", name, groups);
     if (!groups) groups = 1;
     if (x->dim[1] % groups || x->dim[1] / groups != w->dim[1])
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: w reads %td channels in each of %d groups, x has %td", name,
@@ -20015,7 +20028,7 @@ static tiny_status tinyi_argsort_begin(tiny_ctx *ctx, const char *what, const vo
     if (st) return st;
     if (n && !order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the output is missing", what);
     if ((uint64_t)n > 0xffffffffu)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu keys, the most are 4294967295", what, n);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu keys, the maximum is 4294967295", what, n);
     return TINY_OK;
 }
 
@@ -20178,7 +20191,7 @@ static tiny_status tinyi_topk_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     if (k < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "topk: k is %td, it must be at least 1", k);
     if (k > n) return tinyi_fail(ctx, TINY_E_SHAPE, "topk: k is %td, the rows of x have only %td values", k, n);
     if (n > INT32_MAX)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "topk: rows of %td values, the most are 2147483647", n);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "topk: rows of %td values, the maximum is 2147483647", n);
     memcpy(dim, x->dim, sizeof dim);
     dim[x->rank - 1] = k;
     tinyi_want(&want[0], TINY_F32, x->rank, dim);
@@ -24316,13 +24329,13 @@ static tiny_status tinyi_gla_gates(tiny_ctx *ctx, const char *name, const tinyi_
                 if (x > 0.0 && !clamp)
                     return tinyi_fail(ctx, TINY_E_ARGUMENT,
                                       "%s: the gate of token %td, head %td, channel %td is %g; gates are logarithms, "
-                                      "at most 0 (or params.clamp cuts them there)",
+                                      "at most 0 (params.clamp treats larger ones as 0)",
                                       name, t, h, d, x);
                 sum += x < 0.0 ? x : 0.0;
                 if (a->form == TINY_GLA_PARALLEL && !(sum >= TINYI_GLA_LOWEST))
                     return tinyi_fail(ctx, TINY_E_ARGUMENT,
                                       "%s: gates of head %td, channel %td sum to %g at token %td; the parallel form "
-                                      "needs exp of its opposite, at most e^80: take the chunked one",
+                                      "needs exp of minus that sum, at most e^80: use the chunked form",
                                       name, h, d, sum, t);
             }
         }
@@ -24361,7 +24374,8 @@ TINYI_FN tiny_status tinyi_gla_check(tiny_ctx *ctx, const char *name, const tiny
     if (p && !(p->scale > -INFINITY && p->scale < INFINITY))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale %g must be finite", name, (double)p->scale);
     if (p && (p->form < 0 || p->form > TINY_GLA_PARALLEL))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: form %d; there are 0 to %d", name, p->form, TINY_GLA_PARALLEL);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: form %d is unknown; it must be 0 to %d", name, p->form, TINY_GLA_PARALLEL);
     if (p && (p->chunk < 0 || p->chunk > TINYI_GLA_CHUNK_MOST || p->sub < 0 || p->sub > TINYI_GLA_CHUNK_MOST))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: chunks of %d in parts of %d; they must be 1 to %d", name, p->chunk,
                           p->sub, TINYI_GLA_CHUNK_MOST);
@@ -26647,7 +26661,7 @@ static tiny_status tinyi_sparse_check_ell(tiny_ctx *ctx, const tiny_sparse *a)
     int64_t n = 0;
     tiny_idx r, j;
     if (a->width < 0 || (a->width && a->n_rows > (TINY_IDX_MAX / 16) / a->width))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: a width of %td", a->width);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: a width of %td is negative or too large", a->width);
     if (!a->col && a->n_rows > 0 && a->width > 0)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: the columns are missing");
     for (r = 0; a->width && r < a->n_rows; r++) {
@@ -26727,13 +26741,15 @@ TINY_API tiny_status tiny_sparse_check(tiny_ctx *ctx, const tiny_sparse *a)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse: form %d is unknown", (int)a->form);
     form = tiny_sparse_form_name(a->form);
     if (a->n_rows < 0 || a->n_cols < 0)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "sparse %s: %td rows and %td columns", form, a->n_rows, a->n_cols);
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "sparse %s: %td rows and %td columns: neither may be negative", form, a->n_rows, a->n_cols);
     if ((uint64_t)a->n_rows > 0x7fffffffu || (uint64_t)a->n_cols > 0x7fffffffu)
         return tinyi_fail(ctx, TINY_E_OVERFLOW,
-                          "sparse %s: %td rows and %td columns, the most are 2147483647", form,
+                          "sparse %s: %td rows and %td columns, the maximum is 2147483647", form,
                           a->n_rows, a->n_cols);
     if (a->n < 0 || (uint64_t)a->n > (uint64_t)TINY_IDX_MAX / 16)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse %s: %lld entries", form, (long long)a->n);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "sparse %s: %lld entries are negative or too many", form, (long long)a->n);
     switch (a->form) {
     case TINY_COO:
         if (a->n && (!a->row || !a->col))
@@ -26791,7 +26807,7 @@ static tiny_status tinyi_sparse_do(tiny_ctx *ctx, const tiny_sparse *a, const ti
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse bsr: blocks of %dx%d, each side must be 1 to 32767",
                           d.block_rows, d.block_cols);
     if (d.form == TINY_ELL && d.width < 0)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: a width of %td", d.width);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse ell: a width of %td is negative or too large", d.width);
     if (d.form >= TINY_ELL) {
         if (d.duplicates == TINY_DUPLICATES_KEEP) d.duplicates = TINY_DUPLICATES_SUM;
         d.keep_order = 0;
@@ -26882,7 +26898,7 @@ static tiny_status tinyi_sparse_dense_check(tiny_ctx *ctx, const tiny_tensor *x)
                           "sparse: the dense matrix is %s, it must be f32 of rank 2", tinyi_shape_text(x, text));
     if ((uint64_t)x->dim[0] > 0x7fffffffu || (uint64_t)x->dim[1] > 0x7fffffffu)
         return tinyi_fail(ctx, TINY_E_OVERFLOW,
-                          "sparse: %td rows and %td columns, the most are 2147483647", x->dim[0],
+                          "sparse: %td rows and %td columns, the maximum is 2147483647", x->dim[0],
                           x->dim[1]);
     return TINY_OK;
 }
@@ -27074,7 +27090,7 @@ tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name
         return tinyi_fail(ctx, col->dtype != TINY_I32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: col must be i32 of rank 1",
                           name);
     if (n_x > 0x7fffffff && col)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %td rows, the most are 2147483647", name, n_x);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %td rows, the maximum is 2147483647", name, n_x);
     if (!tiny_tensor_is_dense(offset) || (col && !tiny_tensor_is_dense(col)))
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: offset and col must be dense", name);
     for (i = 0; i < 3; i++) {
@@ -28243,7 +28259,7 @@ static tiny_status tinyi_optim_check(tiny_ctx *ctx, const tiny_param *p, size_t 
     if (!tiny_tensor_is_dense(&p->value) || !tiny_tensor_is_dense(&p->grad))
         return tinyi_fail(ctx, TINY_E_SHAPE, "optimiser: %.60s or its gradient has gaps; both must be dense", name);
     if (p->group < 0 || p->group >= TINY_OPTIM_GROUPS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: %.60s is in group %d; 0 to %d are there", name, p->group,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: %.60s is in group %d; it must be 0 to %d", name, p->group,
                           TINY_OPTIM_GROUPS - 1);
     if (d->group[p->group].kind == TINY_OPTIM_MUON && p->value.rank < 2)
         return tinyi_fail(
@@ -28601,7 +28617,8 @@ TINY_API tiny_status tiny_optim_step(tiny_optim *o, double factor)
     size_t i;
     if (!o) return TINY_E_ARGUMENT;
     if (!(factor >= 0.0 && factor < 1e30))
-        return tinyi_fail(o->ctx, TINY_E_ARGUMENT, "optimiser: step %lld: the factor of the lr is %g",
+        return tinyi_fail(o->ctx, TINY_E_ARGUMENT,
+                          "optimiser: step %lld: the factor of the lr is %g; it must be finite and not negative",
                           (long long)o->steps, factor);
     for (i = 0; i < o->n; i++) {
         double part = 0.0;
@@ -28919,7 +28936,7 @@ static unsigned char *tinyi_tape_take(tiny_tape *t, size_t bytes)
         !tinyi_size_add(t->used, end / TINYI_ALIGN * TINYI_ALIGN, &end) || end > t->size) {
         (void)TINYI_TAPE_FAIL(
             t, tinyi_fail(t->ctx, TINY_E_WORKSPACE,
-                          "tape: %zu bytes more do not fit, %zu of %zu are in use; a dry run tells how many are needed",
+                          "tape: %zu bytes more do not fit, %zu of %zu are in use; a dry run reports the size needed",
                           bytes, t->used, t->size));
         return NULL;
     }
@@ -28977,7 +28994,8 @@ TINY_API tiny_tensor tiny_tape_new(tiny_tape *t, tiny_dtype type, int rank, cons
     memset(&y, 0, sizeof y);
     if (!t || t->status) return y;
     if (rank < 0 || rank > TINY_MAX_RANK || (rank && !dim)) {
-        (void)TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: a new tensor of rank %d", rank));
+        (void)TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT,
+                                            "tape: a new tensor of rank %d; it needs 0 to 4 and the dims", rank));
         return y;
     }
     if (tinyi_tape_grow(t->ctx, (void **)&t->value, t->n_values, &t->room_values, sizeof *t->value)) {
@@ -29196,7 +29214,7 @@ TINY_API tiny_status tiny_tape_op(tiny_tape *t, const tiny_op *given, tiny_tenso
             return TINYI_TAPE_FAIL(
                 t, tinyi_fail(
                        t->ctx, TINY_E_ARGUMENT,
-                       "tape: %s writes what depends on a parameter outside of the tape; tiny_tape_new makes a place",
+                       "tape: %s writes a result that depends on a parameter outside of the tape; use tiny_tape_new",
                        row->name));
         v->needs = 1;
         if (v->maker == (size_t)-1) v->maker = t->n_nodes - 1;
@@ -29607,7 +29625,8 @@ TINY_API tiny_status tiny_tape_backward(tiny_tape *t, const tiny_tensor *y, cons
         same = dy->rank == y->rank && dy->dtype == v->type;
         for (k = 0; same && k < y->rank; k++) same = dy->dim[k] == y->dim[k];
         if (!same || tiny_tensor_check(dy))
-            return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE, "tape: y is %s and dy is %s; they must be alike",
+            return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE,
+                                                 "tape: y is %s and dy is %s; type and shape must be the same",
                                                  tinyi_shape_text(y, text), tinyi_shape_text(dy, other)));
     } else {
         one = *y;
@@ -29946,7 +29965,7 @@ TINY_API tiny_tensor tiny_tape_channel_pool(tiny_tape *tape, const tiny_tensor *
     if (!tape || !x || tiny_tape_status(tape)) return tinyi_layer_none();
     if (x->rank < 2 || n_out < 1 || x->dim[1] < 1 || n_out > TINY_IDX_MAX / 2 / x->dim[1])
         return tinyi_layer_bad(tape, TINY_E_SHAPE,
-                               "tape: channel_pool: x must be (N, C, ...), and at least one channel come out");
+                               "tape: channel_pool: x must be (N, C, ...), and n_out at least 1");
     dim[0] = n_out;
     dim[1] = x->dim[1];
     a = tiny_tape_new(tape, x->dtype, 2, dim);
@@ -31902,7 +31921,7 @@ tiny_status tinyi_box_frame(tiny_ctx *ctx, const char *path, const char *called,
     if (memcmp(p, tinyi_box_end_magic, 8))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or truncated: its %zu bytes do not end like a box", path,
                           n);
-    if (n_bytes != (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu bytes; they are %zu",
+    if (n_bytes != (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu bytes, but it has %zu",
                                                   path, (unsigned long long)n_bytes, n);
     is = no_checksum ? hash : tinyi_hash_of(bytes, n - 8);
     if (is != hash)
@@ -31973,7 +31992,7 @@ static tiny_status tinyi_box_older(tiny_ctx *ctx, const char *where, const tinyi
                           (unsigned long)tinyi_le32(bytes + 8), kind->old_version);
     is = no_checksum || !n_sum ? 0 : n_sum == 4 ? tinyi_crc32(0, bytes, n - 4) : tinyi_hash_of(bytes, n - 8);
     if (n_sum && !no_checksum && is != tinyi_le(bytes + n - n_sum, n_sum))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or truncated: the checksum of its %zu bytes does not agree",
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or truncated: the checksum of its %zu bytes does not match",
                           where, n);
     *body = tinyi_cursor_make(bytes + kind->old_skip, n - n_sum - (size_t)kind->old_skip);
     return TINY_OK;
@@ -36136,7 +36155,8 @@ int tinyi_tv_compare(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b, uint32_
     if (tinyi_tv_whole(a) && tinyi_tv_whole(b)) return a->u.i < b->u.i ? -1 : a->u.i > b->u.i;
     if (tinyi_tv_number(a, &x) && tinyi_tv_number(b, &y)) return x < y ? -1 : x > y ? 1 : x == y ? 0 : 2;
     if (a->type == TINYI_DOC_STRING && b->type == TINYI_DOC_STRING) return tinyi_tv_order_text(a, b, fold);
-    return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s and %s have no order", tinyi_tv_type_name(a), tinyi_tv_type_name(b));
+    return tinyi_doc_fail(m, TINY_E_ARGUMENT,
+                          "%s and %s cannot be ordered", tinyi_tv_type_name(a), tinyi_tv_type_name(b));
 }
 
 /* ---- from JSON --------------------------------------------------------------------------------------------------- */
@@ -37373,7 +37393,8 @@ static tiny_status tinyi_edges_look(tiny_ctx *ctx, const int32_t *x, int64_t n, 
     int32_t high = -1;
     for (i = 0; i < n; i++) {
         if (x[i] < 0)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "graph: the %s of edge %lld is %ld", which, (long long)i, (long)x[i]);
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "graph: the %s of edge %lld is %ld, below 0", which, (long long)i, (long)x[i]);
         if (x[i] > high) high = x[i];
     }
     *most = (tiny_idx)high + 1;
@@ -37382,7 +37403,8 @@ static tiny_status tinyi_edges_look(tiny_ctx *ctx, const int32_t *x, int64_t n, 
 
 tiny_status tinyi_graph_desc_check(tiny_ctx *ctx, const tgnn_graph_desc *d)
 {
-    if (d->n_nodes < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %td nodes", d->n_nodes);
+    if (d->n_nodes < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                          "graph: %td nodes; the number must not be negative", d->n_nodes);
     if (d->bipartite && (d->symmetrize || d->add_loops || d->drop_loops))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: a bipartite graph has no loops and cannot be symmetrized");
     if ((unsigned)d->duplicates > (unsigned)TINY_DUPLICATES_MAX)
@@ -37422,9 +37444,10 @@ TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, con
     if (!edges || edges->n < 0 || (edges->n && (!edges->src || !edges->dst)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there are no edges");
     if ((uint64_t)edges->n > (uint64_t)TINY_IDX_MAX / 64)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges", (long long)edges->n);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many", (long long)edges->n);
     if (edges->n_src < 0 || edges->n_dst < 0)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %td sources, %td destinations", edges->n_src, edges->n_dst);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "graph: %td sources, %td destinations: neither may be negative", edges->n_src, edges->n_dst);
     st = tinyi_graph_desc_check(ctx, d);
     if (st) return st;
     st = tinyi_edges_look(ctx, edges->src, edges->n, "source", &seen_src);
@@ -37448,7 +37471,7 @@ TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, con
         return tinyi_fail(ctx, TINY_E_FORMAT,
                           "graph: an edge goes to node %td, but there are %td nodes", seen_dst - 1, n_dst);
     if ((uint64_t)n_src > 0x7fffffffu || (uint64_t)n_dst > 0x7fffffffu)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %td nodes, the most are 2147483647",
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %td nodes, the maximum is 2147483647",
                           TINYI_MAX(n_src, n_dst));
     if (!d->symmetrize && !d->drop_loops && !d->add_loops)
         return tinyi_graph_rows(ctx, edges, n_src, n_dst, NULL, d->duplicates, out);
@@ -37792,7 +37815,7 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
                             "changed",
                             (unsigned long)order[r], (long long)a->n);
         else if (d > 0x7fffffff)
-            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: node %lu has %lld edges, the most are 2147483647",
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: node %lu has %lld edges, the maximum is 2147483647",
                             (unsigned long)order[r], (long long)d);
         b.offset[r + 1] = b.offset[r] + d;
         s.longest = TINYI_MAX(s.longest, d);
@@ -38240,7 +38263,8 @@ TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const 
         return tinyi_fail(ctx, TINY_E_SHAPE,
                           "communities: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, g->in.n_rows);
-    if (d->rounds < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "communities: %d rounds", d->rounds);
+    if (d->rounds < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                         "communities: %d rounds; the number must not be negative", d->rounds);
     memset(&s, 0, sizeof s);
     s.a = &g->in;
     n = g->in.n_rows;
@@ -38254,7 +38278,7 @@ TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const 
         longest = TINYI_MAX(longest, end - p);
     }
     if (longest > 0x3fffffff)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "communities: a node has %lld edges, the most are 1073741823",
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "communities: a node has %lld edges, the maximum is 1073741823",
                           (long long)longest);
     s.label = label;
     s.most = d->most_nodes < 0 ? TINY_IDX_MAX : d->most_nodes ? d->most_nodes : 4096;
@@ -38433,11 +38457,13 @@ static tiny_status tinyi_partition_check(tiny_ctx *ctx, const tgnn_graph *g, int
                           "partition: %td sources and %td destinations: the graph must not be bipartite",
                           g->in.n_cols, n);
     if (k < 1 || ((tiny_idx)k > n && k > 1))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: %td nodes in %d parts", n, k);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "partition: %td nodes in %d parts; there must be 1 to the number of nodes", n, k);
     if (!(d->imbalance >= 0.0 && d->imbalance <= 1e6))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: an imbalance of %g, it must be 0 to 1000000", d->imbalance);
     if (d->tries < 0 || d->passes < 0)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: %d tries and %d passes", d->tries, d->passes);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "partition: %d tries and %d passes: neither may be negative", d->tries, d->passes);
     return TINY_OK;
 }
 
@@ -38450,7 +38476,8 @@ static tiny_status tinyi_partition_limit(tiny_ctx *ctx, tiny_idx n, int k, const
     tiny_idx v;
     for (v = 0; d->node_weight && v < n; v++) {
         if (d->node_weight[v] < 0)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: node %td weighs %ld", v, (long)d->node_weight[v]);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "partition: node %td weighs %ld, below 0", v, (long)d->node_weight[v]);
         sum += d->node_weight[v];
         heaviest = TINYI_MAX(heaviest, (int64_t)d->node_weight[v]);
     }
@@ -39284,7 +39311,8 @@ TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const
                           TGNN_SAMPLE_LAYERS);
     for (l = 0; l < desc->n_layers; l++) {
         if (desc->fanout[l] < -1)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: fanout[%d] is %ld", l, (long)desc->fanout[l]);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "sample: fanout[%d] is %ld; the minimum is -1", l, (long)desc->fanout[l]);
         if (desc->fanout[l] < 0 && desc->replace)
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
                               "sample: fanout[%d] is -1 (all edges), which replace does not allow", l);
@@ -39295,7 +39323,7 @@ TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const
         longest = TINYI_MAX(longest, p1 - p);
     }
     if (longest > 0x7fffffff)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sample: a node has %lld edges, the most are 2147483647",
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sample: a node has %lld edges, the maximum is 2147483647",
                           (long long)longest);
     s = (tgnn_sampler *)tinyi_alloc(ctx, 1, sizeof *s);
     if (!s) return tiny_ctx_status(ctx);
@@ -39660,7 +39688,7 @@ static const char *tinyi_npy_dict(tinyi_cursor *c, tinyi_npy_head *h)
     while (!tinyi_npy_is(c, "}")) {
         if (tinyi_npy_is(c, "'descr':")) {
             if (!tinyi_npy_is(c, "'")) return "a type that is not one plain number";
-            if (c->left < 4) return "a head that ends";
+            if (c->left < 4) return "a dict that is cut off";
             h->big = *c->at == '>';
             if (!memchr("<>|=", *c->at, 4)) return "a type without its byte order";
             h->type = (char)c->at[1];
@@ -39780,7 +39808,7 @@ tiny_status tinyi_npy_take(tiny_ctx *ctx, const char *name, const tinyi_npy_head
                            const unsigned char *from, void *to)
 {
     if (tinyi_npy_number(h, from, (unsigned char *)to, h->t.dtype)) return TINY_OK;
-    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: number %llu is above 2^63", name, (unsigned long long)i);
+    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: number %llu is 2^63 or above", name, (unsigned long long)i);
 }
 
 static tiny_status tinyi_npy_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes,
@@ -39839,7 +39867,8 @@ static tiny_status tinyi_coo_read(tiny_ctx *ctx, const char *name, const unsigne
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld values are too many for a file of %zu bytes", name,
                           (long long)size[2], n_bytes);
     if (size[0] && size[1] && (uint64_t)size[0] * (uint64_t)size[1] > ((uint64_t)n_bytes + 4096) * 1024)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld x %lld zeros out of %zu bytes", name, (long long)size[0],
+        return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                          "%s: %lld x %lld zeros out of %zu bytes are too many", name, (long long)size[0],
                           (long long)size[1], n_bytes);
     count = (size_t)size[0] * (size_t)size[1];
     x = (float *)tinyi_alloc(ctx, count, sizeof *x);
@@ -39952,7 +39981,7 @@ TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tin
     st = t ? tiny_tensor_check(t) : TINY_E_ARGUMENT;
     if (st) return tinyi_fail(ctx, st, "npy: the tensor is invalid (%s)", tiny_status_text(st));
     if (!types[t->dtype])
-        return tinyi_fail(ctx, TINY_E_DTYPE, "npy: %s has no name in this format", tiny_dtype_name(t->dtype));
+        return tinyi_fail(ctx, TINY_E_DTYPE, "npy: the format has no type %s", tiny_dtype_name(t->dtype));
     n = snprintf(head, sizeof head, "{'descr': '%s', 'fortran_order': False, 'shape': (", types[t->dtype]);
     for (a = 0; a < t->rank; a++)
         n += snprintf(head + n, sizeof head - (size_t)n,
@@ -40200,7 +40229,8 @@ static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsi
     /* an empty row has no byte in the file: what nodes may cost is bounded by what is there */
     for (k = 0; k < 2; k++)
         if ((uint64_t)size[k] > ((uint64_t)n_bytes + 4096) * 8)
-            return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld rows or columns in a file of %zu bytes", name,
+            return tinyi_fail(ctx, TINY_E_OVERFLOW,
+                              "%s: %lld rows or columns are too many for a file of %zu bytes", name,
                               (long long)size[k], n_bytes);
     st = tinyi_read_take(ctx, r, (size_t)size[2], !pattern);
     if (st) return st;
@@ -40352,7 +40382,8 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
         st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: its shape must be two sizes below 2147483647", name);
     for (i = 0; !st && i < 2; i++)
         if ((uint64_t)dim[i] > ((uint64_t)n_bytes + 4096) * 64)
-            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %ld rows or columns in a file of %zu bytes", name, (long)dim[i],
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW,
+                            "%s: %ld rows or columns are too many for a file of %zu bytes", name, (long)dim[i],
                             n_bytes);
     if (!st) st = tinyi_read_part(ctx, name, bytes, n_bytes, "data", -1, &value);
     n = st ? 0 : (int64_t)value.t.dim[0];
@@ -40375,8 +40406,8 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
             if (!tinyi_read_node(&other.t, k, &v) || v < p || v > n || (k == 0 && v) ||
                 (k == (tiny_idx)dim[by_column] && v != n))
                 st = tinyi_fail(ctx, TINY_E_FORMAT,
-                                "%s: indptr[%td] is not between %td and %lld, or does not begin and end there", name, k,
-                                p, (long long)n);
+                                "%s: indptr[%td] is not in %td to %lld; it must ascend from 0 to the number of entries",
+                                name, k, p, (long long)n);
             else for (; p < v; p++) line[p] = (int32_t)(k - 1);
         }
         r->e.n = n;
@@ -40432,7 +40463,7 @@ static tiny_status tinyi_tgraph_ascends(tiny_ctx *ctx, const char *name, const t
             if (a->col[p] < a->col[p - 1])
                 return tinyi_fail(
                     ctx, TINY_E_FORMAT,
-                    "%s: edge %lld of node %td comes from %ld, the one before from %ld; the sources of a node ascend",
+                    "%s: edge %lld of node %td comes from %ld, the one before from %ld; sources of a node must ascend",
                     name, (long long)p, r, (long)a->col[p], (long)a->col[p - 1]);
     }
     return TINY_OK;
@@ -40442,8 +40473,8 @@ tiny_status tinyi_read_far(tiny_ctx *ctx, const char *name, int32_t most, uint64
 {
     if ((uint64_t)((int64_t)most + 1) <= TINYI_READ_NODES(n_bytes)) return TINY_OK;
     return tinyi_fail(ctx, TINY_E_OVERFLOW,
-                      "%s: it names node %ld, in %llu bytes; say n_nodes if there are really so many", name, (long)most,
-                      (unsigned long long)n_bytes);
+                      "%s: it names node %ld in %llu bytes; set n_nodes if there are really that many", name,
+                      (long)most, (unsigned long long)n_bytes);
 }
 
 /* keep: the file that the bytes are of, when the graph may use them in place */
@@ -40468,7 +40499,7 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
         return tinyi_fail(ctx, TINY_E_VERSION, "%s: flags 0x%lx of the .tgraph format; up to 0x3 are known", name,
                           (unsigned long)flags);
     if (n_src > 0x7fffffffu || !tinyi_tgraph_plan(n_dst, m, flags, part, &total))
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu destinations, %llu sources, %llu edges", name,
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu destinations, %llu sources, %llu edges are too many", name,
                           (unsigned long long)n_dst, (unsigned long long)n_src, (unsigned long long)m);
     if (size != total || n_bytes != total)
         return tinyi_fail(ctx, TINY_E_FORMAT,
@@ -40826,9 +40857,11 @@ static tiny_status tinyi_data_integers(tiny_ctx *ctx, const char *folder, const 
     if (n >= 0 && have != n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %td lines, there must be %td", path, have, n);
     for (i = 0; i < have; i++) {
         if ((*out)[i] < -1)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %td is %ld, the least is -1", path, i + 1, (long)(*out)[i]);
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: line %td is %ld, the minimum is -1", path, i + 1, (long)(*out)[i]);
         if (most && (*out)[i] == 0x7fffffff)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %td is %ld", path, i + 1, (long)(*out)[i]);
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: line %td is %ld, which is too large", path, i + 1, (long)(*out)[i]);
         if (most) *most = TINYI_MAX(*most, (*out)[i] + 1);
     }
     return TINY_OK;
@@ -40935,7 +40968,7 @@ static tiny_status tinyi_data_fill(tiny_ctx *ctx, const char *folder, tgnn_data 
                     st = tinyi_text_fail(&t, word, "a whole number");
                 else if ((uint64_t)v > TINYI_READ_NODES(n_bytes))
                     st = tinyi_fail(ctx, TINY_E_OVERFLOW,
-                                    "%s: line %lld: %lld are more than the %llu bytes of the folder can be about", path,
+                                    "%s: line %lld: %lld are too many for the %llu bytes of the folder", path,
                                     (long long)t.line, (long long)v, (unsigned long long)n_bytes);
                 else if (tinyi_word_is(key, "nodes")) d->n_nodes = (tiny_idx)v;
                 else if (tinyi_word_is(key, "graphs")) d->n_graphs = (tiny_idx)v;
@@ -41329,7 +41362,8 @@ static tiny_status tinyi_bulk_npy(tinyi_bulk *c)
             st = tinyi_in_seek(c->ctx, &c->in,
                                h.at + (pairs ? 2 * (uint64_t)i : (uint64_t)side * (uint64_t)n + (uint64_t)i) * each);
             if (!st) st = tinyi_in_read(c->ctx, &c->in, raw + (size_t)side * (size_t)got * each, want, &there);
-            if (!st && there != want) st = tinyi_fail(c->ctx, TINY_E_IO, "%s: it ends while it is read", c->name);
+            if (!st && there != want) st = tinyi_fail(c->ctx, TINY_E_IO,
+                                                      "%s: it ended while it was being read", c->name);
         }
         for (k = 0; !st && k < 2 * got; k++) {
             const uint64_t in_file =
@@ -41361,7 +41395,7 @@ static tiny_status tinyi_bulk_edges(tinyi_bulk *c)
     form = tinyi_read_form(c->line, c->n_line);
     if (form == TINYI_FORM_TGRAPH || form == TINYI_FORM_ZIP || form == TINYI_FORM_MARKET)
         return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED,
-                          "%s: %s is read as a whole; in pieces only edge lists and .npy are", c->name,
+                          "%s: %s cannot be read in pieces; only edge lists and .npy can", c->name,
                           form == TINYI_FORM_TGRAPH ? "a .tgraph file"
                           : form == TINYI_FORM_ZIP  ? "an .npz file"
                                                     : "a Matrix Market file");
@@ -41731,7 +41765,7 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
     if (st) return st;
     if (!in || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "convert: the path to read or to write is missing");
     if (memory < TGNN_CONVERT_LEAST)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "convert: a memory of %zu bytes; %zu are the least", memory,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "convert: a memory of %zu bytes; the minimum is %zu", memory,
                           TGNN_CONVERT_LEAST);
     memset(&c, 0, sizeof c);
     c.ctx = ctx;
@@ -41769,7 +41803,7 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
         c.info.n_src = (tiny_idx)nodes[0];
         c.info.n_dst = (tiny_idx)nodes[1];
         if (nodes[0] > 0x7fffffff || nodes[1] > 0x7fffffff)
-            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld nodes, the most are 2147483647", in,
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld nodes, the maximum is 2147483647", in,
                             (long long)TINYI_MAX(nodes[0], nodes[1]));
     }
     if (!st) st = tinyi_bulk_runs(&c, out, name);
@@ -42318,7 +42352,7 @@ TINY_API tiny_status tgnn_layer_run(tiny_ctx *ctx, const tgnn_layer *layer, cons
     if ((layer->kind == TGNN_LAYER_GCN || layer->kind == TGNN_LAYER_SGC || layer->kind == TGNN_LAYER_APPNP) &&
         !g->in.value)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "%s: the graph has no norm; tgnn_layer_graph makes the one that it wants", name);
+                          "%s: the graph is not normalised; use the graph of tgnn_layer_graph", name);
     switch (layer->kind) {
     case TGNN_LAYER_GCN: st = tinyi_layer_gcn(&r, x, y); break;
     case TGNN_LAYER_SAGE: st = tinyi_layer_sage(&r, x, y); break;
@@ -42705,13 +42739,13 @@ static tiny_status tinyi_net_stage(tinyi_net_read *r)
     if (tinyi_net_has(r, TINYI_NET_ACT))
         s->act = tinyi_net_word(r->text[TINYI_NET_ACT], tinyi_net_acts, TGNN_ACT_COUNT);
     if (s->act < 0)
-        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: act is %s; there are none, relu, elu, tanh",
+        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: act is %s; it must be none, relu, elu or tanh",
                           r->path, number,
                           tinyi_show_bytes(r->text[TINYI_NET_ACT].at, r->text[TINYI_NET_ACT].n, shown));
     s->aggr = bit == TGNN_LAYER_SAGE ? TINY_EDGE_MEAN : TINY_EDGE_SUM;
     if (tinyi_net_has(r, TINYI_NET_AGGR)) s->aggr = tinyi_net_word(r->text[TINYI_NET_AGGR], tinyi_net_aggrs, 5);
     if (s->aggr < 0)
-        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: aggr is %s; there are sum, add, mean, max, min",
+        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: aggr is %s; it must be sum, add, mean, max or min",
                           r->path, number,
                           tinyi_show_bytes(r->text[TINYI_NET_AGGR].at, r->text[TINYI_NET_AGGR].n, shown));
     if (s->aggr == 4) s->aggr = TINY_EDGE_SUM;
@@ -42803,7 +42837,7 @@ static tiny_status tinyi_net_chain(tinyi_net_read *r)
                                      ? s->layer.heads
                                      : 1);
         if (s->n_out > TGNN_NET_WIDTH || s->out * s->layer.heads > TGNN_NET_WIDTH)
-            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d is %td wide, the most are %td", r->path, i + 1,
+            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d is %td wide, the maximum is %td", r->path, i + 1,
                               TINYI_MAX(s->n_out, s->out * s->layer.heads), TGNN_NET_WIDTH);
         all += s->n_out;
         width = s->n_out;
@@ -43171,7 +43205,7 @@ TINY_API tiny_status tgnn_pool_make(tiny_ctx *ctx, const tgnn_graph *g, const in
     memset(out, 0, sizeof *out);
     if (!g || !score) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: the graph or the score is missing");
     if (!(ratio > 0.0))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: a ratio of %g; it is a share of the nodes, or how many", ratio);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: a ratio of %g; it must be above 0", ratio);
     if (tiny_tensor_check(score) || score->dtype != TINY_F32 || !tiny_tensor_is_dense(score) ||
         tiny_tensor_count(score) != n)
         return tinyi_fail(ctx, TINY_E_SHAPE, "pool: the score must be %td numbers, f32 and dense", n);
@@ -43396,7 +43430,8 @@ TINY_API tiny_status tgnn_a2q_check(tiny_ctx *ctx, const char *what, const float
                               (double)step[i]);
     for (i = 0; bits && i < n; i++)
         if (!((bits[i] >= 1.0f && bits[i] <= 8.0f) || (bits[i] <= -1.0f && bits[i] >= -8.0f)))
-            return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: %g bits at %td; there are 1 to %d", what, (double)bits[i], i,
+            return tinyi_fail(ctx, TINY_E_NUMERIC,
+                              "%s: %g bits at %td; there must be 1 to %d", what, (double)bits[i], i,
                               TGNN_A2Q_BITS);
     return TINY_OK;
 }
@@ -43453,7 +43488,7 @@ static tinyi_a2q_op tinyi_a2q_read(const tiny_op *op)
     return a;
 }
 
-static const char tinyi_a2q_no_group[] = "a2q: the index of a row names a group that is not there";
+static const char tinyi_a2q_no_group[] = "a2q: the index of a row names a group that does not exist";
 static int tinyi_a2q_group(tiny_idx k, tiny_idx m) { return k >= 0 && k < m; }
 
 /* the step of row i, column j; -1: the index names none */
@@ -43650,12 +43685,12 @@ static tiny_status tinyi_a2q_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
         return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: bits are %s, there are %td steps", tinyi_shape_text(bits, text),
                           step->dim[0]);
     if (!bits && (!p || p->bits < 1 || p->bits > TGNN_A2Q_BITS))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: %d bits; there are 1 to %d", p ? p->bits : 0, TGNN_A2Q_BITS);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: %d bits; there must be 1 to %d", p ? p->bits : 0, TGNN_A2Q_BITS);
     if (index && (by_column || index->dtype != TINY_I32 || index->rank != 1 || !tiny_tensor_is_dense(index) ||
                   index->dim[0] != x->dim[0]))
         return tinyi_fail(
             ctx, TINY_E_SHAPE,
-            "a2q: the index is %s; it must be dense i32, one for each of %td rows, and never goes with columns",
+            "a2q: the index is %s; it must be dense i32, one for each of %td rows, and by_column must be 0",
             tinyi_shape_text(index, text), x->dim[0]);
     /* neither the reference nor an accelerator has a way to refuse: the index is looked at before */
     if (index && index->data && op->out[0] && (ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel))
@@ -43802,7 +43837,7 @@ TINY_API tiny_status tgnn_nearest_make(tiny_ctx *ctx, const float *step, const f
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: the steps, the bits or the output pointer is missing");
     memset(out, 0, sizeof *out);
     if (n < 1 || n > 0x7fffffff)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: there are %td; at least one is wanted", n);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: there are %td; there must be 1 to 2147483647", n);
     st = tgnn_a2q_check(ctx, "groups", step, bits, n);
     if (st) return st;
     room = (uint64_t *)tinyi_alloc(ctx, (size_t)n, 2 * sizeof *room);
@@ -46038,7 +46073,7 @@ TINY_API tiny_status tgnn_data_rings(tiny_ctx *ctx, tiny_idx n_graphs, uint64_t 
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!out || n_graphs < 1 || n_graphs > 1 << 24)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: %td rings", n_graphs);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: %td rings; there must be 1 to 2^24, and an output", n_graphs);
     memset(out, 0, sizeof *out);
     memset(&e, 0, sizeof e);
     memset(&how, 0, sizeof how);
@@ -46330,7 +46365,8 @@ TINYI_FN tiny_status tinyi_level_make(tiny_ctx *ctx, tgnn_graph *g, const int32_
         l->heaviest = TINYI_MAX(l->heaviest, l->node_weight[v]);
         total += l->node_weight[v];
         if (l->node_weight[v] < 0)
-            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: node %td weighs %ld", v, (long)l->node_weight[v]);
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT,
+                            "partition: node %td weighs %ld, below 0", v, (long)l->node_weight[v]);
     }
     if (!st && total > 0x7fffffff)
         st = tinyi_fail(ctx, TINY_E_OVERFLOW,
@@ -47837,7 +47873,7 @@ TINY_API tiny_status tgnn_net_draw(tiny_ctx *ctx, tgnn_net *net, uint64_t seed)
     tiny_idx a;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is none");
+    if (!net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: the net is missing");
     for (i = 0; !st && i < net->n_stages; i++)
         for (k = 0; !st && k < TGNN_LAYER_WEIGHTS; k++) {
             tiny_tensor *w = &net->stage[i].layer.w[k], part;
@@ -49851,7 +49887,7 @@ static tiny_status tinyi_quant_fill(const tinyi_quant_places *p, tgnn_quant *n, 
         for (i = 0; i < m->n_steps; i++) {
             if (t->data[i] < 1 || t->data[i] > TGNN_A2Q_BITS)
                 return tinyi_fail(p->ctx, TINY_E_FORMAT,
-                                  "%s: number %td of the tensor %s is %d; there are 1 to %d bits", p->path, i, t->name,
+                                  "%s: number %td of the tensor %s is %d; it must be 1 to %d bits", p->path, i, t->name,
                                   t->data[i], TGNN_A2Q_BITS);
             m->bits[i] = (float)t->data[i];
         }
@@ -49867,7 +49903,7 @@ static tiny_status tinyi_quant_fill(const tinyi_quant_places *p, tgnn_quant *n, 
         for (j = 0; j < m->n_in; j++) {
             if (row[j] > 14)
                 return tinyi_fail(p->ctx, TINY_E_FORMAT,
-                                  "%s: number %td of row %td of the tensor %s is 15; there are 0 to 14", p->path, j, i,
+                                  "%s: number %td of row %td of the tensor %s is 15; it must be 0 to 14", p->path, j, i,
                                   t->name);
             row[j] = (int8_t)(row[j] - 7);
         }
