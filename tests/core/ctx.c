@@ -47,7 +47,7 @@ static void test_refused(void)
     d.target = TINY_TARGET_AUTO;
     memset(&a, 0, sizeof a);
     d.accel = &a;
-    refused(d, TINY_E_VERSION, "version 0 of the hook");
+    refused(d, TINY_E_VERSION, "version 0 of the interface");
     a.version = TINY_ACCEL_VERSION;
     a.can_run = accel_can;
     refused(d, TINY_E_ARGUMENT, "lacks can_run or run");

@@ -756,7 +756,7 @@ static void test_unusual_arguments(void)
     COMPLAINS("not.state");
     T_EQ_INT(run("/again\n/save\n", "chat %s", m), 0);
     COMPLAINS("no answer yet");
-    COMPLAINS("/save wants the name of a file");
+    COMPLAINS("/save needs the name of a file");
     T_EQ_INT(run("", "quantize %s %s/out.gguf q8_0 --threads 0", m, folder), 2);
     COMPLAINS("from 1 to 256, not 0");
     T_EQ_INT(run("", "quantize %s %s/out.gguf q8_0 --tensor-type '(=q4_0'", m, folder), 2);

@@ -443,7 +443,7 @@ static void test_bad_input(void)
     T_STATUS(tiny_optim_open(ctx, &p, 1, &d, &o), TINY_E_DTYPE, "bias is f32 with a gradient of i32");
     p.grad = tiny_tensor_1d(g, TINY_F32, 4);
     p.group = 8;
-    T_STATUS(tiny_optim_open(ctx, &p, 1, &d, &o), TINY_E_ARGUMENT, "group 8; 0 to 7");
+    T_STATUS(tiny_optim_open(ctx, &p, 1, &d, &o), TINY_E_ARGUMENT, "is in group 8; it must be 0 to 7");
     p.group = 0;
     q[0] = q[1] = p;
     T_STATUS(tiny_optim_open(ctx, q, 2, &d, &o), TINY_E_ALIAS, "parameters 0 and 1 share memory");

@@ -643,7 +643,7 @@ static void test_small_folders_large_counts(void)
           "meta.txt: line 1: 2000000000 are too many for the 25 bytes of the folder" },
         { { { "edges.tsv", "0 1\n" }, { "meta.txt", "# two\ngraphs 2147483647\n" }, { "graph_of_node.txt", "0\n0\n" } },
           "meta.txt: line 2: 2147483647 are too many for the 32 bytes" },
-        { { { "edges.tsv", "0 2147483646\n" }, { "meta.txt", "nodes 5\n" } }, "it names node 2147483646, in 13 bytes" },
+        { { { "edges.tsv", "0 2147483646\n" }, { "meta.txt", "nodes 5\n" } }, "it names node 2147483646 in 13 bytes" },
         { { { "edges.tsv", "0 260000\n" },
             { "splits.txt", "rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr" } },
           "splits.txt: line 1 has 60 marks, which for 260001 nodes are more than the 60 bytes" },

@@ -87,7 +87,7 @@ static void test_bad(void)
         { "bad-one-number.tsv", "line 2 ends, expected the number of the destination" },
         { "bad-2e31.tsv", "line 2: \"2147483648\", expected the number of the source" },
         { "bad-2e64.tsv", "line 2: \"18446744073709551616\"" },
-        { "bad-node-2e31-in-20-bytes.tsv", "it names node 2147483646, in 13 bytes" },
+        { "bad-node-2e31-in-20-bytes.tsv", "it names node 2147483646 in 13 bytes" },
         { "bad-weight-word.tsv", "line 2: \"x\", expected a weight" },
         { "bad-weight-missing.tsv", "line 2 ends, expected a weight" },
         { "bad-weight-later.tsv", "line 2: \"5\", expected the end of the line" },

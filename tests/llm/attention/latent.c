@@ -385,7 +385,7 @@ static void test_bad_input(tiny_target target)
     (b = m, change, T_STATUS(tllm_latent_attention(ctx, &b.q, &b.k, &b.table, &b.rows, &b.w, &b.p, &b.o), status, part))
     BAD(b.p.d_nope = 2, TINY_E_SHAPE, "3 rotated numbers of a query are not whole pairs");
     BAD(b.p.d_nope = 0, TINY_E_ARGUMENT, "d_nope is 0 and d_v 3: both must be at least 1");
-    BAD(b.p.d_v = 0, TINY_E_ARGUMENT, "values of 0");
+    BAD(b.p.d_v = 0, TINY_E_ARGUMENT, "d_v 0");
     BAD(b.p.form = 3, TINY_E_ARGUMENT, "form 3 is not 0, 1 or 2");
     BAD((b.q.dim[2] = 9, b.p.d_nope = 3), TINY_E_SHAPE, "a row has 6 numbers, 6 of them rotated");
     BAD(b.k.dim[3] = 5000, TINY_E_SHAPE, "5000 numbers, 2 of them rotated: it needs at least 1 more, and at most 4096");

@@ -137,7 +137,7 @@ static void test_numbers(void)
         { "mixtral", "llama.expert_used_count", 5, "not in 0..4" },
         { "mixtral", "llama.expert_used_count", 0, "expert_used_count 0" },
         { "deepseek2-v3", "deepseek2.expert_group_count", 3, "in 3 groups" },
-        { "deepseek2-v3", "deepseek2.expert_group_used_count", 0, "of which 0 are kept" },
+        { "deepseek2-v3", "deepseek2.expert_group_used_count", 0, "0 of them kept" },
         { "deepseek2", "deepseek2.attention.kv_lora_rank", 0, "kv_lora_rank is 0" },
         { "deepseek2", "deepseek2.attention.key_length_mla", 8, "leave none" },
         { "deepseek32", "deepseek32.attention.indexer.top_k", 0, "top_k is 0" },
@@ -491,7 +491,7 @@ static void test_calls(void)
         T_STATUS(tllm_forward(state, bad, 2, 0, 2, out), TINY_E_ARGUMENT, "token 1 is 320, but the vocabulary has 320");
         T_STATUS(tllm_forward(state, low, 1, 0, 1, out), TINY_E_ARGUMENT, "token 0 is -1");
         T_STATUS(tllm_forward(state, good, 0, 0, 0, out), TINY_E_ARGUMENT, "at least one token");
-        T_STATUS(tllm_forward(state, good, 2, 0, 3, out), TINY_E_ARGUMENT, "3 rows of 2 tokens");
+        T_STATUS(tllm_forward(state, good, 2, 0, 3, out), TINY_E_ARGUMENT, "results of 3 of 2 tokens");
         T_STATUS(tllm_forward(state, good, 2, -1, 2, out), TINY_E_ARGUMENT, "position -1");
         T_OK(tllm_forward(state, good, 2, 0, 2, out));
         T_WALLS(out, 640);

@@ -380,7 +380,7 @@ static void test_gptq(void)
     T_EQ_INT(run("%s %s/o.gguf Q4_0 --gptq --text %s/x --tokens 60 --each-layer", model, folder, folder), 0);
     SAYS("saw fewer tokens than they have inputs");
     T_EQ_INT(run("%s %s/y.gguf Q4_0 --gptq", model, folder), 2);
-    SAYS("--gptq: it wants --text");
+    SAYS("--gptq: it needs --text");
     T_EQ_INT(run("%s %s/y.gguf Q4_0 --text %s/x", model, folder, folder), 2);
     SAYS("--text: only --gptq, --awq and --smooth read a text");
     T_EQ_INT(run("%s %s/y.gguf Q4_0 --tokens 5", model, folder), 2);
@@ -441,9 +441,9 @@ static void test_scaled(void)
     }
     SAYS("SmoothQuant over");
     T_EQ_INT(run("%s %s/y.gguf Q4_0 --awq", model, folder), 2);
-    SAYS("--awq: it wants --text");
+    SAYS("--awq: it needs --text");
     T_EQ_INT(run("%s %s/y.gguf Q4_0 --smooth 0.5", model, folder), 2);
-    SAYS("--smooth: it wants --text");
+    SAYS("--smooth: it needs --text");
     T_EQ_INT(run("%s %s/y.gguf Q4_0 --smooth 1.5 --text %s/x", model, folder, folder), 2);
     SAYS("--smooth");
     T_EQ_INT(run("%s %s/y.gguf Q4_0 --smooth nan --text %s/x", model, folder, folder), 2);
@@ -468,7 +468,7 @@ static void test_scaled(void)
     T_EQ_INT(get("y.gguf.scaled", q, 1), 0);
     put("y.gguf.scaled", "mine", 4);
     T_EQ_INT(run("%s %s/y.gguf Q4_0 --awq --text %s/x", model, folder, folder), 1);
-    SAYS("y.gguf.scaled is in the way");
+    SAYS("y.gguf.scaled exists and would be overwritten");
     T_EQ_INT(get("y.gguf.scaled", q, 8), 4);
     (void)snprintf(name, sizeof name, "%s/y.gguf.scaled", folder);
     T_EQ_INT(remove(name), 0);

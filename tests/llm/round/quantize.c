@@ -279,7 +279,7 @@ static void test_bad(void)
     T_STATUS(tllm_quantize_check(ctx, &d), TINY_E_ARGUMENT, "65 rules");
     d.rule = NULL;
     d.n_rules = 1;
-    T_STATUS(tllm_quantize_check(ctx, &d), TINY_E_ARGUMENT, "a list of them");
+    T_STATUS(tllm_quantize_check(ctx, &d), TINY_E_ARGUMENT, "rule must not be NULL");
     d.n_rules = 0;
     f = fopen(at("im"), "wb");              /* 3 bytes; then an entry that promises more than there is */
     T_TRUE(f && fwrite("\1\0\0", 1, 3, f) == 3 && !fclose(f));

@@ -236,12 +236,12 @@ static void test_refused(void)
     T_STATUS(tllm_w8a8_weights(ctx, NULL, ROWS, N, &q), TINY_E_ARGUMENT, "weights, codes and scales are needed");
     T_STATUS(tllm_w8a8_weights(ctx, w, ROWS, N, &none), TINY_E_ARGUMENT, "but one is NULL");
     T_STATUS(tllm_w8a8_weights(ctx, w, ROWS, 0, &q), TINY_E_ARGUMENT, "300 rows of 0 weights");
-    T_STATUS(tllm_w8a8_inputs(ctx, w, 2, N, N - 1, 0, &q), TINY_E_ARGUMENT, "2 rows of 64 inputs, 63 apart");
+    T_STATUS(tllm_w8a8_inputs(ctx, w, 2, N, N - 1, 0, &q), TINY_E_ARGUMENT, "2 rows of 64 inputs cannot be 63 apart");
     T_STATUS(tllm_w8a8_inputs(ctx, w, 2, N, N, -1, &q), TINY_E_ARGUMENT, "the calibrated maximum is -1");
     T_STATUS(tllm_w8a8_inputs(ctx, w, 2, N, N, NAN, &q), TINY_E_ARGUMENT, "the calibrated maximum is nan");
     T_STATUS(tllm_w8a8_product(ctx, &q, 2, &none, 2, N, NULL, y, 2), TINY_E_ARGUMENT, "but one is NULL");
     T_STATUS(tllm_w8a8_product(ctx, &q, 2, &q, 2, N, NULL, y, 1), TINY_E_ARGUMENT,
-             "2 tokens of 64 inputs to 2 outputs, 1 apart");
+             "2 tokens of 64 inputs to 2 outputs cannot be 1 apart");
     w[290 * N + 3] = NAN;
     w[299 * N] = INFINITY;
     T_STATUS(tllm_w8a8_weights(ctx, w, ROWS, N, &q), TINY_E_NUMERIC, "number 3 in row 290 of the weights is nan");

@@ -728,7 +728,7 @@ static void test_refused(void)
     T_STATUS(tllm_bw_cycles(ctx, &d, &x.ta, 4, &s), status, says)
     BAD(d.loop[2].dim = 4, TINY_E_ARGUMENT, "loop 2 runs over dimension 4; the dimensions are m, n, k and bw");
     BAD(d.loop[2].dim = -1, TINY_E_ARGUMENT, "loop 2 runs over dimension -1");
-    BAD(d.loop[2].size = 0, TINY_E_ARGUMENT, "loop 2, parallel over m, has size 0; it takes 1 to 65536");
+    BAD(d.loop[2].size = 0, TINY_E_ARGUMENT, "loop 2, parallel over m, has size 0; the limits are 1 and 65536");
     BAD(d.loop[3].size = 65537, TINY_E_ARGUMENT, "has size 65537");
     BAD(d.loop[0].size = 4, TINY_E_ARGUMENT,
         "loop 0, in time over m, has size 4; it must be 0: the operands give the number of iterations");
@@ -805,7 +805,7 @@ static void test_refused(void)
     T_STATUS(tllm_bw_cycles(ctx, &good, &x.ta, TINY_IDX_MAX, &s), TINY_E_OVERFLOW,
              "exceed the limit of the counters");
     one = tiny_tensor_2d(x.b, TINY_I8, 3, 4);
-    T_STATUS(tllm_bw_gemm(ctx, &good, &x.ta, &one, &x.tc, NULL), TINY_E_SHAPE, "4 x 4 times 3 x 4 is no 4 x 4");
+    T_STATUS(tllm_bw_gemm(ctx, &good, &x.ta, &one, &x.tc, NULL), TINY_E_SHAPE, "4 x 4 times 3 x 4 is not 4 x 4");
     T_STATUS(tllm_bw_gemm(ctx, &good, &x.ta, &x.tc, &x.tc, NULL), TINY_E_DTYPE, "b is 4x4 i32, not a matrix of i8");
     one = tiny_tensor_1d(x.b, TINY_I8, 4);
     T_STATUS(tllm_bw_gemm(ctx, &good, &x.ta, &one, &x.tc, NULL), TINY_E_SHAPE, "b is");

@@ -371,9 +371,9 @@ static void test_bad(void)
     BAD(d.deadline, NAN, "deadline of");
     BAD(d.deadline, INFINITY, "deadline of inf");
     BAD(d.bits_per_second, -1, "-1 bit/s");
-    BAD(bytes[5], 0, "chunk 1 has 0 bytes at level 2");
-    BAD(bytes[5], NAN, "chunk 1 has");
-    BAD(recompute[2], -1, "chunk 2 takes -1 s");
+    BAD(bytes[5], 0, "chunk 1: 0 bytes at level 2");
+    BAD(bytes[5], NAN, "chunk 1: nan bytes at level 2");
+    BAD(recompute[2], -1, "chunk 2: -1 s to compute");
     BAD(d.choice, NULL, "a result pointer");
 #undef BAD
     by_hand(&s, 8, TLLM_KVSTREAM_REST);
@@ -384,7 +384,7 @@ static void test_bad(void)
     T_STATUS(tllm_kvstream_plan(NULL, &s.d, steady, &r), TINY_E_ARGUMENT, NULL);
     T_STATUS(tllm_kvstream_run(ctx, &s.d, NULL, &r), TINY_E_ARGUMENT, "function that sends");
     T_STATUS(tllm_kvstream_choose(ctx, &s.d, 3, 0, 1e6, &choice), TINY_E_ARGUMENT, "chunk 3 of 3");
-    T_STATUS(tllm_kvstream_choose(ctx, &s.d, 0, NAN, 1e6, &choice), TINY_E_ARGUMENT, "after");
+    T_STATUS(tllm_kvstream_choose(ctx, &s.d, 0, NAN, 1e6, &choice), TINY_E_ARGUMENT, "chunk 0 of 3, nan s");
     T_STATUS(tllm_kvstream_choose(ctx, &s.d, 0, 0, -1, &choice), TINY_E_ARGUMENT, "-1 bit/s");
     t_close(ctx);
 }

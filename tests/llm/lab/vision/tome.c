@@ -338,7 +338,7 @@ static void test_bad(void)
     }
     T_OK(tllm_tome_match(ctx, &keys, 1, 0, &match));
     at[3] = 6;
-    T_STATUS(tllm_tome_track(ctx, &place, &match, 6), TINY_E_ARGUMENT, "token 3 is at 6 of 6");
+    T_STATUS(tllm_tome_track(ctx, &place, &match, 6), TINY_E_ARGUMENT, "token 3 has place 6 of 6");
     T_STATUS(tllm_tome_track(ctx, &place, &match, 5), TINY_E_SHAPE, "not one of 5 tokens");
     T_STATUS(tllm_tome_unmerge(ctx, &y, &place, &all), TINY_E_ARGUMENT, "has output 6, but there are");
     T_STATUS(tllm_tome_unmerge(ctx, &y, &place, &y), TINY_E_SHAPE, "all dense");

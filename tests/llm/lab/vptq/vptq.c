@@ -560,14 +560,14 @@ static void test_refused(void)
     REFUSED(TINY_E_ARGUMENT, "a second book of 1 vectors; none, or 2 to 1048576");
     d.k2 = 0;
     d.v = 9;
-    REFUSED(TINY_E_ARGUMENT, "vectors of 9 outputs of 8");
+    REFUSED(TINY_E_ARGUMENT, "a vector of 9 outputs in a matrix of 8");
     d.v = 17;
-    REFUSED(TINY_E_ARGUMENT, "vectors of 17 outputs of 8; 1 to 16");
+    REFUSED(TINY_E_ARGUMENT, "a vector of 17 outputs in a matrix of 8; the limits are 1 and 16");
     d.v = -4;
-    REFUSED(TINY_E_ARGUMENT, "vectors of -4 outputs");
+    REFUSED(TINY_E_ARGUMENT, "a vector of -4 outputs");
     d.v = 4;
     d.k = 1;
-    REFUSED(TINY_E_ARGUMENT, "a book of 1 vectors; 2 to 1048576");
+    REFUSED(TINY_E_ARGUMENT, "a book of 1 vectors; the limits are 2 and 1048576");
     d.k = -5;
     REFUSED(TINY_E_ARGUMENT, "a book of -5 vectors");
     d.k = (tiny_idx)1 << 20;
@@ -602,7 +602,7 @@ static void test_refused(void)
     REFUSED(TINY_E_ARGUMENT, "blocks of -1 inputs");
     d.block = 0;
     d.iters = -1;
-    REFUSED(TINY_E_ARGUMENT, "kmeans: -1 rounds");
+    REFUSED(TINY_E_ARGUMENT, "kmeans: iters -1,");
     d.iters = 0;
     l.w[70] = NAN;
     REFUSED(TINY_E_NUMERIC, "the weight in row 1, input 6 is nan");
@@ -627,7 +627,7 @@ static void test_refused(void)
     odd.v = 7;
     T_STATUS(tllm_vptq_expand(ctx, &odd, 0, 1, book, 64), TINY_E_ARGUMENT, "bytes, not");
     odd.groups = 0;
-    T_STATUS(tllm_vptq_expand(ctx, &odd, 0, 1, book, 64), TINY_E_ARGUMENT, "cannot be cut into 0 groups");
+    T_STATUS(tllm_vptq_expand(ctx, &odd, 0, 1, book, 64), TINY_E_ARGUMENT, "cannot be divided into 0 groups");
     T_STATUS(tllm_vptq_expand(ctx, NULL, 0, 1, book, 64), TINY_E_ARGUMENT, "the matrix is NULL");
     T_STATUS(tllm_vptq_matmul(ctx, &x, NULL, &y), TINY_E_ARGUMENT, "the matrix is NULL");
     bad = x;

@@ -338,7 +338,7 @@ static void test_bad_input(void)
     bad = tiny_tensor_2d(x, TINY_F32, 0, 3);
     T_STATUS(tllm_weave_make(ctx, &bad, &w), TINY_E_ARGUMENT, "0 samples");
     bad = tiny_tensor_1d(x, TINY_F32, 6);
-    T_STATUS(tllm_weave_make(ctx, &bad, &w), TINY_E_SHAPE, "rows of 6 f32 are given");
+    T_STATUS(tllm_weave_make(ctx, &bad, &w), TINY_E_SHAPE, "the rows are 6 f32");
     bad = tiny_tensor_2d(wide, TINY_F64, 2, 3);
     T_STATUS(tllm_weave_make(ctx, &bad, &w), TINY_E_DTYPE, "f64");
     T_STATUS(tllm_weave_make(ctx, NULL, &w), TINY_E_ARGUMENT, "not a tensor");
@@ -349,7 +349,7 @@ static void test_bad_input(void)
     T_STATUS(tllm_weave_dot(ctx, &w, 0, 2, 3, 0, v, y), TINY_E_ARGUMENT, "the store is NULL or closed");
     T_OK(tllm_weave_open(ctx, 2, 3, low, high, &w));
     x[0] = NAN;
-    T_STATUS(tllm_weave_put(ctx, &w, 0, &t), TINY_E_NUMERIC, "no code");
+    T_STATUS(tllm_weave_put(ctx, &w, 0, &t), TINY_E_NUMERIC, "it must be finite");
     x[0] = 1;
     T_STATUS(tllm_weave_put(ctx, &w, 1, &t), TINY_E_ARGUMENT, "2 samples from index 1 on");
     T_STATUS(tllm_weave_put(ctx, &w, -1, &t), TINY_E_ARGUMENT, "the store has 2");
