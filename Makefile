@@ -68,11 +68,11 @@ help:            ## this list
 demo: $(BUILD)/story-demo       ## the model of this repository writes a story; checks each SIMD target of the program
 	@$(BUILD)/story-demo examples/models/story-gla.gguf --machine
 
-machine: $(BUILD)/demo $(BUILD)/conformance  ## this machine's targets and a few operations, then a short conformance run
+machine: $(BUILD)/demo $(BUILD)/conformance  ## this machine's targets, a few operations, and a short conformance run
 	$(BUILD)/demo
 	$(BUILD)/conformance --cases 12
 
-retrain: $(BUILD)/train-story $(BUILD)/judge  ## (an hour) retrains the story model, judges it and the committed one
+retrain: $(BUILD)/train-story $(BUILD)/judge  ## (up to an hour) retrains the story model, judges it and the old one
 	$(BUILD)/train-story --config examples/story-gla.cfg --seed 1 --out $(BUILD)/story-gla.gguf
 	$(BUILD)/judge examples/models/story-gla.gguf
 	$(BUILD)/judge $(BUILD)/story-gla.gguf
