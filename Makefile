@@ -56,8 +56,8 @@ COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 COMPILE_TEST = $(patsubst -O2,-O1,$(COMPILE))
 
 .PHONY: help all picture try demo machine retrain retrain-check test test-clone sweep run-tests programs bench \
-    bench-quick bench-compile bench-peers bench-arm check-scripts mutants conformance test-ports test-python fuzz asan \
-    tsan stitch stitch-check docs setup examples examples-all examples-alone \
+    bench-quick bench-compile bench-peers bench-targets bench-arm check-scripts mutants conformance test-ports \
+    test-python fuzz asan tsan stitch stitch-check docs setup examples examples-all examples-alone \
     style-check clean install uninstall shared dist
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -146,6 +146,9 @@ bench-compile: $(BUILD)/stitch     ## (half an hour) compile time of tiers and f
 bench-quick: $(BUILD)/bench        ## a short make bench, in under a minute, printed only
 	$(BUILD)/bench --quick
 
+bench-targets: $(BUILD)/bench     ## (an hour) fails if the default target is 5 % slower than a narrower one in any row
+	$(BUILD)/bench --targets
+
 bench-peers:     ## compares with OpenBLAS, oneDNN, MKL, llama.cpp, PyG and DGL, installed under build/ or as packages
 	BUILD=$(BUILD) CC='$(CC)' sh bench/peers/run.sh
 
@@ -158,6 +161,8 @@ picture:         ## draws docs/img/speed.svg, the picture of README.md, from doc
 check-scripts:   ## runs the scripts of bench/peers, bench/arm, tests/ports and tests/fuzz in their shortest form
 	@BUILD=$(BUILD) CC='$(CC)' sh bench/peers/run.sh --check
 	@CC='$(CC)' python3 bench/arm/run.py $(BUILD) $(INC) --check
+	@$(MAKE) -s --no-print-directory $(BUILD)/bench
+	@$(BUILD)/bench --targets --only door --check
 	@BUILD=$(BUILD) INC=$(INC) sh tests/ports/run.sh --check
 	@BUILD=$(BUILD) INC=$(INC) CC='$(CC)' sh tests/fuzz/run.sh --check
 
