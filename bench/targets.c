@@ -6,7 +6,7 @@
 
 tiny_target b_aim = TINY_TARGET_AUTO;
 
-/* A row's best median on each target. A shared machine only makes a row slower, so the best of several rounds counts. */
+/* A row's best median on each target. Other load only makes a row slower, so the best of several rounds counts. */
 typedef struct bt_entry { char key[240]; double best[TINY_TARGET_COUNT]; } bt_entry;
 static bt_entry *bt_entries;
 static int bt_n, bt_room, bt_collects;
