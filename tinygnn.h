@@ -1,231 +1,233 @@
 /* tinygnn.h 0.2.0 - made from src/ by src/stitch.c. Do not edit it: change src/ and run make stitch
  *
- *     231  the manual
- *     356  options and names
- *     393  the chosen features
- *    1269  core/config.h
- *    1431  core/status.h
- *    1474  core/tensor.h
- *    1527  core/ctx.h
- *    1604  core/mem.h
- *    1632  core/thread.h
- *    1683  core/rng.h
- *    1709  core/op.h
- *    1820  core/record.h
- *    1842  core/accel.h
- *    1902  core/bytes.h
- *    1913  core/doc/json.h
- *    1931  core/safetensors.h
- *    1948  core/file.h
- *    1987  core/forget.h
- *    1995  core/box/checkpoint.h
- *    2129  core/time.h
- *    2139  core/net.h
- *    2212  core/comm.h
- *    2284  core/conform.h
- *    2383  math/binary.h
- *    2414  math/elem.h
- *    2452  math/convert.h
- *    2486  math/reduce.h
- *    2528  math/softmax.h
- *    2564  math/norm.h
- *    2600  math/matmul.h
- *    2637  math/layout.h
- *    2676  math/conv.h
- *    2724  math/sort.h
- *    2766  math/linalg_lu.h
- *    2793  math/linalg_qr.h
- *    2820  math/linalg_eig.h
- *    2842  math/linalg_svd.h
- *    2865  math/linalg.h
- *    2921  math/fft.h
- *    2993  math/fwht.h
- *    3033  math/attention.h
- *    3059  math/gla.h
- *    3103  math/gla_grad.h
- *    3130  math/twist.h
- *    3177  math/slope.h
- *    3205  math/loss.h
- *    3235  math/rope.h
- *    3258  math/patch.h
- *    3300  math/sparse.h
- *    3403  math/edges.h
- *    3454  math/edges_score.h
- *    3499  math/ops.h
- *    3523  math/init.h
- *    3538  math/optim.h
- *    3652  math/tape.h
- *    3770  math/layer.h
- *    3845  math/train.h
- *    3912  math/all.h
- *    3918  declarations of the shared functions, if the other header came first
- *    4321  gnn/ops.h
- *    4338  gnn/graph/graph.h
- *    4441  gnn/graph/community.h
- *    4481  gnn/graph/partition.h
- *    4543  gnn/graph/halo.h
- *    4584  gnn/graph/sample.h
- *    4645  gnn/graph/npy.h
- *    4680  gnn/graph/read.h
- *    4732  gnn/graph/stream.h
- *    4781  gnn/layer/layer.h
- *    4874  gnn/layer/net.h
- *    4990  gnn/layer/pool.h
- *    5031  gnn/train/train.h
- *    5145  gnn/quant/bits.h
- *    5172  gnn/quant/a2q.h
- *    5246  gnn/quant/a2q_net.h
- *    5333  gnn/quant/packed.h
- *    5398  gnn/quant/quant.h
- *    5460  gnn/embed/fastrp.h
- *    5505  gnn/train/data.h
- *    5541  gnn/tinygnn.h
- *    6268  internal functions
- *    7113  core/status.c
- *    7167  core/atomic_inside.h
- *    7233  core/state_inside.h
- *    7444  core/tensor.c
- *    7611  core/cpu_inside.h
- *    7655  core/half_inside.h
- *    7708  core/target.h
- *    8211  core/ctx.c
- *    8512  core/mem.c
- *    8659  core/thread.c
- *    9287  core/rng.c
- *    9377  core/op.c
- *    9860  core/record.c
- *    9965  core/accel.c
- *   10257  core/bytes.c
- *   10410  core/doc/json.c
- *   10704  core/safetensors.c
- *   10981  core/file.c
- *   11477  core/forget.c
- *   11514  core/hash_inside.h
- *   11538  core/box/box_inside.h
- *   11632  core/box/checkpoint.c
- *   12286  core/time.c
- *   12340  core/net.c
- *   12640  core/comm.c
- *   13171  core/conform.c
- *   13971  math/grad_inside.h
- *   14032  math/table_inside.h
- *   14206  math/rows_inside.h
- *   14277  math/walk_inside.h
- *   14401  math/binary.c
- *   14766  math/elem.c
- *   15647  math/convert.c
- *   16167  math/reduce.c
- *   16772  math/softmax.c
- *   17183  math/norm.c
- *   17755  math/gemm_inside.h
- *   17851  math/gemm_i8_inside.h
- *   17882  math/matmul.c
- *   18301  math/layout.c
- *   19110  math/conv.c
- *   19707  math/sort.c
- *   20644  math/linalg_block_inside.h
- *   20806  math/linalg_lu.c
- *   21174  math/linalg_qr.c
- *   21550  math/linalg_eig.c
- *   22073  math/linalg_svd.c
- *   22484  math/linalg.c
- *   22765  math/fft_way_inside.h
- *   22836  math/fft.c
- *   23358  math/hadamard_inside.h
- *   23387  math/fwht.c
- *   23587  math/attention.c
- *   24251  math/gla.c
- *   24824  math/gla_grad.c
- *   25226  math/twist.c
- *   25595  math/slope.c
- *   25802  math/loss.c
- *   25987  math/rope.c
- *   26153  math/patch.c
- *   26506  math/bits_inside.h
- *   26548  math/sparse_lines_inside.h
- *   26578  math/sparse_forms_inside.h
- *   26603  math/sparse.c
- *   26964  math/edges_inside.h
- *   27006  math/edges.c
- *   27520  math/edges_score.c
- *   28011  math/ops.c
- *   28116  math/init.c
- *   28182  math/optim.c
- *   28795  math/tape.c
- *   29746  math/layer.c
- *   30260  math/train.c
- *   30470  core/doc/value_inside.h
- *   30604  core/doc/value_text.c
- *   30841  math/edges_grad.c
- *   31340  math/normal.c
- *   31361  math/targets.c
- *   31429  math/all.c
- *   31436  core/cpu.c
- *   31701  core/hash.c
- *   31812  core/box/box.c
- *   32070  math/grad.c
- *   32907  math/matvec_inside.h
- *   32918  math/gemm.c
- *   33578  math/gemm_i8.c
- *   33869  math/linalg_block.c
- *   34427  math/fft_way.c
- *   34855  math/hadamard.c
- *   34945  math/bits.c
- *   34965  math/sparse_lines.c
- *   35457  math/sparse_forms.c
- *   35684  core/doc/value.c
- *   36232  math/matvec.c
- *   36293  the shared functions forward to the other header, if that has their bodies
- *   37097  internal functions of this header
- *   37200  gnn/ops.c
- *   37219  gnn/graph/graph_inside.h
- *   37277  gnn/graph/graph.c
- *   38112  gnn/graph/community.c
- *   38344  gnn/graph/coarsen_inside.h
- *   38375  gnn/graph/refine_inside.h
- *   38422  gnn/graph/partition.c
- *   38842  gnn/graph/halo.c
- *   39013  gnn/graph/sample.c
- *   39415  gnn/graph/inflate_inside.h
- *   39447  gnn/graph/words_inside.h
- *   39495  gnn/graph/npy.c
- *   40072  gnn/graph/form_inside.h
- *   40114  gnn/graph/read.c
- *   41059  gnn/graph/stream.c
- *   41827  gnn/layer/layer.c
- *   42428  gnn/layer/net_file_inside.h
- *   42454  gnn/layer/net.c
- *   43111  gnn/layer/pool.c
- *   43270  gnn/quant/bits.c
- *   43397  gnn/quant/a2q.c
- *   43915  gnn/train/pass_inside.h
- *   44018  gnn/quant/a2q_net.c
- *   44622  gnn/quant/nibble_inside.h
- *   44652  gnn/quant/packed.c
- *   45145  gnn/quant/quant.c
- *   45461  gnn/embed/fastrp.c
- *   46026  gnn/train/data.c
- *   46236  gnn/graph/coarsen.c
- *   46667  gnn/graph/refine.c
- *   47050  gnn/graph/inflate.c
- *   47422  gnn/graph/words.c
- *   47641  gnn/layer/net_file.c
- *   48123  gnn/train/pass.c
- *   48758  gnn/quant/nibble.c
- *   48766  gnn/train/kit_inside.h
- *   48801  gnn/train/kit.c
- *   48925  gnn/train/nodes.c
- *   49104  gnn/train/graphs.c
- *   49410  gnn/train/links.c
- *   49721  gnn/train/tape_pool.c
- *   49749  gnn/quant/quant_file.c
- *   50115  gnn/targets.c
- *   50119  gnn/tinygnn.c
- *   50125  the kernels of each target: this header again
- *   50292  core/simd.h, the vectors of one target
- *   52077  math/kernels.h
- *   58499  gnn/kernels.h
- *   58787  the licence
+ *     233  the manual
+ *     359  options and names
+ *     396  the chosen features
+ *    1295  core/config.h
+ *    1457  core/status.h
+ *    1500  core/tensor.h
+ *    1553  core/ctx.h
+ *    1630  core/mem.h
+ *    1658  core/thread.h
+ *    1709  core/rng.h
+ *    1735  core/op.h
+ *    1848  core/record.h
+ *    1870  core/accel.h
+ *    1930  core/bytes.h
+ *    1941  core/doc/json.h
+ *    1959  core/safetensors.h
+ *    1976  core/file.h
+ *    2015  core/forget.h
+ *    2023  core/box/checkpoint.h
+ *    2157  core/time.h
+ *    2167  core/net.h
+ *    2240  core/comm.h
+ *    2312  core/conform.h
+ *    2411  core/tune.h
+ *    2451  math/binary.h
+ *    2482  math/elem.h
+ *    2520  math/convert.h
+ *    2554  math/reduce.h
+ *    2596  math/softmax.h
+ *    2632  math/norm.h
+ *    2668  math/matmul.h
+ *    2705  math/layout.h
+ *    2744  math/conv.h
+ *    2792  math/sort.h
+ *    2834  math/linalg_lu.h
+ *    2861  math/linalg_qr.h
+ *    2888  math/linalg_eig.h
+ *    2910  math/linalg_svd.h
+ *    2933  math/linalg.h
+ *    2989  math/fft.h
+ *    3061  math/fwht.h
+ *    3101  math/attention.h
+ *    3127  math/gla.h
+ *    3171  math/gla_grad.h
+ *    3198  math/twist.h
+ *    3245  math/slope.h
+ *    3273  math/loss.h
+ *    3303  math/rope.h
+ *    3326  math/patch.h
+ *    3368  math/sparse.h
+ *    3471  math/edges.h
+ *    3522  math/edges_score.h
+ *    3567  math/ops.h
+ *    3591  math/init.h
+ *    3606  math/optim.h
+ *    3720  math/tape.h
+ *    3838  math/layer.h
+ *    3913  math/train.h
+ *    3980  math/all.h
+ *    3986  declarations of the shared functions, if the other header came first
+ *    4392  gnn/ops.h
+ *    4409  gnn/graph/graph.h
+ *    4512  gnn/graph/community.h
+ *    4552  gnn/graph/partition.h
+ *    4614  gnn/graph/halo.h
+ *    4655  gnn/graph/sample.h
+ *    4716  gnn/graph/npy.h
+ *    4751  gnn/graph/read.h
+ *    4803  gnn/graph/stream.h
+ *    4852  gnn/layer/layer.h
+ *    4945  gnn/layer/net.h
+ *    5061  gnn/layer/pool.h
+ *    5102  gnn/train/train.h
+ *    5216  gnn/quant/bits.h
+ *    5243  gnn/quant/a2q.h
+ *    5317  gnn/quant/a2q_net.h
+ *    5404  gnn/quant/packed.h
+ *    5469  gnn/quant/quant.h
+ *    5531  gnn/embed/fastrp.h
+ *    5576  gnn/train/data.h
+ *    5612  gnn/tinygnn.h
+ *    6351  internal functions
+ *    7210  core/status.c
+ *    7264  core/atomic_inside.h
+ *    7330  core/state_inside.h
+ *    7542  core/tensor.c
+ *    7709  core/cpu_inside.h
+ *    7753  core/half_inside.h
+ *    7806  core/target.h
+ *    8309  core/ctx.c
+ *    8616  core/mem.c
+ *    8763  core/thread.c
+ *    9391  core/rng.c
+ *    9481  core/op.c
+ *    9993  core/record.c
+ *   10098  core/accel.c
+ *   10390  core/bytes.c
+ *   10543  core/doc/json.c
+ *   10837  core/safetensors.c
+ *   11114  core/file.c
+ *   11610  core/forget.c
+ *   11647  core/hash_inside.h
+ *   11671  core/box/box_inside.h
+ *   11765  core/box/checkpoint.c
+ *   12419  core/time.c
+ *   12473  core/net.c
+ *   12773  core/comm.c
+ *   13304  core/conform.c
+ *   14104  core/tune.c
+ *   14476  math/grad_inside.h
+ *   14537  math/table_inside.h
+ *   14711  math/rows_inside.h
+ *   14782  math/walk_inside.h
+ *   14906  math/binary.c
+ *   15271  math/elem.c
+ *   16152  math/convert.c
+ *   16672  math/reduce.c
+ *   17277  math/softmax.c
+ *   17688  math/norm.c
+ *   18260  math/gemm_inside.h
+ *   18356  math/gemm_i8_inside.h
+ *   18387  math/matmul.c
+ *   18806  math/layout.c
+ *   19615  math/conv.c
+ *   20212  math/sort.c
+ *   21149  math/linalg_block_inside.h
+ *   21311  math/linalg_lu.c
+ *   21679  math/linalg_qr.c
+ *   22055  math/linalg_eig.c
+ *   22578  math/linalg_svd.c
+ *   22989  math/linalg.c
+ *   23270  math/fft_way_inside.h
+ *   23341  math/fft.c
+ *   23863  math/hadamard_inside.h
+ *   23892  math/fwht.c
+ *   24092  math/attention.c
+ *   24756  math/gla.c
+ *   25329  math/gla_grad.c
+ *   25731  math/twist.c
+ *   26100  math/slope.c
+ *   26307  math/loss.c
+ *   26492  math/rope.c
+ *   26658  math/patch.c
+ *   27011  math/bits_inside.h
+ *   27053  math/sparse_lines_inside.h
+ *   27083  math/sparse_forms_inside.h
+ *   27108  math/sparse.c
+ *   27469  math/edges_inside.h
+ *   27511  math/edges.c
+ *   28025  math/edges_score.c
+ *   28516  math/ops.c
+ *   28621  math/init.c
+ *   28687  math/optim.c
+ *   29300  math/tape.c
+ *   30251  math/layer.c
+ *   30765  math/train.c
+ *   30975  core/doc/value_inside.h
+ *   31109  core/doc/value_text.c
+ *   31346  math/edges_grad.c
+ *   31845  math/normal.c
+ *   31866  math/targets.c
+ *   31934  math/all.c
+ *   31941  core/cpu.c
+ *   32206  core/hash.c
+ *   32317  core/box/box.c
+ *   32575  math/grad.c
+ *   33412  math/matvec_inside.h
+ *   33423  math/gemm.c
+ *   34083  math/gemm_i8.c
+ *   34374  math/linalg_block.c
+ *   34932  math/fft_way.c
+ *   35360  math/hadamard.c
+ *   35450  math/bits.c
+ *   35470  math/sparse_lines.c
+ *   35962  math/sparse_forms.c
+ *   36189  core/doc/value.c
+ *   36737  math/matvec.c
+ *   36798  the shared functions forward to the other header, if that has their bodies
+ *   37612  internal functions of this header
+ *   37715  gnn/ops.c
+ *   37734  gnn/graph/graph_inside.h
+ *   37792  gnn/graph/graph.c
+ *   38627  gnn/graph/community.c
+ *   38859  gnn/graph/coarsen_inside.h
+ *   38890  gnn/graph/refine_inside.h
+ *   38937  gnn/graph/partition.c
+ *   39357  gnn/graph/halo.c
+ *   39528  gnn/graph/sample.c
+ *   39930  gnn/graph/inflate_inside.h
+ *   39962  gnn/graph/words_inside.h
+ *   40010  gnn/graph/npy.c
+ *   40587  gnn/graph/form_inside.h
+ *   40629  gnn/graph/read.c
+ *   41574  gnn/graph/stream.c
+ *   42342  gnn/layer/layer.c
+ *   42943  gnn/layer/net_file_inside.h
+ *   42969  gnn/layer/net.c
+ *   43626  gnn/layer/pool.c
+ *   43785  gnn/quant/bits.c
+ *   43912  gnn/quant/a2q.c
+ *   44430  gnn/train/pass_inside.h
+ *   44533  gnn/quant/a2q_net.c
+ *   45137  gnn/quant/nibble_inside.h
+ *   45167  gnn/quant/packed.c
+ *   45660  gnn/quant/quant.c
+ *   45976  gnn/embed/fastrp.c
+ *   46541  gnn/train/data.c
+ *   46751  gnn/graph/coarsen.c
+ *   47182  gnn/graph/refine.c
+ *   47565  gnn/graph/inflate.c
+ *   47937  gnn/graph/words.c
+ *   48156  gnn/layer/net_file.c
+ *   48638  gnn/train/pass.c
+ *   49273  gnn/quant/nibble.c
+ *   49281  gnn/train/kit_inside.h
+ *   49316  gnn/train/kit.c
+ *   49440  gnn/train/nodes.c
+ *   49619  gnn/train/graphs.c
+ *   49925  gnn/train/links.c
+ *   50236  gnn/train/tape_pool.c
+ *   50264  gnn/quant/quant_file.c
+ *   50630  gnn/targets.c
+ *   50634  gnn/tinygnn.c
+ *   50640  the kernels of each target: this header again
+ *   50807  core/simd.h, the vectors of one target
+ *   52592  math/kernels.h
+ *   59014  gnn/kernels.h
+ *   59302  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -304,6 +306,7 @@
  *     TINY_WITH_OPS            RUN    single operations: tiny_run and its typed calls, references, accelerators, the
  *                                 recorder
  *     TINY_WITH_CONFORM        TOOLS  the conformance kit: tests every form of every operation against its reference
+ *     TINY_WITH_TUNE           TOOLS  measures which target is fastest for each operation, while the program runs
  *     TINY_WITH_CHECKPOINT     TOOLS  checkpoints of training, written completely or not at all
  *     TINY_WITH_DOC            TOOLS  JSON documents as trees of values, read and written
  *     TINY_WITH_LINALG         TOOLS  matrix factorisations, linear systems, eigenvalues and singular values
@@ -408,6 +411,13 @@
 #define TINYI_CANT_CONFORM 1
 #ifdef TINY_WITH_CONFORM
 #error "tinygnn.h: TINY_WITH_CONFORM, and TINY_NO_CONFORM or TINY_NO_OPS contradict each other: choose one"
+#endif
+#endif
+#if defined TINY_NO_TUNE || defined TINYI_CANT_OPS
+#undef TINYI_CANT_TUNE
+#define TINYI_CANT_TUNE 1
+#ifdef TINY_WITH_TUNE
+#error "tinygnn.h: TINY_WITH_TUNE, and TINY_NO_TUNE or TINY_NO_OPS contradict each other: choose one"
 #endif
 #endif
 #if defined TINY_NO_CHECKPOINT
@@ -585,6 +595,12 @@ TINY_NO_CONV or TINY_NO_TRAIN or TINYGNN_NO_FIT contradict each other: choose on
 #else
 #define TINYI_NO_CHECKPOINT 1
 #endif
+#undef TINYI_ON_TUNE
+#if !defined TINYI_CANT_TUNE && (defined TINY_WITH_TUNE || defined TINYGNN_TOOLS || defined TINYLLM_IMPLEMENTATION)
+#define TINYI_ON_TUNE 1
+#else
+#define TINYI_NO_TUNE 1
+#endif
 #undef TINYI_ON_CONFORM
 #if !defined TINYI_CANT_CONFORM && (defined TINY_WITH_CONFORM || defined TINYGNN_TOOLS || defined \
     TINYLLM_IMPLEMENTATION)
@@ -594,8 +610,8 @@ TINY_NO_CONV or TINY_NO_TRAIN or TINYGNN_NO_FIT contradict each other: choose on
 #endif
 #undef TINYI_ON_OPS
 #if !defined TINYI_CANT_OPS && (defined TINY_WITH_OPS || 1 || defined TINYLLM_IMPLEMENTATION || defined \
-    TINYI_ON_CONFORM || defined TINYI_ON_TRANSFORM || defined TINYI_ON_CONV || defined TINYI_ON_EDGES || defined \
-    TINYI_ON_TRAIN || 1)
+    TINYI_ON_CONFORM || defined TINYI_ON_TUNE || defined TINYI_ON_TRANSFORM || defined TINYI_ON_CONV || defined \
+    TINYI_ON_EDGES || defined TINYI_ON_TRAIN || 1)
 #define TINYI_ON_OPS 1
 #else
 #define TINYI_NO_OPS 1
@@ -608,6 +624,10 @@ before the first of the two headers is included"
 #if defined TINYI_NO_CONFORM && (0)
 #error "tinygnn.h: the implementation of the first header lacks CONFORM: define TINYGNN_IMPLEMENTATION and its \
 switches before the first of the two headers is included"
+#endif
+#if defined TINYI_NO_TUNE && (0)
+#error "tinygnn.h: the implementation of the first header lacks TUNE: define TINYGNN_IMPLEMENTATION and its switches \
+before the first of the two headers is included"
 #endif
 #if defined TINYI_NO_CHECKPOINT && (0)
 #error "tinygnn.h: the implementation of the first header lacks CHECKPOINT: define TINYGNN_IMPLEMENTATION and its \
@@ -655,7 +675,7 @@ before the first of the two headers is included"
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x210b4ad1
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x4cd0686d
 #error "tinyllm.h and tinygnn.h have different versions: use two of the same version"
 #endif
 
@@ -893,6 +913,12 @@ before the first of the two headers is included"
 #define tiny_comm_clock tinygnn_comm_clock
 #undef tiny_conform
 #define tiny_conform tinygnn_conform
+#undef tiny_tune_start
+#define tiny_tune_start tinygnn_tune_start
+#undef tiny_tune_stop
+#define tiny_tune_stop tinygnn_tune_stop
+#undef tiny_tune_report
+#define tiny_tune_report tinygnn_tune_report
 #undef tiny_add
 #define tiny_add tinygnn_add
 #undef tiny_sub
@@ -1264,7 +1290,7 @@ before the first of the two headers is included"
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x210b4ad1
+#define TINYI_SHARED_DECLARED 0x4cd0686d
 
 /* src/core/config.h - the options of the user, and the differences between compilers
  *
@@ -1788,6 +1814,8 @@ enum {
     TINY_OP_LOOSE = 16,
     /* LOOSE, and its control flow never depends on data that it writes: threads may join at any barrier */
     TINY_OP_LATE = 32,
+    /* of a row of llm or gnn: every target computes it from the same operands, and params begin with a format */
+    TINY_OP_TUNED = 64,
     /* shape and ref accept f64 in place of f32; tiny_run sends f64 to the reference */
     TINY_OP_F64 = 8
 };
@@ -2376,6 +2404,46 @@ TINYI_C_END
 #endif
 
 #if defined TINY_STATIC && defined TINYI_NO_CONFORM
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_TUNE
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/core/tune.h - measures which target is fastest for each operation, while the program runs
+ *
+ *   tiny_tune_start(ctx, "tune.txt");      uses the choices of an earlier run, if the file has them
+ *   ... run the model ...
+ *   tiny_tune_stop(ctx);                   writes the choices; the context goes on with its own target
+ *
+ * Without it a context runs each operation on its own target. While tuning, each operation is timed 5 times on each
+ * target of this processor, separately for types and for sizes that differ by a factor of four; scalar is left out.
+ * Then the fastest is used, but only if it takes at most 0.95 of the time of the context's own target. Each target
+ * keeps the error bounds of the operation. But which target runs during the measurements depends on the clock, so the
+ * last bits of results may differ between two runs. The reference, accelerators, and operations whose operands are laid
+ * out for one target are not tuned.
+ *
+ * In a program with this feature, the environment variable TINY_TUNE=FILE does the same for every context whose target
+ * is TINY_TARGET_AUTO: it starts when the context is opened and stops when it is closed. TINY_TUNE=1 keeps no file. */
+#ifndef TINYI_TUNE_H
+#define TINYI_TUNE_H
+TINYI_C_BEGIN
+
+/* path NULL: nothing is read or written. A file of another processor, version or set of targets is not used and will be
+ * replaced. A file that is not one of these is refused: it is not overwritten. */
+TINY_API tiny_status tiny_tune_start(tiny_ctx *ctx, const char *path);
+/* Also forgets the choices. Fails if the file cannot be written. */
+TINY_API tiny_status tiny_tune_stop(tiny_ctx *ctx);
+/* One line for each choice so far, "operation type type size target". Like snprintf: returns the size of the whole
+ * text with its final zero. */
+TINY_API size_t tiny_tune_report(const tiny_ctx *ctx, char *text, size_t n_bytes);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_TUNE
 #undef TINY_API
 #define TINY_API static TINYI_UNUSED
 #endif
@@ -4044,6 +4112,9 @@ TINY_API uint64_t tinygnn_comm_waited(const tiny_comm *comm);
 TINY_API void tinygnn_comm_spend(tiny_comm *comm, uint64_t ns);
 TINY_API uint64_t tinygnn_comm_clock(const tiny_comm *comm);
 TINY_API tiny_status tinygnn_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, int *n_failed);
+TINY_API tiny_status tinygnn_tune_start(tiny_ctx *ctx, const char *path);
+TINY_API tiny_status tinygnn_tune_stop(tiny_ctx *ctx);
+TINY_API size_t tinygnn_tune_report(const tiny_ctx *ctx, char *text, size_t n_bytes);
 TINY_API tiny_status tinygnn_add(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
 TINY_API tiny_status tinygnn_sub(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
 TINY_API tiny_status tinygnn_mul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
@@ -5554,7 +5625,7 @@ TINYI_C_END
 /* The passes are more text than gcc can number columns for. gcc -Wall would then report that it stops
  * checking indentation; a #line, although it changes nothing, prevents that. */
 #if defined __GNUC__ && !defined __clang__
-#line 0005558
+#line 0005629
 #endif
 #if TINYI_PARTED
 #define tinyi_tensor_reach tinygnn_tinyi_tensor_reach
@@ -5575,6 +5646,7 @@ TINYI_C_END
 #define tinyi_helpers_close tinygnn_tinyi_helpers_close
 #define tinyi_region_open tinygnn_tinyi_region_open
 #define tinyi_cost_threads tinygnn_tinyi_cost_threads
+#define tinyi_op_fast_now tinygnn_tinyi_op_fast_now
 #define tinyi_op_checked tinygnn_tinyi_op_checked
 #define tinyi_call tinygnn_tinyi_call
 #define tinyi_op_watched tinygnn_tinyi_op_watched
@@ -5695,6 +5767,17 @@ TINYI_C_END
 #define tinyi_file_forget tinygnn_tinyi_file_forget
 #define tinyi_ckpt_turn tinygnn_tinyi_ckpt_turn
 #define tinyi_ckpt_turn tinygnn_tinyi_ckpt_turn
+#define tinyi_tune_run tinygnn_tinyi_tune_run
+#define tinyi_tune_settled tinygnn_tinyi_tune_settled
+#define tinyi_tune_kernels tinygnn_tinyi_tune_kernels
+#define tinyi_tune_begin tinygnn_tinyi_tune_begin
+#define tinyi_tune_end tinygnn_tinyi_tune_end
+#define tinyi_op_fast_now tinygnn_tinyi_op_fast_now
+#define tinyi_tune_kernels tinygnn_tinyi_tune_kernels
+#define tinyi_tune_settled tinygnn_tinyi_tune_settled
+#define tinyi_tune_run tinygnn_tinyi_tune_run
+#define tinyi_tune_begin tinygnn_tinyi_tune_begin
+#define tinyi_tune_end tinygnn_tinyi_tune_end
 #define tinyi_row_add tinygnn_tinyi_row_add
 #define tinyi_row_sub tinygnn_tinyi_row_sub
 #define tinyi_row_mul tinygnn_tinyi_row_mul
@@ -6536,6 +6619,20 @@ TINYI_FN int tinyi_file_forget(const tiny_file *file, const unsigned char *at, s
 TINYI_FN void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned);
 #endif
 
+/* core/tune.h */
+
+#ifndef TINYI_NO_TUNE
+TINYI_FN tiny_status tinyi_tune_run(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row);
+/* 1: every operation of the list has been measured */
+TINYI_FN int tinyi_tune_settled(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);
+/* the kernels that were chosen for a measured operation, else those of the context */
+TINYI_FN const struct tiny_kernels *tinyi_tune_kernels(const tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row);
+TINYI_FN void tinyi_tune_begin(tiny_ctx *ctx);     /* for TINY_TUNE: a failure is logged only */
+TINYI_FN void tinyi_tune_end(tiny_ctx *ctx);
+/* core/op.c: runs a checked operation on the kernels of ctx->k */
+TINYI_FN tiny_status tinyi_op_fast_now(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row);
+#endif
+
 /* math/binary.h */
 
 /* the first six in the order of the kinds */
@@ -7313,6 +7410,7 @@ struct tiny_ctx {
     int n_threads, n_cpus, own_malloc;      /* own_malloc: the allocator is the default one */
     size_t bytes_held;                      /* of tiny_alloc, as asked for */
     struct tiny_kernels *k;
+    struct tinyi_tune *tune;                /* core/tune.c; NULL: each operation runs on target */
     tiny_arena work;                        /* workspace of the running operation */
     tiny_recording *recording;
     uint64_t accel_answered, accel_declined, accel_failed, accel_kept, accel_fetched;
@@ -8426,6 +8524,9 @@ tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing *const *w
     (void)pthread_mutex_init(&ctx->lock, NULL);
     (void)pthread_cond_init(&ctx->wake, NULL);
 #endif
+#ifndef TINYI_NO_TUNE
+    if (d.target == TINY_TARGET_AUTO) tinyi_tune_begin(ctx);
+#endif
     *out = ctx;
     return TINY_OK;
 }
@@ -8434,6 +8535,9 @@ TINY_API void tiny_ctx_close(tiny_ctx *ctx)
 {
     tiny_allocator a;
     if (tinyi_ctx_check(ctx)) return;
+#ifndef TINYI_NO_TUNE
+    tinyi_tune_end(ctx);
+#endif
 #if TINYI_HAVE_HELPERS
     tinyi_helpers_close(ctx);
 #endif
@@ -9596,6 +9700,9 @@ static void tinyi_op_member(tiny_team *team, void *arg)
         const tiny_op_row *row = tinyi_op_row_in(job->ctx, job->ops[i]);
         const int fast = row->fast && !tinyi_op_wide(job->ops[i], row), free = !fast || row->flags & TINY_OP_LATE;
         if (late && (i || free)) tinyi_team_until(team, free ? PTRDIFF_MAX : team->phase + 1);
+#ifndef TINYI_NO_TUNE
+        if (job->ctx->tune) team->k = tinyi_tune_kernels(job->ctx, job->ops[i], row);
+#endif
         if (fast) row->fast(team, job->ops[i]);
         else if (team->i == 0) row->ref(job->ops[i]);
         late = late && free;
@@ -9621,7 +9728,7 @@ static void tinyi_op_only(tiny_team *team, void *arg)
 /* whose row came with the call may share its work as it likes, unless it says how */
 static int tinyi_op_strict(const tiny_op *op) { return op->row && !(op->row->flags & TINY_OP_LOOSE); }
 
-TINYI_FORCE_INLINE tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+TINYI_FORCE_INLINE tiny_status tinyi_op_here(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tinyi_op_job job;
     size_t shared = 0, own = 0;
@@ -9632,6 +9739,21 @@ TINYI_FORCE_INLINE tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, c
     job.row = row;
     job.n = 1;
     return tinyi_region_open(ctx, n, shared, own, tinyi_op_only, &job, !tinyi_op_strict(op));
+}
+
+#ifndef TINYI_NO_TUNE
+tiny_status tinyi_op_fast_now(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+{
+    return tinyi_op_here(ctx, op, row);
+}
+#endif
+
+TINYI_FORCE_INLINE tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+{
+#ifndef TINYI_NO_TUNE
+    if (ctx->tune) return tinyi_tune_run(ctx, op, row);
+#endif
+    return tinyi_op_here(ctx, op, row);
 }
 
 /* A row that comes with the call is not trusted: its counts and sizes are checked before use. Accelerators and shared
@@ -9739,6 +9861,17 @@ static tiny_status tinyi_op_list(tiny_ctx *ctx, const tiny_op *const *ops, size_
     tinyi_op_job job;
     size_t i, shared = 0, own = 0;
     int threads = 1, strict = 0;
+#ifndef TINYI_NO_TUNE
+    if (ctx->tune && !tinyi_tune_settled(ctx, ops, n)) {        /* one by one, by the clock */
+        tiny_status st = TINY_OK;
+        for (i = 0; i < n && !st; i++) {
+            const tiny_op_row *row = tinyi_op_row_in(ctx, ops[i]);
+            if (row->fast && !tinyi_op_wide(ops[i], row)) st = tinyi_op_fast(ctx, ops[i], row);
+            else row->ref(ops[i]);
+        }
+        return st;
+    }
+#endif
     for (i = 0; i < n; i++) {
         threads = TINYI_MAX(threads, tinyi_op_threads(ctx, ops[i], tinyi_op_row_in(ctx, ops[i])));
         strict |= tinyi_op_strict(ops[i]);
@@ -13968,6 +14101,378 @@ TINY_REF_END
 
 #endif
 #endif
+#ifndef TINYI_NO_TUNE
+#if TINYI_SLICE(1)
+/* src/core/tune.c */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TINYI_TUNE_ROUNDS = 5,                  /* on each target; the first one only warms the caches */
+    TINYI_TUNE_LEAST = 1000,                /* ns: shorter operations are not worth a choice */
+    TINYI_TUNE_ROOM = 1024,                 /* places, a power of two; half of them are used at most */
+    TINYI_TUNE_LINE = 160
+};
+
+/* What is measured together: an operation, the types of its first inputs, the power of four that the size of the first
+ * input reaches, and that of all operands. format: of weights in blocks, else 0. */
+typedef struct tinyi_tune_key { int kind, format; unsigned char type[2], first, all; } tinyi_tune_key;
+typedef struct tinyi_tune_entry {
+    tinyi_tune_key key;
+    int calls;                              /* that were timed */
+    tiny_target target;                     /* the choice; AUTO: not yet */
+    uint64_t best[TINY_TARGET_COUNT];       /* ns */
+} tinyi_tune_entry;
+
+struct tinyi_tune {
+    char *path;
+    int n_targets, own;                     /* own: which of them is the context's */
+    tiny_target target[TINY_TARGET_COUNT];
+    struct tiny_kernels *k[TINY_TARGET_COUNT];
+    size_t n;
+    int changed;
+    tinyi_tune_entry entry[TINYI_TUNE_ROOM];
+};
+
+static unsigned char tinyi_tune_size(double numbers)
+{
+    unsigned char i = 0;
+    for (; numbers >= 4.0 && i < 40; numbers /= 4.0) i++;
+    return i;
+}
+
+static int tinyi_tune_key_of(const tiny_op *op, const tiny_op_row *row, tinyi_tune_key *key)
+{
+    double all = 0;
+    int i;
+    if (!row->fast || row->kind <= 0 || (row->kind >= TINY_OP_BASE_LLM && !(row->flags & TINY_OP_TUNED))) return 0;
+    memset(key, 0, sizeof *key);
+    key->kind = row->kind;
+    if (row->flags & TINY_OP_TUNED && op->params) memcpy(&key->format, op->params, sizeof key->format);
+    for (i = 0; i < row->n_in; i++) {
+        if (!op->in[i]) continue;
+        if (i < 2) key->type[i] = (unsigned char)(op->in[i]->dtype + 1);
+        all += (double)tiny_tensor_count(op->in[i]);
+    }
+    for (i = 0; i < row->n_out; i++) all += op->out[i] ? (double)tiny_tensor_count(op->out[i]) : 0.0;
+    key->first = tinyi_tune_size(op->in[0] ? (double)tiny_tensor_count(op->in[0]) : 0.0);
+    key->all = tinyi_tune_size(all);
+    return 1;
+}
+
+/* the entry with that key, or the free place for it; NULL: there is none, and the table is full */
+static tinyi_tune_entry *tinyi_tune_at(struct tinyi_tune *t, const tinyi_tune_key *key)
+{
+    uint32_t h = 2166136261u;
+    const unsigned char *p = (const unsigned char *)key;
+    size_t i;
+    for (i = 0; i < sizeof *key; i++) h = (h ^ p[i]) * 16777619u;
+    for (i = h & (TINYI_TUNE_ROOM - 1); t->entry[i].key.kind; i = (i + 1) & (TINYI_TUNE_ROOM - 1))
+        if (!memcmp(&t->entry[i].key, key, sizeof *key)) return &t->entry[i];
+    return t->n < TINYI_TUNE_ROOM / 2 ? &t->entry[i] : NULL;
+}
+
+static tinyi_tune_entry *tinyi_tune_find(const tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+{
+    tinyi_tune_key key;
+    tinyi_tune_entry *e = tinyi_tune_key_of(op, row, &key) ? tinyi_tune_at(ctx->tune, &key) : NULL;
+    if (e && !e->key.kind) {
+        e->key = key;
+        ctx->tune->n++;
+    }
+    return e;
+}
+
+/* all targets have their rounds: the fastest, if it beats the context's own by 5 % */
+static void tinyi_tune_choose(struct tinyi_tune *t, tinyi_tune_entry *e)
+{
+    const uint64_t own = e->best[t->own];
+    int i, best = t->own;
+    for (i = 0; i < t->n_targets; i++)
+        if (e->best[i] < e->best[best]) best = i;
+    if (own < TINYI_TUNE_LEAST || (double)e->best[best] > 0.95 * (double)own) best = t->own;
+    e->target = t->target[best];
+    t->changed = 1;
+}
+
+static const struct tiny_kernels *tinyi_tune_table(const struct tinyi_tune *t, tiny_target target)
+{
+    int i;
+    for (i = 0; i < t->n_targets; i++)
+        if (t->target[i] == target) return t->k[i];
+    return t->k[t->own];
+}
+
+TINYI_FN const struct tiny_kernels *tinyi_tune_kernels(const tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+{
+    tinyi_tune_key key;
+    const tinyi_tune_entry *e = tinyi_tune_key_of(op, row, &key) ? tinyi_tune_at(ctx->tune, &key) : NULL;
+    return e && e->key.kind ? tinyi_tune_table(ctx->tune, e->target) : ctx->k;
+}
+
+TINYI_FN int tinyi_tune_settled(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i++) {
+        const tinyi_tune_entry *e = tinyi_tune_find(ctx, ops[i], tinyi_op_row_in(ctx, ops[i]));
+        if (e && e->target == TINY_TARGET_AUTO) return 0;
+    }
+    return 1;
+}
+
+TINYI_FN tiny_status tinyi_tune_run(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+{
+    struct tinyi_tune *t = ctx->tune;
+    struct tiny_kernels *const own = ctx->k;
+    tinyi_tune_entry *e = tinyi_tune_find(ctx, op, row);
+    const int timed = e && e->target == TINY_TARGET_AUTO, i = timed ? e->calls % t->n_targets : 0;
+    uint64_t begun;
+    tiny_status st;
+    if (!e) return tinyi_op_fast_now(ctx, op, row);
+    /* no thread of an earlier region reads it any more */
+    ctx->k = timed ? t->k[i] : (struct tiny_kernels *)tinyi_tune_table(t, e->target);
+    begun = timed ? tiny_now_ns() : 0;
+    st = tinyi_op_fast_now(ctx, op, row);
+    ctx->k = own;
+    if (timed && !st) {
+        const uint64_t took = tiny_now_ns() - begun;
+        const int round = e->calls / t->n_targets;
+        if (round == 1 || (round > 1 && took < e->best[i])) e->best[i] = took;
+        if (++e->calls == TINYI_TUNE_ROUNDS * t->n_targets) tinyi_tune_choose(t, e);
+    }
+    return st;
+}
+
+/* ---- the file: a line that says what it was measured on, then one line a choice */
+
+static int tinyi_tune_head(const tiny_ctx *ctx, char *line)
+{
+    const struct tinyi_tune *t = ctx->tune;
+    int i, n = snprintf(line, TINYI_TUNE_LINE, "tinytune version %d.%d.%d cpu %x threads %d targets", TINY_VERSION_MAJOR,
+                        TINY_VERSION_MINOR, TINY_VERSION_PATCH, ctx->cpu, ctx->n_threads);
+    for (i = 0; i < t->n_targets; i++)
+        n += snprintf(line + n, TINYI_TUNE_LINE - (size_t)n, " %s", tiny_target_name(t->target[i]));
+    return n;
+}
+
+static int tinyi_tune_line(const tiny_ctx *ctx, const tinyi_tune_entry *e, char *line)
+{
+    const tiny_op_row *row = tinyi_op_row_of(ctx->wings, e->key.kind);
+    return snprintf(line, TINYI_TUNE_LINE, "%.40s %s %s %d %d %d %s", row ? row->name : "-",
+                    e->key.type[0] ? tiny_dtype_name((tiny_dtype)(e->key.type[0] - 1)) : "-",
+                    e->key.type[1] ? tiny_dtype_name((tiny_dtype)(e->key.type[1] - 1)) : "-", e->key.format,
+                    e->key.first, e->key.all, tiny_target_name(e->target));
+}
+
+TINY_API size_t tiny_tune_report(const tiny_ctx *ctx, char *text, size_t n_bytes)
+{
+    char line[TINYI_TUNE_LINE];
+    size_t at = 0, i;
+    if (n_bytes && text) text[0] = 0;
+    if (tinyi_ctx_check(ctx) || !ctx->tune) return 1;
+    if (!text) n_bytes = 0;
+    for (i = 0; i <= TINYI_TUNE_ROOM; i++) {
+        const tinyi_tune_entry *e = i ? &ctx->tune->entry[i - 1] : NULL;
+        size_t n;
+        if (e && e->target == TINY_TARGET_AUTO) continue;
+        n = (size_t)(e ? tinyi_tune_line(ctx, e, line) : tinyi_tune_head(ctx, line));
+        line[n++] = '\n';
+        if (at < n_bytes) {
+            const size_t fits = TINYI_MIN(n, n_bytes - at - 1);
+            memcpy(text + at, line, fits);
+            text[at + fits] = 0;
+        }
+        at += n;
+    }
+    return at + 1;
+}
+
+/* the next word of a line, ended by a zero; NULL at its end */
+static char *tinyi_tune_word(char **at)
+{
+    char *word = *at + strspn(*at, " ");
+    if (!*word) return NULL;
+    *at = word + strcspn(word, " ");
+    if (**at) *(*at)++ = 0;
+    return word;
+}
+
+static int tinyi_tune_number(const char *word, int most, int *out)
+{
+    char *end;
+    const long v = word && *word >= '0' && *word <= '9' ? strtol(word, &end, 10) : -1;
+    if (v < 0 || v > most || *end) return 0;
+    *out = (int)v;
+    return 1;
+}
+
+static int tinyi_tune_type(const char *word, unsigned char *out)
+{
+    int i;
+    *out = 0;
+    if (word && !strcmp(word, "-")) return 1;
+    for (i = 0; word && i < TINY_DTYPE_COUNT; i++)
+        if (!strcmp(word, tiny_dtype_name((tiny_dtype)i))) {
+            *out = (unsigned char)(i + 1);
+            return 1;
+        }
+    return 0;
+}
+
+/* one choice; an operation that this program does not have is skipped */
+static int tinyi_tune_read(tiny_ctx *ctx, char *line)
+{
+    struct tinyi_tune *t = ctx->tune;
+    tinyi_tune_key key;
+    tinyi_tune_entry *e;
+    const char *name = tinyi_tune_word(&line);
+    const tiny_op_row *row = NULL;
+    const char *word;
+    size_t at = 0;
+    tiny_target target;
+    int first, all, i;
+    memset(&key, 0, sizeof key);
+    if (!name || !tinyi_tune_type(tinyi_tune_word(&line), &key.type[0]) ||
+        !tinyi_tune_type(tinyi_tune_word(&line), &key.type[1]) ||
+        !tinyi_tune_number(tinyi_tune_word(&line), 1 << 20, &key.format) ||
+        !tinyi_tune_number(tinyi_tune_word(&line), 255, &first) || !tinyi_tune_number(tinyi_tune_word(&line), 255, &all))
+        return 0;
+    word = tinyi_tune_word(&line);
+    target = word ? tiny_target_by_name(word) : TINY_TARGET_COUNT;
+    for (i = 0; i < t->n_targets && t->target[i] != target; i++) { }
+    if (i == t->n_targets || tinyi_tune_word(&line)) return 0;
+    while ((row = tinyi_op_row_at(ctx->wings, at)) != NULL && strcmp(row->name, name) != 0) at++;
+    if (!row) return 1;
+    key.kind = row->kind;
+    key.first = (unsigned char)first;
+    key.all = (unsigned char)all;
+    e = tinyi_tune_at(t, &key);
+    if (!e) return 1;
+    if (!e->key.kind) t->n++;
+    e->key = key;
+    e->target = target;
+    return 1;
+}
+
+static tiny_status tinyi_tune_load(tiny_ctx *ctx)
+{
+    struct tinyi_tune *t = ctx->tune;
+    char head[TINYI_TUNE_LINE], line[TINYI_TUNE_LINE];
+    size_t at = 0, number = 0;
+    tiny_file f;
+    FILE *there = fopen(t->path, "rb");
+    tiny_status st;
+    if (!there) return TINY_OK;             /* none yet */
+    (void)fclose(there);
+    st = tiny_file_copy(ctx, t->path, &f);
+    if (st) return st;
+    (void)tinyi_tune_head(ctx, head);
+    while (!st && (at < f.n_bytes || !number)) {
+        const unsigned char *p = (const unsigned char *)f.bytes + at, *end;
+        const size_t left = f.n_bytes - at;
+        size_t n;
+        end = left ? (const unsigned char *)memchr(p, '\n', left) : NULL;
+        n = end ? (size_t)(end - p) : left;
+        at += n + 1;
+        number++;
+        if (n >= sizeof line || !end || (n && memchr(p, 0, n)))
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu is not one of a file of tiny_tune_stop", t->path, number);
+        else {
+            memcpy(line, p, n);
+            line[n] = 0;
+            if (number == 1 && strncmp(line, "tinytune ", 9) != 0)
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: not a file of tiny_tune_stop", t->path);
+            else if (number == 1 && strcmp(line, head) != 0) break;     /* of another machine: measured again */
+            else if (number > 1 && !tinyi_tune_read(ctx, line))
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu is not a choice of a target", t->path, number);
+        }
+    }
+    tiny_file_close(ctx, &f);
+    return st;
+}
+
+static void tinyi_tune_drop(tiny_ctx *ctx)
+{
+    struct tinyi_tune *t = ctx->tune;
+    int i;
+    ctx->tune = NULL;
+    if (!t) return;
+    for (i = 0; i < t->n_targets; i++)
+        if (t->k[i] != ctx->k) tiny_free(ctx, t->k[i]);
+    tiny_free(ctx, t->path);
+    tiny_free(ctx, t);
+}
+
+TINY_API tiny_status tiny_tune_start(tiny_ctx *ctx, const char *path)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    struct tinyi_tune *t;
+    int target;
+    if (st) return st;
+    if (ctx->tune) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is tuning already");
+    if (ctx->target == TINY_TARGET_REFERENCE)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "the reference has one form of each operation: nothing to tune");
+    t = (struct tinyi_tune *)tinyi_alloc(ctx, 1, sizeof *t);
+    if (!t) return tiny_ctx_status(ctx);
+    memset(t, 0, sizeof *t);
+    ctx->tune = t;
+    for (target = TINY_TARGET_SCALAR + 1; target < TINY_TARGET_COUNT; target++)
+        if (target != (int)ctx->target && tinyi_target_available((tiny_target)target, ctx->cpu)) {
+            t->k[t->n_targets] = (struct tiny_kernels *)tinyi_alloc(ctx, 1, tinyi_kernels_bytes());
+            if (!t->k[t->n_targets]) {
+                tinyi_tune_drop(ctx);
+                return tiny_ctx_status(ctx);
+            }
+            tinyi_kernels_fill(t->k[t->n_targets], (tiny_target)target, ctx->cpu);
+            t->target[t->n_targets++] = (tiny_target)target;
+        }
+    t->own = t->n_targets++;
+    t->target[t->own] = ctx->target;
+    t->k[t->own] = ctx->k;
+    if (path) {
+        t->path = (char *)tinyi_alloc(ctx, 1, strlen(path) + 1);
+        if (t->path) memcpy(t->path, path, strlen(path) + 1);
+        st = t->path ? tinyi_tune_load(ctx) : tiny_ctx_status(ctx);
+        if (st) tinyi_tune_drop(ctx);
+    }
+    return st;
+}
+
+TINY_API tiny_status tiny_tune_stop(tiny_ctx *ctx)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    char *text;
+    size_t n;
+    if (st) return st;
+    if (!ctx->tune) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is not tuning");
+    if (ctx->tune->path && ctx->tune->changed) {
+        n = tiny_tune_report(ctx, NULL, 0);
+        text = (char *)tinyi_alloc(ctx, 1, n);
+        st = text ? TINY_OK : tiny_ctx_status(ctx);
+        if (text) (void)tiny_tune_report(ctx, text, n);
+        if (!st) st = tiny_file_write(ctx, ctx->tune->path, text, n - 1);
+        tiny_free(ctx, text);
+    }
+    tinyi_tune_drop(ctx);
+    return st;
+}
+
+TINYI_FN void tinyi_tune_begin(tiny_ctx *ctx)
+{
+    const char *path = getenv("TINY_TUNE");
+    if (!path || !*path || ctx->target == TINY_TARGET_REFERENCE) return;
+    if (tiny_tune_start(ctx, strcmp(path, "1") ? path : NULL))
+        tinyi_log(ctx, TINY_LOG_WARNING, "TINY_TUNE: %s", tiny_ctx_message(ctx));
+}
+
+TINYI_FN void tinyi_tune_end(tiny_ctx *ctx)
+{
+    if (ctx->tune && tiny_tune_stop(ctx)) tinyi_log(ctx, TINY_LOG_WARNING, "TINY_TUNE: %s", tiny_ctx_message(ctx));
+}
+
+#endif
+#endif
 #ifndef TINYI_NO_TRAIN
 /* src/math/grad_inside.h - the gradients of the rows of math; how one is written: math/tape.h */
 #ifndef TINYI_GRAD_H
@@ -14398,7 +14903,7 @@ TINYI_INLINE ptrdiff_t tinyi_walk_offset(const tiny_tensor *t, tiny_idx i)
 TINYI_C_END
 #endif
 
-#if TINYI_SLICE(1)
+#if TINYI_SLICE(2)
 /* src/math/binary.c - element-wise arithmetic on one or two tensors
  * Formula  y[i] = a[i] op b[i]; scale: y[i] = alpha x[i] + beta; axpy: y[i] = y[i] + alpha x[i], each step rounded.
  * Data     any strides, in the order of the memory of y (math/walk_inside.h); runs that are not dense go through a
@@ -17879,7 +18384,7 @@ TINYI_FN void tinyi_gemm_run_i8(tiny_team *team, const tinyi_gemm_plan *p, int t
 TINYI_C_END
 #endif
 
-#if TINYI_SLICE(2)
+#if TINYI_SLICE(3)
 /* src/math/matmul.c - products of matrices: the operations
  * Formula  y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j]); int8: the sum, or act(scale_a[i] scale_b[j] sum + bias[j]).
  * Data     see matmul.h. The reference sums in double in the order of k and rounds once; the int8 sum is exact modulo
@@ -31337,7 +31842,7 @@ tiny_status tinyi_grad_edge_attention(tiny_grad *g, const tiny_op *op)
 
 #endif
 #endif
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(7)
 /* src/math/normal.c - the normal numbers of core/rng.h, with the log, sin and cos of this library
  *
  * Formula  z = sqrt(-2 ln u) cos(2 pi v), u in (0, 1], v in [0, 1), in double, rounded once */
@@ -31358,7 +31863,7 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 }
 
 #endif
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(7)
 /* src/math/targets.c - compiles the kernels of math once for each target, and fills the kernel table of the chosen
  * target */
 #include <string.h>
@@ -36504,6 +37009,16 @@ TINY_API uint64_t tinygnn_comm_clock(const tiny_comm *comm) { return tinyllm_com
 #ifndef TINYI_NO_CONFORM
 TINY_API tiny_status tinygnn_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, int *n_failed)
     { return tinyllm_conform(ctx, desc, n_failed); }
+#endif
+#ifndef TINYI_NO_TUNE
+TINY_API tiny_status tinygnn_tune_start(tiny_ctx *ctx, const char *path) { return tinyllm_tune_start(ctx, path); }
+#endif
+#ifndef TINYI_NO_TUNE
+TINY_API tiny_status tinygnn_tune_stop(tiny_ctx *ctx) { return tinyllm_tune_stop(ctx); }
+#endif
+#ifndef TINYI_NO_TUNE
+TINY_API size_t tinygnn_tune_report(const tiny_ctx *ctx, char *text, size_t n_bytes)
+    { return tinyllm_tune_report(ctx, text, n_bytes); }
 #endif
 TINY_API tiny_status tinygnn_add(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
     { return tinyllm_add(ctx, a, b, y); }
@@ -44016,7 +44531,7 @@ TINYI_C_END
 
 #endif
 #ifndef TINYI_NO_QUANT
-#if TINYI_SLICE(8)
+#if TINYI_SLICE(9)
 /* src/gnn/quant/a2q_net.c - steps and bits of a net as parameters of its training
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), sections 3.1 to 3.3; the settings are those of the authors' program
  *          for a GCN on Cora.

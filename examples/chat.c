@@ -3,6 +3,7 @@
  *     chat MODEL.gguf [--system "Be brief."] [--temp 0.8]
  *
  * The chat template of the file formats the prompt. Ctrl-C stops only the answer. /help lists the commands. */
+#define TINY_WITH_TUNE                      /* TINY_TUNE in the environment */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "chat"

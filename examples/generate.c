@@ -3,6 +3,7 @@
  *     generate MODEL.gguf "Once upon a time" --n 200 --temp 0.8 --seed 1
  *
  * The text goes to standard output as it is generated. --stats prints tokens and speed to standard error. */
+#define TINY_WITH_TUNE                      /* TINY_TUNE in the environment */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "generate"

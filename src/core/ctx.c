@@ -2,6 +2,7 @@
 #include "core/state_inside.h"
 #include "core/cpu_inside.h"
 #include "core/target.h"
+#include "core/tune.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,6 +219,9 @@ tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing *const *w
     (void)pthread_mutex_init(&ctx->lock, NULL);
     (void)pthread_cond_init(&ctx->wake, NULL);
 #endif
+#ifndef TINYI_NO_TUNE
+    if (d.target == TINY_TARGET_AUTO) tinyi_tune_begin(ctx);
+#endif
     *out = ctx;
     return TINY_OK;
 }
@@ -226,6 +230,9 @@ TINY_API void tiny_ctx_close(tiny_ctx *ctx)
 {
     tiny_allocator a;
     if (tinyi_ctx_check(ctx)) return;
+#ifndef TINYI_NO_TUNE
+    tinyi_tune_end(ctx);
+#endif
 #if TINYI_HAVE_HELPERS
     tinyi_helpers_close(ctx);
 #endif

@@ -1,6 +1,7 @@
 /* src/core/op.c - the door: every operation is checked here, once, and then run */
 #include "core/state_inside.h"
 #include "core/conform.h"
+#include "core/tune.h"
 #include <string.h>
 
 /* About what one thread does in a microsecond; below twenty of them a region costs more than it brings. */
@@ -221,6 +222,9 @@ static void tinyi_op_member(tiny_team *team, void *arg)
         const tiny_op_row *row = tinyi_op_row_in(job->ctx, job->ops[i]);
         const int fast = row->fast && !tinyi_op_wide(job->ops[i], row), free = !fast || row->flags & TINY_OP_LATE;
         if (late && (i || free)) tinyi_team_until(team, free ? PTRDIFF_MAX : team->phase + 1);
+#ifndef TINYI_NO_TUNE
+        if (job->ctx->tune) team->k = tinyi_tune_kernels(job->ctx, job->ops[i], row);
+#endif
         if (fast) row->fast(team, job->ops[i]);
         else if (team->i == 0) row->ref(job->ops[i]);
         late = late && free;
@@ -246,7 +250,7 @@ static void tinyi_op_only(tiny_team *team, void *arg)
 /* whose row came with the call may share its work as it likes, unless it says how */
 static int tinyi_op_strict(const tiny_op *op) { return op->row && !(op->row->flags & TINY_OP_LOOSE); }
 
-TINYI_FORCE_INLINE tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+TINYI_FORCE_INLINE tiny_status tinyi_op_here(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tinyi_op_job job;
     size_t shared = 0, own = 0;
@@ -257,6 +261,21 @@ TINYI_FORCE_INLINE tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, c
     job.row = row;
     job.n = 1;
     return tinyi_region_open(ctx, n, shared, own, tinyi_op_only, &job, !tinyi_op_strict(op));
+}
+
+#ifndef TINYI_NO_TUNE
+tiny_status tinyi_op_fast_now(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+{
+    return tinyi_op_here(ctx, op, row);
+}
+#endif
+
+TINYI_FORCE_INLINE tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+{
+#ifndef TINYI_NO_TUNE
+    if (ctx->tune) return tinyi_tune_run(ctx, op, row);
+#endif
+    return tinyi_op_here(ctx, op, row);
 }
 
 /* A row that comes with the call is not trusted: its counts and sizes are checked before use. Accelerators and shared
@@ -364,6 +383,17 @@ static tiny_status tinyi_op_list(tiny_ctx *ctx, const tiny_op *const *ops, size_
     tinyi_op_job job;
     size_t i, shared = 0, own = 0;
     int threads = 1, strict = 0;
+#ifndef TINYI_NO_TUNE
+    if (ctx->tune && !tinyi_tune_settled(ctx, ops, n)) {        /* one by one, by the clock */
+        tiny_status st = TINY_OK;
+        for (i = 0; i < n && !st; i++) {
+            const tiny_op_row *row = tinyi_op_row_in(ctx, ops[i]);
+            if (row->fast && !tinyi_op_wide(ops[i], row)) st = tinyi_op_fast(ctx, ops[i], row);
+            else row->ref(ops[i]);
+        }
+        return st;
+    }
+#endif
     for (i = 0; i < n; i++) {
         threads = TINYI_MAX(threads, tinyi_op_threads(ctx, ops[i], tinyi_op_row_in(ctx, ops[i])));
         strict |= tinyi_op_strict(ops[i]);

@@ -82,6 +82,8 @@ enum {
     TINY_OP_LOOSE = 16,
     /* LOOSE, and its control flow never depends on data that it writes: threads may join at any barrier */
     TINY_OP_LATE = 32,
+    /* of a row of llm or gnn: every target computes it from the same operands, and params begin with a format */
+    TINY_OP_TUNED = 64,
     /* shape and ref accept f64 in place of f32; tiny_run sends f64 to the reference */
     TINY_OP_F64 = 8
 };

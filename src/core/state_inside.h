@@ -84,6 +84,7 @@ struct tiny_ctx {
     int n_threads, n_cpus, own_malloc;      /* own_malloc: the allocator is the default one */
     size_t bytes_held;                      /* of tiny_alloc, as asked for */
     struct tiny_kernels *k;
+    struct tinyi_tune *tune;                /* core/tune.c; NULL: each operation runs on target */
     tiny_arena work;                        /* workspace of the running operation */
     tiny_recording *recording;
     uint64_t accel_answered, accel_declined, accel_failed, accel_kept, accel_fetched;

@@ -21,6 +21,7 @@
 #include "core/net.h"
 #include "core/comm.h"
 #include "core/conform.h"
+#include "core/tune.h"
 #include "math/ops.h"
 #include "math/sparse.h"
 #include "math/linalg.h"

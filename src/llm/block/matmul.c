@@ -818,7 +818,7 @@ TINYI_FN tiny_status tinyi_blk_products(tiny_ctx *ctx, const tiny_op *const *ops
     size_t i, shared = 0, own = 0, s, o;
     tiny_cost all = { 0, 0 }, one;
     tinyi_blk_set set;
-    if (n < 1 || n > TINYI_BLK_TOGETHER || tinyi_op_watched(ctx)) return tinyi_ops_known(ctx, ops, n);
+    if (n < 1 || n > TINYI_BLK_TOGETHER || tinyi_op_watched(ctx) || ctx->tune) return tinyi_ops_known(ctx, ops, n);
     for (i = 0; i < n; i++) {
         tinyi_blk_plan_of(&set.p[i], ops[i]);
         if (set.p[i].n == 0 || set.p[i].n_out == 0 || set.p[i].x_k != 1) return tinyi_ops_known(ctx, ops, n);
@@ -899,7 +899,7 @@ static void tinyi_blk_cases(tiny_case *c)
 static const short tinyi_blk_slots[] = { TINYI_K_gemv_dot,      TINYI_K_transpose_b4,  TINYI_K_gemm_f32_shape,
                                          TINYI_K_gemm_f32_turn, TINYI_K_gemm_f32_rows, -1 };
 static const tiny_op_row tinyi_blk_row = TINYI_ROW_OF("matmul_blocks", TLLM_OP_MATMUL_BLOCKS, TAKES(3, 2), GIVES(1),
-    PARAMS(tllm_matmul_params), FLAGS(TINY_OP_LOOSE),
+    PARAMS(tllm_matmul_params), FLAGS(TINY_OP_LOOSE | TINY_OP_TUNED),
     SHAPE(tinyi_blk_shape), REFERENCE(tinyi_blk_ref), FAST(tinyi_blk_fast, tinyi_blk_work), COST(tinyi_blk_cost),
     CASES(tinyi_blk_cases), BOUND(TINY_BOUND_LINEAR, 131400, 1.01), TERMS(tinyi_blk_terms), GRADIENT(NULL),
     KERNELS(tinyi_blk_slots), SAYS("y[i][j] = sum_k x[i][k] w[j][k] + bias[j], w in a block format"));
