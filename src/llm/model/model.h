@@ -103,7 +103,7 @@ TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *model, const t
  * rank. Supported: grouped attention with dense networks, norms before both. Other models are refused. So are models
  * whose key heads, network width or blocks of the format cannot be divided by `world`. A refused model is unchanged. No
  * state may be open during the call. Afterwards open the states with tllm_state_desc.comm. All ranks must make the same
- * calls with the same tokens; the results have the same bits on each. */
+ * calls with the same tokens and want the same results; these have the same bits on each. */
 TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *model, int rank, int world);
 /* Replaces the routes of the file: route (n_layer, 2) has a tllm_route for both halves of each layer, n = 2 n_layer.
  * With other routes the model computes another function of the same weights: see llm/dist/ladder.h. No state may be
@@ -140,8 +140,9 @@ TINY_API tiny_idx tllm_state_length(const tllm_state *state);       /* tokens he
 TINY_API tiny_status tllm_state_trim(tllm_state *state, tiny_idx n);        /* tllm_seq_trim of sequence 0 */
 
 /* Computes n tokens of sequence 0 at positions pos0, pos0 + 1, ..., which must come after the positions already held.
- * out receives the results of the last `rows` tokens, rows * n_out floats. rows 0 and out NULL: no results. After a
- * failure the state is unchanged, except that with recurrent layers sequence 0 is empty. */
+ * out receives the results of the last `rows` tokens, rows * n_out floats. rows 0 and out NULL: no results. Fewer rows
+ * cost less: after the last keys and states are made, the other rows are dropped. After a failure the state is
+ * unchanged, except that with recurrent layers sequence 0 is empty. */
 TINY_API tiny_status tllm_forward(tllm_state *state, const int32_t *tokens, tiny_idx n, int64_t pos0, tiny_idx rows,
                                   float *out);
 /* Computes tokens of any sequences in one pass over the weights. The items of a sequence must be in the order of their
