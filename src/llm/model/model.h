@@ -87,11 +87,17 @@ typedef struct tllm_repack_desc {           /* all zero: in memory */
     /* nonzero: an invalid or unwritable file is a failure. 0: an invalid file is made again; if it cannot be written,
      * the call succeeds, the repacked form stays in memory, and the context has the message */
     int refuse;
+    /* Nonzero: leaves the model as it is, with n = 0, unless it generates text, this library has mapped its file, and
+     * the repacked matrices fit into half of the machine's memory and into what max_bytes of the context leaves. (The
+     * library does not know the limits of containers. Open the states first.) Formats that gain less than 3 % with this
+     * target and number of threads stay too. If an allocation fails, the call succeeds and n is 0 */
+    int automatic;
 } tllm_repack_desc;
 typedef struct tllm_repacked {
     tiny_idx n;                             /* repacked matrices */
     size_t bytes, left;                     /* bytes of the repacked matrices, and of block matrices left in the file */
     int from_file, written;                 /* nonzero: a valid file was read; a file was written */
+    double seconds;                         /* of the call */
 } tllm_repacked;
 /* desc and about may be NULL. If there is nothing to repack, the call succeeds and n is 0. */
 TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *model, const tllm_repack_desc *desc,
