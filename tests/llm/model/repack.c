@@ -472,6 +472,7 @@ static int automatic(const char *path, const void *bytes, size_t n_bytes, tiny_c
             T_OK(tllm_model_open(o.ctx, o.file, &o.model))) {
             tllm_model_about(o.model, &o.about);
             if (way < 2) T_OK(tllm_model_repack(o.ctx, o.model, &d, &about[way]));
+            T_EQ_INT(tiny_ctx_status(o.ctx), TINY_OK);      /* nothing was tried that could fail */
             if (!o.about.is_encoder && !mine.max_bytes) x[way] = logits(&o);
         }
         tllm_model_close(o.ctx, o.model);
