@@ -2,10 +2,10 @@
  *
  * The pass is written once. A dry run only counts the scratch memory that the pass needs. The size of a state is thus
  * known before anything is computed, and cannot differ from the real need.
- * Rows    whose results nobody wants are dropped in the last layer that keeps something of each token (keys, a state),
- *         as soon as it has kept it; a prompt whose last row alone is wanted saves most of that layer, and all of the
- *         layers after it. A piece without wanted rows ends there. Left out: hyper-connections (deepseek4) and saved
- *         streams (kimi-k3), whose layers mix the streams of all rows. */
+ * Rows    The last layer that keeps something of each token (keys, a state) drops the rows whose results are not
+ *         wanted, as soon as it has kept it. A prompt of which only the last row is wanted saves most of that layer, and
+ *         all of the layers after it. A piece without wanted rows ends there. Left out: hyper-connections (deepseek4)
+ *         and saved streams (kimi-k3), whose layers mix the streams of all rows. */
 #include "llm/model/model_inside.h"
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #define TINYI_LM_BATCH \
     128 /* tokens at once: weights are unpacked so often that it costs little, and scratch memory is small yet */
 
-/* ---- rows that nobody reads ------------------------------------------------------------------------------------- */
+/* ---- rows that are not wanted ----------------------------------------------------------------------------------- */
 
 /* Later tokens read the keys, values and states of a layer, but its results only where they are wanted. */
 static void tinyi_lm_gather(tinyi_lm_fwd *f, float *x, tiny_idx d)

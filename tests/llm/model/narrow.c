@@ -1,8 +1,8 @@
-/* tests/llm/model/narrow.c - rows whose results nobody wants: the last layers leave them out
+/* tests/llm/model/narrow.c - rows whose results are not wanted: the last layers drop them
  *
  * Truth    the same pass with the results of all rows; on the reference the wanted rows have the same bits. What later
  *          tokens read, keys, values and states, has the same bits on every target. The recorder shows that the rows
- *          are really left out. */
+ *          are really dropped. */
 #include "t.h"
 
 static const char story[] = "examples/models/story.gguf";
