@@ -3,9 +3,9 @@
  * The pass is written once. A dry run only counts the scratch memory that the pass needs. The size of a state is thus
  * known before anything is computed, and cannot differ from the real need.
  * Rows    The last layer that keeps something of each token (keys, a state) drops the rows whose results are not
- *         wanted, as soon as it has kept it. A prompt of which only the last row is wanted saves most of that layer, and
- *         all of the layers after it. A piece without wanted rows ends there. Left out: hyper-connections (deepseek4)
- *         and saved streams (kimi-k3), whose layers mix the streams of all rows. */
+ *         wanted, as soon as it has kept it. A prompt of which only the last row is wanted saves most of that layer,
+ *         and all of the layers after it. A piece without wanted rows ends there. Left out: hyper-connections
+ *         (deepseek4) and saved streams (kimi-k3), whose layers mix the streams of all rows. */
 #include "llm/model/model_inside.h"
 #include <string.h>
 

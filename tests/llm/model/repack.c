@@ -468,7 +468,8 @@ static int automatic(const char *path, const void *bytes, size_t n_bytes, tiny_c
         x[way] = NULL;
         d.automatic = way == 1;
         if (T_OK(tiny_ctx_open(&mine, &o.ctx)) &&
-            T_OK(bytes ? tllm_gguf_open_memory(o.ctx, bytes, n_bytes, &o.file) : tllm_gguf_open(o.ctx, path, &o.file)) &&
+            T_OK(bytes ? tllm_gguf_open_memory(o.ctx, bytes, n_bytes, &o.file)
+                       : tllm_gguf_open(o.ctx, path, &o.file)) &&
             T_OK(tllm_model_open(o.ctx, o.file, &o.model))) {
             tllm_model_about(o.model, &o.about);
             if (way < 2) T_OK(tllm_model_repack(o.ctx, o.model, &d, &about[way]));
