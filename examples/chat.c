@@ -20,6 +20,7 @@ static const char usage[] =
     "  --context N      tokens of the context; default: as the file says, at most 4096\n"
     "  --repack         repack the weights at the start, eight rows interleaved: faster on this processor\n"
     "  --repack-file F  the same, and keep the result in this file: the next start reads it\n"
+    "  --repack-auto    the same, but only if the processor has kernels that gain and memory suffices\n"
     "  --threads N      default: one per processor\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
     "  --stats          print tokens per second after each answer\n"
@@ -182,7 +183,7 @@ int main(int argc, char **argv)
     double temp = 0.8, min_p = 0.05;
     unsigned long number = 0;               /* of the line */
     int n_most = 0, context = 0, stats = 0, again = 0, repack = 0;
-    tllm_repack_desc keep = { NULL, 0 };
+    tllm_repack_desc keep = { NULL, 0, 0 };
     tllm_repacked repacked;
     tiny_ctx_desc desc;
     tllm_state_desc room;
@@ -208,7 +209,8 @@ int main(int argc, char **argv)
                                A_TARGET("--target", &desc.target),
                                A_FLAG("--stats", &stats),
                                A_FLAG("--repack", &repack),
-                               A_TEXT("--repack-file", &keep.path) };
+                               A_TEXT("--repack-file", &keep.path),
+                               A_FLAG("--repack-auto", &keep.automatic) };
     memset(&desc, 0, sizeof desc);
     memset(&room, 0, sizeof room);
     memset(&how, 0, sizeof how);
@@ -230,14 +232,15 @@ int main(int argc, char **argv)
     st = tiny_ctx_open(&desc, &c.ctx);
     if (!st) st = tllm_session_open(c.ctx, path, &room, &c.session);
     if (!st) st = tllm_session_feed(c.session, NULL, 0, &logits);      /* fails for a model that generates no text */
-    if (keep.path) repack = 1;
+    if (keep.path || keep.automatic) repack = 1;
     if (!st && repack) st = tllm_session_repack(c.session, &keep, &repacked);
     if (!st && keep.path && !repacked.n)
         fprintf(stderr, "chat: --repack-file %s: nothing was written, as there is nothing to repack\n", keep.path);
     if (!st && keep.path && repacked.n && !repacked.from_file && !repacked.written) say(tiny_ctx_message(c.ctx));
     if (!st && repack && stats)
-        fprintf(stderr, "repacked%s: %.1f MB, %.1f MB in blocks stay in the file\n",
-                repacked.from_file ? " before" : "", (double)repacked.bytes / 1e6, (double)repacked.left / 1e6);
+        fprintf(stderr, "repacked%s: %.1f MB in %.2f s, %.1f MB in blocks stay in the file\n",
+                repacked.from_file ? " before" : "", (double)repacked.bytes / 1e6, repacked.seconds,
+                (double)repacked.left / 1e6);
     source.at = plain;
     source.n = sizeof plain - 1;
     if (!st && template_path) {

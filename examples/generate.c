@@ -39,6 +39,7 @@ static const char usage[] =
     "one matrix per layer)\n"
     "  --repack         repack the weights at the start, eight rows interleaved: faster on this processor\n"
     "  --repack-file F  the same, and keep the result in this file: the next start reads it\n"
+    "  --repack-auto    the same, but only if the processor has kernels that gain and memory suffices\n"
     "  --threads N      default: one per processor\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
     "  --stats          print tokens and speed to standard error\n";
@@ -194,7 +195,7 @@ int main(int argc, char **argv)
     tllm_session *session = NULL;
     tllm_step chain[5];
     tllm_grammar *grammar = NULL;
-    tllm_repack_desc keep = { NULL, 0 };
+    tllm_repack_desc keep = { NULL, 0, 0 };
     tllm_repacked repacked;
     char *rule_text = NULL;
     tiny_ctx *ctx = NULL;
@@ -230,7 +231,8 @@ int main(int argc, char **argv)
                                A_TARGET("--target", &ctx_desc.target),
                                A_FLAG("--stats", &stats),
                                A_FLAG("--repack", &repack),
-                               A_TEXT("--repack-file", &keep.path) };
+                               A_TEXT("--repack-file", &keep.path),
+                               A_FLAG("--repack-auto", &keep.automatic) };
     memset(&ctx_desc, 0, sizeof ctx_desc);
     memset(&room, 0, sizeof room);
     memset(&all, 0, sizeof all);
@@ -315,7 +317,7 @@ int main(int argc, char **argv)
     }
     if (!st) st = adapt(ctx, session, &with);
     if (!st && sparse) st = tllm_session_sparse(session, -1, NULL);
-    if (keep.path) repack = 1;
+    if (keep.path || keep.automatic) repack = 1;
     if (!st && repack) st = tllm_session_repack(session, &keep, &repacked);
     if (!st && keep.path && !repacked.n)
         fprintf(stderr, "generate: --repack-file %s: nothing was written, as there is nothing to repack\n", keep.path);
@@ -352,8 +354,9 @@ int main(int argc, char **argv)
                     result.n_prompt, (double)result.n_prompt / (result.prompt_seconds + 1e-9), result.n_made,
                     (double)result.n_made / (result.made_seconds + 1e-9), ends[result.end]);
         if (stats && repack)
-            fprintf(stderr, "repacked%s: %.1f MB, %.1f MB in blocks stay in the file\n",
-                    repacked.from_file ? " before" : "", (double)repacked.bytes / 1e6, (double)repacked.left / 1e6);
+            fprintf(stderr, "repacked%s: %.1f MB in %.2f s, %.1f MB in blocks stay in the file\n",
+                    repacked.from_file ? " before" : "", (double)repacked.bytes / 1e6, repacked.seconds,
+                    (double)repacked.left / 1e6);
         if (stats && sparse) {
             tllm_sparsity seen;
             tllm_state_sparsity(tllm_session_state(session), &seen);

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LAYERS = 8, BEFORE = 64, PROMPT = 64, STEPS = 2, RANKS = 2 };
+enum { LAYERS = 8, BEFORE = 64, PROMPT = 64, STEPS = 2, RANKS = 2, VOCAB = 32 };
 
 typedef struct bl_rank {
     tiny_ctx *ctx;
@@ -54,7 +54,7 @@ static void bl_open(bl_pair *p, int r)
     d.comm = k->comm;
     d.n_ctx = BEFORE + PROMPT;
     d.n_batch = PROMPT;
-    for (i = 0; i < BEFORE; i++) token[i] = i % 32;
+    for (i = 0; i < BEFORE; i++) token[i] = i % VOCAB;
     for (i = 0; i < 2; i++) {
         memset(route, i ? TLLM_ROUTE_LADDER : TLLM_ROUTE_STANDARD, sizeof route);
         b_must(k->ctx, tllm_model_open(k->ctx, k->file, &k->model[i]));
@@ -83,6 +83,7 @@ static void bl_close(bl_pair *p, int r)
 static void bl_rank_run(tiny_team *team, void *arg)
 {
     static const int32_t token[PROMPT] = { 7, 3, 1 };
+    float logits[PROMPT * VOCAB];           /* of all rows: without them the last layer would have fewer or no sums */
     const bl_job *j = (const bl_job *)arg;
     bl_rank *k = &j->pair->rank[team->i];
     int i;
@@ -90,8 +91,8 @@ static void bl_rank_run(tiny_team *team, void *arg)
     if (j->what == 4) bl_open(j->pair, team->i);
     if (j->what == 5) bl_close(j->pair, team->i);
     for (i = 0; i < STEPS && j->what == 0; i++)
-        b_must(k->ctx, tllm_forward(k->state[j->ladder], token + i, 1, BEFORE + i, 0, NULL));
-    if (j->what == 1) b_must(k->ctx, tllm_forward(k->state[j->ladder], token, PROMPT, BEFORE, 0, NULL));
+        b_must(k->ctx, tllm_forward(k->state[j->ladder], token + i, 1, BEFORE + i, 1, logits));
+    if (j->what == 1) b_must(k->ctx, tllm_forward(k->state[j->ladder], token, PROMPT, BEFORE, PROMPT, logits));
     if (j->what < 2) b_must(k->ctx, tllm_state_trim(k->state[j->ladder], BEFORE));
     for (i = 0; i < 2 * LAYERS && (j->what == 2 || j->what == 3); i++)
         b_must(k->ctx, tiny_allreduce(k->comm, k->x, (size_t)j->pair->d * (j->what == 3 ? PROMPT : 1), 0));
@@ -141,7 +142,7 @@ static tllm_writer *bl_model(tiny_ctx *ctx, int d, const void **at, size_t *n)
     text.at = "token_embd.weight";
     text.n = strlen(text.at);
     dim[0] = (uint64_t)d;
-    dim[1] = 32;
+    dim[1] = VOCAB;
     b_must(ctx, tllm_writer_put_tensor(ctx, w, text, TLLM_FORMAT_F16, 2, dim, h));
     text.at = "output_norm.weight";
     text.n = strlen(text.at);

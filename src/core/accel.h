@@ -15,10 +15,10 @@
 #include "core/op.h"
 TINYI_C_BEGIN
 
-#define TINY_ACCEL_VERSION 2                /* 1 is accepted too: the members from fetch on are then not read */
+#define TINY_ACCEL_VERSION 3                /* 1 and 2 are accepted too: later members are then not read */
 
 struct tiny_accel {
-    int version;                            /* TINY_ACCEL_VERSION, or 1 */
+    int version;                            /* TINY_ACCEL_VERSION, or less */
     const char *name;
     void *user;                             /* passed to every function */
     int (*can_run)(void *user, const tiny_op *op, const tiny_op_row *row);      /* nonzero: yes */
@@ -39,6 +39,9 @@ struct tiny_accel {
      * fails. A back end may also write an output to the host at once and do nothing in fetch. */
     tiny_status (*fetch)(void *user, const tiny_tensor *out, char *says);
     void (*discard)(void *user, const tiny_tensor *out);                        /* the numbers are no longer needed */
+    /* From version 3 on. Nonzero: it observes operations, and wants all of them on all rows. Models then also compute
+     * the rows of their last layers that no result needs. */
+    int all_rows;
 };
 
 /* These call the accelerator of the context; without one they return TINY_OK. Download also fetches outputs of

@@ -291,11 +291,11 @@ static void test_version_1(void)
     T_EQ_INT(d->n_fetch, 0);
     t_close(ctx);
     desc.accel = &d->accel;
-    d->accel.version = 3;
+    d->accel.version = 4;
     T_TRUE(tiny_ctx_open(&desc, &ctx) == TINY_E_VERSION);
     d->accel.version = 0;
     T_TRUE(tiny_ctx_open(&desc, &ctx) == TINY_E_VERSION);
-    d->accel.version = 2;
+    d->accel.version = 3;
     d->accel.discard = NULL;
     T_TRUE(tiny_ctx_open(&desc, &ctx) == TINY_E_ARGUMENT);
     dev_close(d);

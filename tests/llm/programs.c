@@ -460,8 +460,8 @@ static void test_sparse(void)
     COMPLAINS("squared ReLU");
 }
 
-/* --repack: the same text (of these kinds of activations), with the form in memory, written to a file, and taken from
- * it */
+/* --repack: the same text (of these kinds of activations), with the form in memory, written to a file, taken from it,
+ * and where it is left to the library */
 static void test_repack(void)
 {
     static char whole[4000];
@@ -486,6 +486,11 @@ static void test_repack(void)
     T_EQ_INT(run("", "generate %s 'one day' --n 12 --temp 0 --threads 1 --repack-file %s/rows --stats", m, folder), 0);
     T_EQ_TEXT(said, whole);
     if (some) COMPLAINS("repacked before: ");
+    T_EQ_INT(run("", "generate %s 'one day' --n 12 --temp 0 --threads 1 --repack-auto --stats", m), 0);
+    T_EQ_TEXT(said, whole);
+    COMPLAINS(some ? " s, 0.0 MB in blocks stay in the file" : "repacked: 0.0 MB in 0.00 s");
+    T_EQ_INT(run("hello\n", "chat %s --n 4 --temp 0 --repack-auto --stats", m), 0);
+    COMPLAINS("repacked: ");
     T_EQ_INT(run("", "generate %s x --repack-file", m), 2);
     COMPLAINS("--repack-file");
     if (some) {

@@ -606,14 +606,27 @@ static const float *tinyi_lm_index_blocks(tinyi_lm_fwd *f, const tinyi_lm_layer 
     return allow;
 }
 
+/* keys, or queries: normed and rotated */
+static void tinyi_lm_keys_ready(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tinyi_lm_w *norm, tinyi_lm_heads x)
+{
+    const uint64_t how = TINYI_LM_ARCH(f->m)->attn;
+    if (!(how & TINYI_LM_A_QK_AFTER)) tinyi_lm_head_norm(f, norm, x);
+    tinyi_lm_rotate(f, l->rope, TINYI_LM_ARCH(f->m)->rope, x);
+    if (how & TINYI_LM_A_QK_AFTER) tinyi_lm_head_norm(f, norm, x);
+    if (how & TINYI_LM_A_QK_PLAIN && l->rope >= 0 && f->m->n_expert != 128) tinyi_lm_head_plain(f, x);
+}
+
 TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     const tllm_model *m = f->m;
     const uint64_t how = TINYI_LM_ARCH(m)->attn;
-    const tiny_idx n = f->n, nq = l->n_head * l->d_k, nk = l->n_kv * l->d_k, nv = l->n_kv * l->d_v;
+    const tiny_idx nq = l->n_head * l->d_k, nk = l->n_kv * l->d_k, nv = l->n_kv * l->d_v;
     const size_t used = f->used;
     const int keeps = !TINYI_HAS(ENCODERS) || (!f->encoding && !TINYI_LM_ENCODER(m));
+    /* keys and values of all tokens, and queries of those that are wanted */
+    const int narrows = f->want && l->mix2 == TINYI_LM_NO_MIX && !l->w[TINYI_T_INDEX_BLOCK_Q];
     const float *gate = NULL;
+    tiny_idx n = f->n, ld = nq;
     tinyi_lm_heads q, k, v;
     const tinyi_lm_w *w[3];
     tinyi_lm_attend a;
@@ -622,7 +635,7 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
     memset(&k, 0, sizeof k);
     memset(&v, 0, sizeof v);
     if (l->w[TINYI_T_ATTN_QKV]) {
-        const tiny_idx ld = nq + nk + nv;
+        ld = nq + nk + nv;
         buf = tinyi_lm_take(f, n, ld);
         if (f->st) return;
         tinyi_lm_linear(f, l->w[TINYI_T_ATTN_QKV], buf, h, n);
@@ -631,12 +644,14 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
         v = tinyi_lm_heads_of(buf + nq + nk, l->n_kv, l->d_v, ld);
         tinyi_lm_clamp(f, buf, ld, ld);
     } else {
-        const tiny_idx ld = how & TINYI_LM_A_GATED ? 2 * nq : nq;
+        if (how & TINYI_LM_A_GATED) ld = 2 * nq;
         buf = tinyi_lm_take(f, n, ld);
         if (f->st) return;
         q = tinyi_lm_heads_of(buf, l->n_head, l->d_k, ld);
-        w[n_w] = l->w[TINYI_T_ATTN_Q];
-        out[n_w++] = buf;
+        if (!narrows) {
+            w[n_w] = l->w[TINYI_T_ATTN_Q];
+            out[n_w++] = buf;
+        }
         if (how & TINYI_LM_A_GATED) {
             q.head = 2 * l->d_k;
             gate = buf + l->d_k;
@@ -655,36 +670,32 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
         }
         tinyi_lm_linears(f, n_w, w, 0, out, h, n);
         if (k.p && !l->w[TINYI_T_ATTN_V]) tinyi_lm_copy(f, v.p, nv, k.p, nk, n, nv);
-        tinyi_lm_clamp(f, q.p, ld, ld);
+        if (!narrows) tinyi_lm_clamp(f, q.p, ld, ld);
         if (k.p) {
             tinyi_lm_clamp(f, k.p, nk, nk);
             tinyi_lm_clamp(f, v.p, nv, nv);
         }
     }
     if (how & TINYI_LM_A_V_PLAIN && v.p) tinyi_lm_head_plain(f, v);
-    if (!(how & TINYI_LM_A_QK_AFTER)) {
-        tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_Q_NORM], q);
-        if (k.p) tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_K_NORM], k);
+    if (k.p) {
+        tinyi_lm_keys_ready(f, l, l->w[TINYI_T_ATTN_K_NORM], k);
+        if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_KEYS) k = tinyi_lm_turn_heads(f, k);
+        if (keeps && !f->dry) {
+            tinyi_lm_hold(f, &f->s->held[l->kv_from].k, k.p, k.ld);
+            tinyi_lm_hold(f, &f->s->held[l->kv_from].v, v.p, v.ld);
+        }
     }
-    tinyi_lm_rotate(f, l->rope, TINYI_LM_ARCH(m)->rope, q);
-    if (k.p) tinyi_lm_rotate(f, l->rope, TINYI_LM_ARCH(m)->rope, k);
-    if (how & TINYI_LM_A_QK_AFTER) {
-        tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_Q_NORM], q);
-        if (k.p) tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_K_NORM], k);
+    if (narrows) {
+        tinyi_lm_narrow(f, l->w[TINYI_T_ATTN_QKV] ? q.p : NULL, ld);
+        if ((n = f->n) == 0) { f->used = used; return; }
+        if (!l->w[TINYI_T_ATTN_QKV]) {
+            tinyi_lm_linear(f, l->w[TINYI_T_ATTN_Q], q.p, h, n);
+            tinyi_lm_clamp(f, q.p, ld, ld);
+        }
     }
-    if (how & TINYI_LM_A_QK_PLAIN && l->rope >= 0 && m->n_expert != 128) {
-        tinyi_lm_head_plain(f, q);
-        if (k.p) tinyi_lm_head_plain(f, k);
-    }
+    tinyi_lm_keys_ready(f, l, l->w[TINYI_T_ATTN_Q_NORM], q);
     if (!(how & TINYI_LM_A_CHUNKED) || l->rope < 0) tinyi_lm_temper(f, q);
-    if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_KEYS) {
-        q = tinyi_lm_turn_heads(f, q);
-        if (k.n_head) k = tinyi_lm_turn_heads(f, k);
-    }
-    if (keeps && k.p && !f->dry) {
-        tinyi_lm_hold(f, &f->s->held[l->kv_from].k, k.p, k.ld);
-        tinyi_lm_hold(f, &f->s->held[l->kv_from].v, v.p, v.ld);
-    }
+    if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_KEYS) q = tinyi_lm_turn_heads(f, q);
     o = tinyi_lm_take(f, n, l->n_head * l->d_v);
     memset(&a, 0, sizeof a);
     a.q = q;

@@ -1,7 +1,11 @@
 /* src/llm/model/forward.c - states, and the forward pass: embedding, layers, output
  *
  * The pass is written once. A dry run only counts the scratch memory that the pass needs. The size of a state is thus
- * known before anything is computed, and cannot differ from the real need. */
+ * known before anything is computed, and cannot differ from the real need.
+ * Rows    The last layer that keeps something of each token (keys, a state) drops the rows whose results are not
+ *         wanted, as soon as it has kept it. A prompt of which only the last row is wanted saves most of that layer,
+ *         and all of the layers after it. A piece without wanted rows ends there. Left out: hyper-connections
+ *         (deepseek4) and saved streams (kimi-k3), whose layers mix the streams of all rows. */
 #include "llm/model/model_inside.h"
 #include <string.h>
 
@@ -9,8 +13,82 @@
 #define TINYI_LM_BATCH \
     128 /* tokens at once: weights are unpacked so often that it costs little, and scratch memory is small yet */
 
+/* ---- rows that are not wanted ----------------------------------------------------------------------------------- */
+
+/* Later tokens read the keys, values and states of a layer, but its results only where they are wanted. */
+static void tinyi_lm_gather(tinyi_lm_fwd *f, float *x, tiny_idx d)
+{
+    tiny_idx i;
+    for (i = 0; i < f->n_want; i++)         /* want goes up: no row is overwritten before it is read */
+        if (f->want[i] != i) tinyi_lm_copy(f, x + i * d, d, x + f->want[i] * d, d, 1, d);
+}
+
+TINYI_FN void tinyi_lm_narrow(tinyi_lm_fwd *f, float *also, tiny_idx ld)
+{
+    tllm_state *s = f->s;
+    tiny_idx i, at = 0, n_run = 0;
+    if (also) tinyi_lm_gather(f, also, ld);
+    for (i = 0; i < f->n_in_layer; i++) tinyi_lm_gather(f, f->in_layer[i], f->m->n_embd);
+    for (i = 0; i < f->m->n_rope; i++) {
+        tinyi_lm_gather(f, f->rope_cos[i], f->m->rope[i].n_rot / 2);
+        tinyi_lm_gather(f, f->rope_sin[i], f->m->rope[i].n_rot / 2);
+    }
+    if (f->ple) tinyi_lm_gather(f, f->ple, f->m->n_ple * f->m->n_layer);
+    for (i = 0; i < f->n_want; i++) {
+        memmove(s->row + 4 * i, s->row + 4 * f->want[i], 4 * sizeof *s->row);
+        s->token[i] = s->token[f->want[i]];
+    }
+    for (i = 0; i < f->n_run; i++) {
+        const tinyi_lm_span r = s->run[i];
+        tinyi_lm_span *to = &s->run[n_run];
+        const tiny_idx first = at;
+        while (at < f->n_want && f->want[at] < r.row0 + r.n) at++;
+        if (at == first) continue;
+        to->seq = r.seq;
+        to->row0 = first;
+        to->n = at - first;
+        to->at0 = r.at0 + r.n - to->n;      /* its sequence holds as many cells as before */
+        n_run++;
+    }
+    f->n_run = n_run;
+    f->n = f->n_want;
+    f->ladder.n = f->n * f->m->n_embd;
+    f->want = NULL;
+    if (f->tree) f->tree = f->n && !f->st ? tinyi_lm_tree(f) : NULL;
+}
+
+/* The last layer that needs all tokens, as it keeps something of each; -1: none does. Those after it have no network
+ * that looks back, and no keys or those of an earlier layer. */
+static tiny_idx tinyi_lm_deepest(const tllm_model *m)
+{
+    tiny_idx i = m->n_layer - 1;
+    while (i >= 0) {
+        const tinyi_lm_layer *l = &m->layer[i];
+        if (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_CHANNEL || l->mix2 != TINYI_LM_NO_MIX || l->w[TINYI_T_INDEX_BLOCK_Q])
+            break;
+        if (l->mix != TINYI_LM_NO_MIX && (l->kv_from == i || tinyi_lm_mixer_of(l->mix)->kept)) break;
+        i--;
+    }
+    return i;
+}
+
+/* May a piece go on with the wanted rows alone? Then *last is the last layer that runs on all of them. */
+static int tinyi_lm_narrows(const tinyi_lm_fwd *f, tiny_idx *last)
+{
+    const tllm_model *m = f->m;
+    const tiny_accel *accel = f->ctx->desc.accel;
+    if (f->dry || f->encoding || TINYI_LM_ARCH(m)->block == TINYI_LM_HYPER || m->bank > 0) return 0;
+    if (accel && accel->version > 2 && accel->all_rows) return 0;
+    *last = tinyi_lm_deepest(m);
+    /* a sum of all rows may be in flight otherwise */
+    return *last >= 0 &&
+           (!f->ladder.y[0] || (*last == m->n_layer - 1 && m->layer[*last].route[0] == TLLM_ROUTE_STANDARD &&
+                                m->layer[*last].route[1] == TLLM_ROUTE_STANDARD));
+}
+
 /* ---- layers ----------------------------------------------------------------------------------------------------- */
 
+/* y (f->n, n_embd) afterwards: fewer rows than before where the pass goes on with those that are wanted */
 static void tinyi_lm_mix(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     if (f->st) return;
@@ -22,6 +100,7 @@ static void tinyi_lm_mix(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, con
         tinyi_lm_add(f, y, y, z, f->n * f->m->n_embd);
         f->used = used;
     }
+    if (f->want) tinyi_lm_narrow(f, y, f->m->n_embd);
 }
 
 static void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
@@ -70,19 +149,24 @@ static void tinyi_lm_leave_half(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int ha
     } else if (!f->st) f->st = tllm_ladder_leave(&f->ladder, l->route[half], half, l->i, x);
 }
 
-/* x (n, n_embd) through a layer */
+/* x (n, n_embd) through a layer, (f->n, n_embd) afterwards */
 static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x)
 {
     const tllm_model *m = f->m;
     const tinyi_lm_arch *a = TINYI_LM_ARCH(m);
-    const tiny_idx n = f->n, D = m->n_embd;
+    const tiny_idx D = m->n_embd;
     const size_t used = f->used;
+    tiny_idx n = f->n;
     float *h = tinyi_lm_take(f, n, D), *y = tinyi_lm_take(f, n, D), *z;
     if (f->st) return;
     f->layer_in = x;
+    f->in_layer[0] = x;
+    f->in_layer[1] = h;
+    f->n_in_layer = 2;
     if (m->block == TINYI_LM_POST) {
         if (l->w[TINYI_T_ATTN_NORM_2]) tinyi_lm_copy(f, h, D, x, D, n, D);
         tinyi_lm_mix(f, l, y, x);
+        if ((n = f->n) == 0) { f->used = used; return; }
         tinyi_lm_add(f, y, y, x, n * D);
         tinyi_lm_norm(f, l->post1, x, y, n, D);
         if (l->w[TINYI_T_ATTN_NORM_2]) {    /* jina-bert-v2 for code: the input once more, and a second norm */
@@ -94,6 +178,7 @@ static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
         tinyi_lm_norm(f, l->post2, x, y, n, D);
     } else if (m->block == TINYI_LM_PARALLEL) {
         z = tinyi_lm_take(f, n, D);
+        if (f->st) return;
         tinyi_lm_norm(f, l->norm1, h, x, n, D);
         if (TINYI_LM_X_BITS(f->s)) tinyi_lm_few_bits(f, h, n, D);
         if (l->w[TINYI_T_ATTN_NORM_2]) {    /* falcon 40B: the attention has a norm of its own */
@@ -101,6 +186,7 @@ static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
             if (TINYI_LM_X_BITS(f->s)) tinyi_lm_few_bits(f, z, n, D);
             tinyi_lm_mix(f, l, y, z);
         } else tinyi_lm_mix(f, l, y, h);
+        if ((n = f->n) == 0) { f->used = used; return; }
         if (l->norm2) tinyi_lm_norm(f, l->norm2, h, x, n, D);
         if (TINYI_LM_X_BITS(f->s) && l->norm2) tinyi_lm_few_bits(f, h, n, D);
         tinyi_lm_feed(f, l, z, h);
@@ -129,12 +215,13 @@ static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
         float *first = early ? tinyi_lm_take(f, n, D) : NULL;
         if (early) {
             tinyi_lm_copy(f, first, D, x, D, n, D);
-            f->layer_in = first;
+            f->layer_in = f->in_layer[f->n_in_layer++] = first;
         }
         y = tinyi_lm_enter_half(f, l, 0, x, y);
         if (l->norm1) tinyi_lm_norm(f, l->norm1, h, x, n, D);
         if (TINYI_LM_X_BITS(f->s)) tinyi_lm_few_bits(f, h, n, D);
         tinyi_lm_mix(f, l, y, l->norm1 ? h : x);
+        if ((n = f->n) == 0) { f->used = used; return; }
         tinyi_lm_leave_half(f, l, 0, x, y);
         if (l->cross) {
             tinyi_lm_norm(f, l->w[TINYI_T_CROSS_NORM], h, x, n, D);
@@ -226,7 +313,8 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
     const tiny_idx n = f->n, D = m->n_embd, n_layer = enc ? TINYI_LM_N_ENC(m) : m->n_layer;
     const tinyi_lm_layer *layer = enc ? m->enc : m->layer;
     float *x;
-    tiny_idx i;
+    tiny_idx i, j, last = -1;
+    int few;
     f->used = 0;
     x = tinyi_lm_take(f, streams * n + 1, D);  /* a row more: rerankers need it for one token */
     tinyi_lm_rope_tables(f);
@@ -247,17 +335,30 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
         f->ladder.land = tinyi_lm_land;
         f->ladder.user = f;
     }
+    few = want && rows < n && tinyi_lm_narrows(f, &last);
     for (i = 0; i < n_layer && !f->st; i++) {
         if (f->ctx->desc.cancel && !f->dry && f->ctx->desc.cancel(f->ctx->desc.user)) {
             f->st = tinyi_fail(f->ctx, TINY_E_CANCELLED, "%s: stopped before layer %td of %td", m->path, i, n_layer);
             return;
         }
+        f->want = few && i == last && !altup && !(TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_CHANNEL) ? want : NULL;
+        f->n_want = rows;
         if (altup) tinyi_lm_altup_layer(f, &layer[i], x);
         else if (several) tinyi_lm_hyper_layer(f, &layer[i], x);
         else tinyi_lm_layer_run(f, &layer[i], x);
+        if (few && i == last && f->n == n) {        /* it does not do so inside */
+            f->want = want;
+            f->n_in_layer = 0;
+            for (j = 0; j < streams; j++) {
+                tinyi_lm_gather(f, x + j * n * D, D);
+                if (j) tinyi_lm_copy(f, x + j * rows * D, D, x + j * n * D, D, rows, D);
+            }
+            tinyi_lm_narrow(f, NULL, 0);
+        }
+        if (!f->n) return;
         tinyi_lm_steer(f, i, x);
         if (m->loop_norm && !enc && (i + 1) % m->n_once == 0 && i + 1 < n_layer)
-            tinyi_lm_norm(f, m->top.w[TINYI_T_OUTPUT_NORM], x, x, n, D);
+            tinyi_lm_norm(f, m->top.w[TINYI_T_OUTPUT_NORM], x, x, f->n, D);
     }
     if (TINYI_HAS(RANKS) && f->ladder.y[0] && !f->st && !f->dry) f->st = tllm_ladder_end(&f->ladder, x);
     if (altup) tinyi_lm_altup_end(f, x);
@@ -271,7 +372,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
         return;
     }
     if (f->dry) rows = n;
-    for (i = 0; i < rows && want; i++)
+    for (i = 0; i < rows && want && !few; i++)
         if (want[i] != i) tinyi_lm_copy(f, x + i * D, D, x + want[i] * D, D, 1, D);
     if (rows > 0) tinyi_lm_results(f, x, rows, f->dry ? x : out);
 }

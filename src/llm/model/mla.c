@@ -214,10 +214,14 @@ static void tinyi_lm_mla_latent(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const 
 TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     const tllm_model *m = f->m;
-    const tiny_idx n = f->n, H = l->n_head, nope = m->d_nope, rope = m->d_rope, d = nope + rope, r = m->r_kv,
-                   v = m->d_vm, ld = r + rope;
+    const tiny_idx H = l->n_head, nope = m->d_nope, rope = m->d_rope, d = nope + rope, r = m->r_kv, v = m->d_vm,
+                   ld = r + rope;
+    /* the latent rows of all tokens, and queries of those that are wanted; an indexer wants all of these too */
+    const int narrows = f->want && l->mix2 == TINYI_LM_NO_MIX && !m->index_heads;
     const size_t used = f->used;
+    tiny_idx n = f->n;
     const tinyi_lm_held *held = f->dry ? NULL : &f->s->held[l->i];
+    const tinyi_lm_w *first = l->w[m->r_q > 0 ? TINYI_T_ATTN_Q_A : TINYI_T_ATTN_Q];
     float *q = tinyi_lm_take(f, n, H * d), *kv = tinyi_lm_take(f, n, ld), *o = tinyi_lm_take(f, n, H * v), *a = NULL;
     tiny_tensor t;
     tinyi_lm_attend att;
@@ -227,17 +231,26 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     if (m->r_q > 0) {
         a = tinyi_lm_take(f, n, m->r_q);
         if (f->st) return;
-        tinyi_lm_linear_both(f, l->w[TINYI_T_ATTN_Q_A], a, l->w[TINYI_T_ATTN_KV_A], kv, 0, h, n);
-        tinyi_lm_norm(f, l->w[TINYI_T_ATTN_Q_A_NORM], a, a, n, m->r_q);
-        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_Q_B], q, a, n);
-    } else tinyi_lm_linear_both(f, l->w[TINYI_T_ATTN_Q], q, l->w[TINYI_T_ATTN_KV_A], kv, 0, h, n);
+    }
+    if (narrows) tinyi_lm_linear(f, l->w[TINYI_T_ATTN_KV_A], kv, h, n);
+    else tinyi_lm_linear_both(f, first, a ? a : q, l->w[TINYI_T_ATTN_KV_A], kv, 0, h, n);
     t = tiny_tensor_2d(kv, TINY_F32, n, r);
     t.stride[0] = ld;
     tinyi_lm_norm_view(f, TINY_OP_RMSNORM, l->w[TINYI_T_ATTN_KV_A_NORM]->v, NULL, m->eps, &t, &t);
+    tinyi_lm_rotate(f, l->rope, TINYI_LM_ARCH(m)->rope, tinyi_lm_heads_of(kv + r, 1, rope, ld));
+    if (held) tinyi_lm_hold(f, &held->k, kv, ld);
+    if (narrows) {
+        tinyi_lm_narrow(f, NULL, 0);
+        if ((n = f->n) == 0) { f->used = used; return; }
+        tinyi_lm_linear(f, first, a ? a : q, h, n);
+    }
+    if (a) {
+        tinyi_lm_norm(f, l->w[TINYI_T_ATTN_Q_A_NORM], a, a, n, m->r_q);
+        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_Q_B], q, a, n);
+    }
     att.q = tinyi_lm_heads_of(q + nope, H, rope, H * d);
     att.q.head = d;
     tinyi_lm_rotate(f, l->rope, TINYI_LM_ARCH(m)->rope, att.q);
-    tinyi_lm_rotate(f, l->rope, TINYI_LM_ARCH(m)->rope, tinyi_lm_heads_of(kv + r, 1, rope, ld));
     tinyi_lm_temper(f, tinyi_lm_heads_of(q, H, d, H * d));
     if (m->index_heads) att.allow = tinyi_lm_index_keys(f, l, h, a);
     att.ld_allow = f->n_key;
@@ -250,7 +263,6 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
             tinyi_lm_linear_at(f, l->w[TINYI_T_ATTN_K_B], i, qa + i * ld, H * ld, q + i * d, H * d, n);
             tinyi_lm_copy(f, qa + i * ld + r, H * ld, q + i * d + nope, H * d, n, rope);
         }
-        if (held) tinyi_lm_hold(f, &held->k, kv, ld);
         att.q = tinyi_lm_heads_of(qa, H, ld, H * ld);
         att.n_kv = 1;
         att.d_k = ld;
@@ -259,10 +271,7 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
         tinyi_lm_attention_held(f, &att, l);
         for (i = 0; i < H; i++)
             tinyi_lm_linear_at(f, l->w[TINYI_T_ATTN_V_B], i, o + i * v, H * v, oc + i * r, H * r, n);
-    } else {
-        if (held) tinyi_lm_hold(f, &held->k, kv, ld);
-        tinyi_lm_mla_latent(f, l, &att, q, o);
-    }
+    } else tinyi_lm_mla_latent(f, l, &att, q, o);
     if (l->w[TINYI_T_ATTN_GATE]) {
         const tiny_idx width = l->w[TINYI_T_ATTN_GATE]->n_out;
         tinyi_lm_latent_gate gate;

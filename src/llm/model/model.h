@@ -87,11 +87,17 @@ typedef struct tllm_repack_desc {           /* all zero: in memory */
     /* nonzero: an invalid or unwritable file is a failure. 0: an invalid file is made again; if it cannot be written,
      * the call succeeds, the repacked form stays in memory, and the context has the message */
     int refuse;
+    /* Nonzero: leaves the model as it is, with n = 0, unless it generates text, this library has mapped its file, and
+     * the repacked matrices fit into half of the machine's memory and into what max_bytes of the context leaves. (The
+     * library does not know the limits of containers. Open the states first.) Formats that gain less than 3 % with this
+     * target and number of threads stay too. If an allocation fails, the call succeeds and n is 0 */
+    int automatic;
 } tllm_repack_desc;
 typedef struct tllm_repacked {
     tiny_idx n;                             /* repacked matrices */
     size_t bytes, left;                     /* bytes of the repacked matrices, and of block matrices left in the file */
     int from_file, written;                 /* nonzero: a valid file was read; a file was written */
+    double seconds;                         /* of the call */
 } tllm_repacked;
 /* desc and about may be NULL. If there is nothing to repack, the call succeeds and n is 0. */
 TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *model, const tllm_repack_desc *desc,
@@ -103,7 +109,7 @@ TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *model, const t
  * rank. Supported: grouped attention with dense networks, norms before both. Other models are refused. So are models
  * whose key heads, network width or blocks of the format cannot be divided by `world`. A refused model is unchanged. No
  * state may be open during the call. Afterwards open the states with tllm_state_desc.comm. All ranks must make the same
- * calls with the same tokens; the results have the same bits on each. */
+ * calls with the same tokens and want the same results; these have the same bits on each. */
 TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *model, int rank, int world);
 /* Replaces the routes of the file: route (n_layer, 2) has a tllm_route for both halves of each layer, n = 2 n_layer.
  * With other routes the model computes another function of the same weights: see llm/dist/ladder.h. No state may be
@@ -140,8 +146,9 @@ TINY_API tiny_idx tllm_state_length(const tllm_state *state);       /* tokens he
 TINY_API tiny_status tllm_state_trim(tllm_state *state, tiny_idx n);        /* tllm_seq_trim of sequence 0 */
 
 /* Computes n tokens of sequence 0 at positions pos0, pos0 + 1, ..., which must come after the positions already held.
- * out receives the results of the last `rows` tokens, rows * n_out floats. rows 0 and out NULL: no results. After a
- * failure the state is unchanged, except that with recurrent layers sequence 0 is empty. */
+ * out receives the results of the last `rows` tokens, rows * n_out floats. rows 0 and out NULL: no results. Fewer rows
+ * cost less: after the last keys and states are made, the other rows are dropped. After a failure the state is
+ * unchanged, except that with recurrent layers sequence 0 is empty. */
 TINY_API tiny_status tllm_forward(tllm_state *state, const int32_t *tokens, tiny_idx n, int64_t pos0, tiny_idx rows,
                                   float *out);
 /* Computes tokens of any sequences in one pass over the weights. The items of a sequence must be in the order of their

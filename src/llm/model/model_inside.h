@@ -349,11 +349,20 @@ typedef struct tinyi_lm_fwd {
     float *bank;                            /* (n_bank, n, n_embd): streams that were put by */
     tiny_idx n_bank;
     const float *layer_in;                  /* the stream before the layer */
+    /* of the last layer that needs all tokens: the rows that go on after it has its keys or its state, in order. NULL:
+     * not this layer, or the pass has gone on with them already */
+    const int32_t *want;
+    tiny_idx n_want;
+    float *in_layer[3];                     /* (n, n_embd): what the running layer goes on with, as far as n_in_layer */
+    int n_in_layer;
     tllm_ladder ladder;                     /* y NULL: one rank, and all routes standard */
     /* of this piece, if its sequences share enough pages that reading them once is faster; or NULL */
     const tllm_tree_plan *tree;
 } tinyi_lm_fwd;
 
+/* The pass goes on with the rows f->want alone: positions, rotations, what the layer works on, and `also` (n, ld) or
+ * NULL are gathered in place, and f->n becomes f->n_want, which may be 0. (forward.c) */
+TINYI_FN void tinyi_lm_narrow(tinyi_lm_fwd *f, float *also, tiny_idx ld);
 /* scratch memory: 64-byte aligned; give it back with f->used = what it was */
 TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b);
 /* fn(arg, i0, i1) on the threads of the context for pieces of 0..n */

@@ -152,6 +152,7 @@ TINY_API tiny_status tllm_watch_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
         return tiny_ctx_status(ctx);
     }
     w->hook.version = TINY_ACCEL_VERSION;
+    w->hook.all_rows = 1;
     w->hook.name = "watch";
     w->hook.user = w;
     w->hook.can_run = tinyi_watch_can_run;

@@ -225,6 +225,7 @@ typedef struct run {
     tiny_net *net[MOST];
     uint64_t timeout;
     int extra[MOST];                        /* tokens more than the others */
+    int without;                            /* the results of that many tokens are not wanted, those of the first */
 } run;
 
 static void model_rank(int rank, void *arg)
@@ -248,7 +249,8 @@ static void model_rank(int rank, void *arg)
     if (!m.st && r->repack) m.st = tllm_model_repack(m.ctx, m.model, NULL, &r->repacked[rank]);
     t_rank_state(&m, 32, r->n_batch ? r->n_batch : 32);
     if (!m.st && !r->one_by_one)
-        m.st = tllm_forward(m.state, token, TOKENS + r->extra[rank], 0, TOKENS, r->logits[rank]);
+        m.st = tllm_forward(m.state, token, TOKENS + r->extra[rank], 0, TOKENS - r->without,
+                            r->logits[rank] + r->without * V);
     for (i = 0; i < TOKENS && r->one_by_one && !m.st; i++)
         m.st = tllm_forward(m.state, token + i, 1, i, 1, r->logits[rank] + i * V);
     if (!m.st) m.st = tllm_state_pack(m.state, 0, NULL, 0, &packed, &r->n_state[rank]);
@@ -374,6 +376,43 @@ static void test_models(tiny_target target)
 }
 static void test_reference(void) { patterns(TINY_TARGET_REFERENCE, 15, 0); }
 static void test_fused(void) { patterns(TINY_TARGET_AUTO, 5, 1); }
+
+/* The last layer computes the wanted rows alone, and its sums are as short, unless those of all rows are in flight: the
+ * same logits, and the same bits on all ranks. Keys, which later tokens read, are the same bits. */
+static void test_few_rows(tiny_target target)
+{
+    static const unsigned char route[3][2 * L] = { { 0 }, { 1, 1, 1, 1, 1, 1, 1, 1 }, { 1, 1, 1, 1, 1, 1, 0, 0 } };
+    static const int without[3] = { TOKENS - 1, TOKENS, 2 };
+    weights *w = (weights *)t_keep(sizeof *w);
+    int world, i, j, k;
+    made file;
+    if (!make(&file, w, TLLM_FORMAT_F32, NULL, 0)) return;
+    for (k = 0; k < 3; k++)
+        for (world = 1; world <= MOST; world *= 2)
+            for (j = 0; j < 3; j++) {
+                run all, few;
+                memset(&all, 0, sizeof all);
+                all.file = &file;
+                all.target = target;
+                all.world = world;
+                all.route = route[k];
+                few = all;
+                few.without = without[j];
+                if (!run_model(&all, NULL) || !run_model(&few, NULL)) { unmake(&file); return; }
+                for (i = 0; i < world && all_ok(&all) && all_ok(&few); i++) {
+                    const int n = (TOKENS - without[j]) * V, at = without[j] * V;
+                    int c;
+                    for (c = 0; c < n; c++) T_CLOSE(few.logits[i][at + c], all.logits[i][at + c], 3e-5);
+                    T_SAME(few.logits[i] + at, few.logits[0] + at, n);
+                    if (T_EQ_INT(few.n_state[i], all.n_state[i]))
+                        T_TRUE(!memcmp((const char *)few.state[i] + 192, (const char *)all.state[i] + 192,
+                                       few.n_state[i] - 192 - 8));
+                }
+                forget(&all);
+                forget(&few);
+            }
+    unmake(&file);
+}
 
 /* a file that marks every layer as no ladder is the ordinary model, bit for bit, on one rank and on
  * several */
@@ -894,6 +933,7 @@ int main(void)
     T_RUN_TARGETS(test_models);
     T_RUN(test_reference);
     T_RUN(test_fused);
+    T_RUN_TARGETS(test_few_rows);
     T_RUN_TARGETS(test_standard_flags);
     T_RUN_TARGETS(test_yarn_lengths);
     T_RUN_TARGETS(test_same_bits);

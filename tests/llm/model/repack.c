@@ -449,6 +449,109 @@ static void test_refused(void)
     t_free_blocks();
 }
 
+/* ---- automatic -------------------------------------------------------------------------------------------------- */
+
+/* matrices that an automatic call repacks, and *left; the logits afterwards are those of always, or of never */
+static int automatic(const char *path, const void *bytes, size_t n_bytes, tiny_ctx_desc desc, int can, size_t *left)
+{
+    tllm_repack_desc d;
+    tllm_repacked about[2];
+    float *x[3];
+    opened o;
+    int way;
+    memset(&d, 0, sizeof d);
+    memset(about, 0, sizeof about);
+    for (way = 0; way < 3; way++) {         /* always, automatic, never */
+        tiny_ctx_desc mine = desc;
+        memset(&o, 0, sizeof o);
+        if (way != 1) mine.max_bytes = 0;
+        x[way] = NULL;
+        d.automatic = way == 1;
+        if (T_OK(tiny_ctx_open(&mine, &o.ctx)) &&
+            T_OK(bytes ? tllm_gguf_open_memory(o.ctx, bytes, n_bytes, &o.file)
+                       : tllm_gguf_open(o.ctx, path, &o.file)) &&
+            T_OK(tllm_model_open(o.ctx, o.file, &o.model))) {
+            tllm_model_about(o.model, &o.about);
+            if (way < 2) T_OK(tllm_model_repack(o.ctx, o.model, &d, &about[way]));
+            T_EQ_INT(tiny_ctx_status(o.ctx), TINY_OK);      /* nothing was tried that could fail */
+            if (!o.about.is_encoder && !mine.max_bytes) x[way] = logits(&o);
+        }
+        tllm_model_close(o.ctx, o.model);
+        tllm_gguf_close(o.ctx, o.file);
+        tiny_ctx_close(o.ctx);
+    }
+    T_TRUE(about[0].n > 0 && about[0].seconds > 0);
+    T_TRUE(can ? about[1].n > 0 && about[1].n <= about[0].n : about[1].n == 0 && !about[1].seconds);
+    /* what is not repacked is left; each matrix begins at a multiple of 64 */
+    T_TRUE(about[1].bytes + about[1].left <= about[0].bytes + about[0].left + 64 * 1000 &&
+           about[1].bytes + about[1].left + 64 * 1000 >= about[0].bytes + about[0].left);
+    if (x[1] && (!can || about[1].n == about[0].n))
+        T_SAME(x[1], x[can ? 0 : 2], (size_t)(ROWS * o.about.n_out));
+    *left = about[1].left;
+    return (int)about[1].n;
+}
+
+static void test_automatic(void)
+{
+    static const char made[] = "build/repack-encoder.tmp";
+    const char *path = t_one_of(models[0]), *mixed = t_one_of(models[3]), *encoder = t_one_of("oracle/llm/bert.gguf");
+    tiny_ctx_desc desc = t_desc(WITH_KERNELS, 1);
+    size_t n, left;
+    tiny_ctx *ctx = t_ctx(WITH_KERNELS, 1);
+    const int kernels = tllm_repack_has(ctx, TLLM_FORMAT_Q4_0) == 2;
+    opened o;
+    t_close(ctx);
+    if (!path || !kernels) {
+        T_SKIP(path ? "no kernels for repacked matrices on this target" : "none of its files is here");
+        return;
+    }
+    T_TRUE(automatic(path, NULL, 0, desc, 1, &left) > 0);
+    {                                       /* bytes of the caller would stay next to the repacked ones */
+        const unsigned char *bytes = bytes_of(path, &n);
+        if (T_TRUE(bytes != NULL)) T_EQ_INT(automatic(path, bytes, n, desc, 0, &left), 0);
+        T_TRUE(left > 0);
+    }
+    if (T_TRUE(open_one(&o, path, WITH_KERNELS, 1))) {
+        const size_t held = tiny_ctx_bytes(o.ctx);
+        close_one(&o);
+        desc.max_bytes = held + 4096;       /* the model, and little more: no failure */
+        T_EQ_INT(automatic(path, NULL, 0, desc, 0, &left), 0);
+        desc.max_bytes = held + ((size_t)1 << 30);
+        T_TRUE(automatic(path, NULL, 0, desc, 1, &left) > 0);
+        desc.max_bytes = 0;
+    }
+    if (encoder) {
+        void *blocks = in_blocks(encoder, TLLM_FORMAT_Q8_0, &n);
+        if (T_TRUE(blocks != NULL)) {
+            put(made, (const unsigned char *)blocks, n);
+            T_EQ_INT(automatic(made, NULL, 0, desc, 0, &left), 0);
+        }
+        (void)remove(made);
+    }
+    if (mixed && tiny_target_runs_here(TINY_TARGET_AVX512)) {   /* Q6_K does not gain on several threads */
+        int one, two;
+        desc = t_desc(TINY_TARGET_AVX512, 1);
+        one = automatic(mixed, NULL, 0, desc, 1, &left);
+        n = left;
+        desc.n_threads = 2;
+        two = automatic(mixed, NULL, 0, desc, 1, &left);
+        T_TRUE(0 < two && two < one && left > n);
+    }
+    desc = t_desc(WITH_KERNELS, 1);
+    T_EACH_ALLOCATION(memset(&o, 0, sizeof o);
+                      if (!tiny_ctx_open(&desc, &o.ctx) && !tllm_gguf_open(o.ctx, path, &o.file) &&
+                          !tllm_model_open(o.ctx, o.file, &o.model)) {
+                          tllm_repack_desc d;
+                          tllm_repacked about;
+                          memset(&d, 0, sizeof d);
+                          d.automatic = 1;
+                          T_OK(tllm_model_repack(o.ctx, o.model, &d, &about));
+                          T_TRUE(about.left > 0 || about.n > 0);
+                      } tllm_model_close(o.ctx, o.model);
+                      tllm_gguf_close(o.ctx, o.file); tiny_ctx_close(o.ctx);)
+    t_free_blocks();
+}
+
 int main(void)
 {
     T_RUN_TARGETS(test_logits);
@@ -456,5 +559,6 @@ int main(void)
     T_RUN(test_other_contexts);
     T_RUN(test_file);
     T_RUN(test_refused);
+    T_RUN(test_automatic);
     return t_done();
 }

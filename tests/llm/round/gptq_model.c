@@ -88,6 +88,7 @@ static void test_inputs(tiny_target target)
     float *embd, *gain, *x, *h, *mean, *largest;
     double *s, eps = 1e-5;
     const double *got;
+    char last[40];
     int i, j, k, d;
     if (!open_it(&o, target, 1)) return;
     d = (int)o.about.n_embd;
@@ -96,6 +97,8 @@ static void test_inputs(tiny_target target)
         T_OK(tllm_watch_pick(o.watch, t[i], TLLM_CALIB_PRODUCTS));
     }
     T_OK(tllm_watch_pick(o.watch, t[0], 0));                /* once is enough */
+    (void)snprintf(last, sizeof last, "blk.%d.ffn_down.weight", (int)o.about.n_layer - 1);
+    T_OK(tllm_watch_pick(o.watch, named(&o, last), 0));
     (void)tllm_meta_f64(tllm_gguf_find(o.file, "llama.attention.layer_norm_rms_epsilon"), 0, &eps);
     stories(token, N, 5);
     T_TRUE(tllm_watch_of(o.watch, t[0], 0) == NULL);
@@ -142,6 +145,7 @@ static void test_inputs(tiny_target target)
            tllm_watch_of(o.watch, t[4], 0) != NULL);
     T_EQ_INT(tllm_calib_n(tllm_watch_of(o.watch, t[6], 0)), (int)t[6]->dim[0]);
     T_EQ_INT(tllm_calib_tokens(tllm_watch_of(o.watch, t[5], 0)), N);
+    T_EQ_INT(tllm_calib_tokens(tllm_watch_of(o.watch, named(&o, last), 0)), N);     /* although no result is wanted */
     T_TRUE(tllm_watch_of(o.watch, named(&o, "blk.2.ffn_up.weight"), 0) == NULL);            /* not picked */
     T_TRUE(tllm_watch_of(o.watch, t[0], 1) == NULL && tllm_watch_of(o.watch, t[0], -1) == NULL &&
            tllm_watch_of(o.watch, NULL, 0) == NULL);
