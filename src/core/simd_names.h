@@ -101,6 +101,8 @@
 #define vb_shl TINY_FN(tinyi_vb_shl)
 #define vb_merge TINY_FN(tinyi_vb_merge)
 #define vb_bits TINY_FN(tinyi_vb_bits)
+#define vb_zip_low TINY_FN(tinyi_vb_zip_low)
+#define vb_zip_high TINY_FN(tinyi_vb_zip_high)
 #define vb_lows TINY_FN(tinyi_vb_lows)
 #define vb_highs TINY_FN(tinyi_vb_highs)
 #define vb_table16 TINY_FN(tinyi_vb_table16)

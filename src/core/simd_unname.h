@@ -99,6 +99,8 @@
 #undef vb_shl
 #undef vb_merge
 #undef vb_bits
+#undef vb_zip_low
+#undef vb_zip_high
 #undef vb_lows
 #undef vb_highs
 #undef vb_table16

@@ -403,6 +403,12 @@ TINYI_FORCE_INLINE v_i8 vb_bits(const void *p)
     memcpy(&t, p, 2);                       /* the order in memory, on every machine */
     return TINYI_W(cmpeq_epi8)(vb_and(TINYI_W(shuffle_epi8)(vi_set(t), vb_load(which)), vb_load(bit)), vb_load(bit));
 }
+TINYI_FORCE_INLINE v_i8 vb_zip_low(v_i8 a, v_i8 b) { return TINYI_W(unpacklo_epi8)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_zip_high(v_i8 a, v_i8 b) { return TINYI_W(unpackhi_epi8)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_lows(v_i8 a, v_i8 b) { return TINYI_W(unpacklo_epi64)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_highs(v_i8 a, v_i8 b) { return TINYI_W(unpackhi_epi64)(a, b); }
+TINYI_FORCE_INLINE v_f32 v_zip_low(v_f32 a, v_f32 b) { return TINYI_W(unpacklo_ps)(a, b); }
+TINYI_FORCE_INLINE v_f32 v_zip_high(v_f32 a, v_f32 b) { return TINYI_W(unpackhi_ps)(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return TINYI_W(shuffle_epi8)(vb_load(t), i); }
 /* the bytes of number i stand at 4 i and the three behind it */
 TINYI_FORCE_INLINE v_f32 v_table4(const float *t, v_i32 i)

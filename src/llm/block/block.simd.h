@@ -288,6 +288,41 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_TQ1_0)(v_i8 *c, v_f32 *s, v_f32 *m
     for (i = 0; i < 16; i++) s[i] = v_set(TINY_FN(tinyi_blk_half)(b + 52));
     TINY_FN(tinyi_blk_offset)(m, s, -1.0f);
 }
+/* NVFP4: eight bytes are a group of 16, low halves first */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_NVFP4)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    int g, j;
+    for (g = 0; g < 16; g++) {
+        const unsigned char *p = b + g / 4 * 36;
+        s[g] = v_set(tinyi_q_e4m3(p[g % 4]));
+        for (j = 0; j < 2; j++) {
+            const v_i8 x = vb_load(p + 4 + g % 4 * 8 + 4 * j);
+            c[4 * g + j] = vb_table16(tinyi_blk_e2m1_16, vb_and(x, vb_set(15)));
+            c[4 * g + 2 + j] = vb_table16(tinyi_blk_e2m1_16, vb_shr(x, 4));
+        }
+    }
+    TINY_FN(tinyi_blk_offset)(m, s, -16.0f);
+}
+/* Q1_0: bit j of a block belongs to number j */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_Q1_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    unsigned char t[256];
+    int i;
+    for (i = 0; i < 256; i++) t[i] = (unsigned char)((b[i / 128 * 18 + 2 + i % 128 / 8] >> i % 8 & 1) << 1);
+    for (i = 0; i < 64; i++) c[i] = vb_load(t + 4 * i);
+    for (i = 0; i < 16; i++) s[i] = v_set(TINY_FN(tinyi_blk_half)(b + i / 8 * 18));
+    TINY_FN(tinyi_blk_offset)(m, s, -1.0f);
+}
+/* Q2_0: a byte holds four numbers, the lowest bits first */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_Q2_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    unsigned char t[256];
+    int i;
+    for (i = 0; i < 256; i++) t[i] = b[i / 64 * 18 + 2 + i % 64 / 4] >> i % 4 * 2 & 3;
+    for (i = 0; i < 64; i++) c[i] = vb_load(t + 4 * i);
+    for (i = 0; i < 16; i++) s[i] = v_set(TINY_FN(tinyi_blk_half)(b + i / 4 * 18));
+    TINY_FN(tinyi_blk_offset)(m, s, -1.0f);
+}
 TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_book)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b, tinyi_book_get get)
 {
     tinyi_book t;

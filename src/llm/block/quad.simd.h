@@ -323,6 +323,59 @@ TINYI_QUAD_CODES(MXFP4)
 TINYI_QUAD_SCALES(MXFP4) { (void)m; TINY_FN(tinyi_quad_powers)(s, b, 17); return -16.0f; }
 TINYI_QUAD_CODES(TQ2_0) { TINY_FN(tinyi_quad_twos)(c, b + 32 * h); }
 TINYI_QUAD_SCALES(TQ2_0) { (void)m; s[0] = s[1] = v_set_f16(b + 64); return -1.0f; }
+TINYI_QUAD_CODES(NVFP4)
+{
+    int i;
+    TINYI_BLK_EACH(i, 4) {                  /* eight bytes are a group of 16, low halves first */
+        const v_i8 x = vb_load(b + 72 * h + i / 2 * 36 + 4 + i % 2 * 16), low = vb_and(x, vb_set(15)),
+                   high = vb_shr(x, 4);
+        c[2 * i] = vb_lows(low, high);
+        c[2 * i + 1] = vb_highs(low, high);
+    }
+    TINY_FN(tinyi_quad_look_up)(c, tinyi_blk_e2m1_16);
+}
+TINYI_QUAD_SCALES(NVFP4)
+{
+    unsigned char k[16];
+    int i;
+    (void)m;
+    TINYI_BLK_EACH(i, 4) memcpy(k + 4 * i, b + 36 * i, 4);
+    vb_store(k, TINY_FN(tinyi_quad_order)(k));
+    TINYI_BLK_EACH(i, 4) {                  /* tinyi_q_e4m3 */
+        const v_i32 all = vi_load_u8(k + 4 * i), x = vi_and(all, vi_set(0x7f));
+        const v_f32 large = v_float(vi_add(vi_shl(x, 20), vi_set(119 << 23))),
+                    low = v_mul(v_from_i32(x), v_set(1.0f / 1024.0f));
+        s[i] = v_select(vi_eq(all, vi_set(0x7f)), v_zero(), v_select(vi_gt(vi_set(8), x), low, large));
+    }
+    return -16.0f;
+}
+TINYI_QUAD_CODES(Q1_0)
+{
+    int i;
+    TINYI_BLK_EACH(i, 8) c[i] = vb_and(vb_bits(b + 18 * h + 2 + 2 * i), vb_set(2));
+}
+TINYI_QUAD_SCALES(Q1_0) { (void)m; s[0] = v_set_f16(b); s[1] = v_set_f16(b + 18); return -1.0f; }
+TINYI_QUAD_CODES(Q2_0)                      /* a byte holds four numbers, the lowest bits first */
+{
+    int i, j;
+    TINYI_BLK_EACH(i, 2) {
+        const v_i8 x = vb_load(b + 36 * h + 18 * i + 2), low = vb_and(x, vb_set(15)), high = vb_shr(x, 4);
+        TINYI_BLK_EACH(j, 2) {
+            const v_i8 two = j ? vb_zip_high(low, high) : vb_zip_low(low, high);
+            const v_i8 even = vb_and(two, vb_set(3)), odd = vb_shr(two, 2);
+            c[4 * i + 2 * j] = vb_zip_low(even, odd);
+            c[4 * i + 2 * j + 1] = vb_zip_high(even, odd);
+        }
+    }
+}
+TINYI_QUAD_SCALES(Q2_0)
+{
+    const v_f32 d = v_load_f16_each(b, 18);
+    (void)m;
+    s[0] = v_zip_low(d, d);
+    s[1] = v_zip_high(d, d);
+    return -1.0f;
+}
 
 #if V_I8MM
 /* ---- products of pairs of rows: with i8mm, from two rows of activations on
