@@ -37,14 +37,16 @@
     OP(F16_SET, v_set_f16, FLOATS(v_set_f16(a))) \
     OP(BSHL, vb_shl, BYTES(vb_shl(BA, (int)n))) \
     OP(MERGE, vb_merge, BYTES(vb_merge(BA, BB, BC))) \
-    OP(BBITS, vb_bits, BYTES(vb_bits(a)))
-/* neon, and neon with i8mm */
-#define NEON_OPS(OP) \
+    OP(BBITS, vb_bits, BYTES(vb_bits(a))) \
     OP(ZIP_LOW, v_zip_low, FLOATS(v_zip_low(FA, FB))) \
     OP(ZIP_HIGH, v_zip_high, FLOATS(v_zip_high(FA, FB))) \
-    OP(TWICE, v_twice, FLOATS(v_twice(fa))) \
+    OP(BZIP_LOW, vb_zip_low, BYTES(vb_zip_low(BA, BB))) \
+    OP(BZIP_HIGH, vb_zip_high, BYTES(vb_zip_high(BA, BB))) \
     OP(LOWS, vb_lows, BYTES(vb_lows(BA, BB))) \
     OP(HIGHS, vb_highs, BYTES(vb_highs(BA, BB)))
+/* neon, and neon with i8mm */
+#define NEON_OPS(OP) \
+    OP(TWICE, v_twice, FLOATS(v_twice(fa)))
 #define MM_OPS(OP) \
     OP(MMLA, v_mmla_i8, INTS(v_mmla_i8(IA, BB, BC)))
 #define ALL_OPS(OP) EACH_OPS(OP) WIDE_OPS(OP) FOUR_OPS(OP) NEON_OPS(OP) MM_OPS(OP)
@@ -217,17 +219,21 @@ static void test_four_lanes(void)
             for (n = 0; n < 16; n++) T_EQ_INT(y[n], (a[n] & ~m[n]) | (b[n] & m[n]));
             p->apply(OP_BBITS, y, a + 1, b, b, 0);
             for (n = 0; n < 16; n++) T_EQ_INT(y[n], a[1 + n / 8] >> n % 8 & 1 ? 255 : 0);
-            if (!neon) continue;
             p->apply(OP_ZIP_LOW, got, a, b, b, 0);
             T_TRUE(got[0] == ia[0] && got[1] == ib[0] && got[2] == ia[1] && got[3] == ib[1]);
             p->apply(OP_ZIP_HIGH, got, a, b, b, 0);
             T_TRUE(got[0] == ia[2] && got[1] == ib[2] && got[2] == ia[3] && got[3] == ib[3]);
-            p->apply(OP_TWICE, got, a, b, b, 0);
-            T_TRUE(got[0] == ia[0] && got[1] == ia[1] && got[2] == ia[0] && got[3] == ia[1]);
             p->apply(OP_LOWS, y, a, b, b, 0);
             T_TRUE(!memcmp(y, a, 8) && !memcmp(y + 8, b, 8));
             p->apply(OP_HIGHS, y, a, b, b, 0);
             T_TRUE(!memcmp(y, a + 8, 8) && !memcmp(y + 8, b + 8, 8));
+            p->apply(OP_BZIP_LOW, y, a, b, b, 0);
+            for (n = 0; n < 16; n++) T_EQ_INT(y[n], n % 2 ? b[n / 2] : a[n / 2]);
+            p->apply(OP_BZIP_HIGH, y, a, b, b, 0);
+            for (n = 0; n < 16; n++) T_EQ_INT(y[n], n % 2 ? b[8 + n / 2] : a[8 + n / 2]);
+            if (!neon) continue;
+            p->apply(OP_TWICE, got, a, b, b, 0);
+            T_TRUE(got[0] == ia[0] && got[1] == ia[1] && got[2] == ia[0] && got[3] == ia[1]);
             if (strcmp(p->name, "neonmm")) continue;
             if (round < 4) for (n = 0; n < 16; n++) { a[n] = round & 1 ? 0x80 : 0x7f; b[n] = round & 2 ? 0x80 : 0x7f; }
             memcpy(ic, m, 16);
