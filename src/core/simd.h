@@ -35,7 +35,8 @@
  *                             rows b0..7, b8..15: a0b0 a0b8 a8b0 a8b8
  *   vw_                       (w128 and avx2 only) a v_i8 as 16-bit lanes; vw_even_ and vw_odd_: the bytes of even and
  *                             odd places widened, on a big-endian machine the other way round; vw_dot: a[2j]*b[2j] +
- *                             a[2j+1]*b[2j+1]
+ *                             a[2j+1]*b[2j+1]; w128 only: vw_load_i8(p): eight bytes widened; vw_pair(a, i): lanes 2 i
+ *                             and 2 i + 1 again and again, i a constant
  *   v_dot_i8(acc,a,b)         acc[j] + a[4j]*b[4j] + ... + a[4j+3]*b[4j+3], signed bytes, exact
  *   v_dot_u8i8                a unsigned, b signed, exact
  *   v_dot_i8_b127             as v_dot_i8 where no byte of b is -128; v_dot_u7i8: as v_dot_u8i8 where a <= 127: two

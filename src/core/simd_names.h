@@ -110,6 +110,8 @@
 #define vw_odd_i8 TINY_FN(tinyi_vw_odd_i8)
 #define vw_even_u8 TINY_FN(tinyi_vw_even_u8)
 #define vw_odd_u8 TINY_FN(tinyi_vw_odd_u8)
+#define vw_load_i8 TINY_FN(tinyi_vw_load_i8)
+#define vw_pair TINY_FN(tinyi_vw_pair)
 #define vw_add TINY_FN(tinyi_vw_add)
 #define vw_dot TINY_FN(tinyi_vw_dot)
 #define v_dot_i8 TINY_FN(tinyi_v_dot_i8)

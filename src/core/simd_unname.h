@@ -108,6 +108,8 @@
 #undef vw_odd_i8
 #undef vw_even_u8
 #undef vw_odd_u8
+#undef vw_load_i8
+#undef vw_pair
 #undef vw_add
 #undef vw_dot
 #undef v_dot_i8

@@ -30,6 +30,13 @@
     OP(ODD_U8, vw_odd_u8, BYTES(vw_odd_u8(BA))) \
     OP(WADD, vw_add, BYTES(vw_add(BA, BB))) \
     OP(WDOT, vw_dot, INTS(vw_dot(BA, BB)))
+/* w128 */
+#define PAIR_OPS(OP) \
+    OP(WLOAD, vw_load_i8, BYTES(vw_load_i8(a))) \
+    OP(PAIR0, vw_pair, INTS(vw_pair(BA, 0))) \
+    OP(PAIR1, vw_pair, INTS(vw_pair(BA, 1))) \
+    OP(PAIR2, vw_pair, INTS(vw_pair(BA, 2))) \
+    OP(PAIR3, vw_pair, INTS(vw_pair(BA, 3)))
 /* w128 and neon */
 #define FOUR_OPS(OP) \
     OP(PAIRS, vi_pairs, INTS(vi_pairs(IA, IB))) \
@@ -49,7 +56,7 @@
     OP(TWICE, v_twice, FLOATS(v_twice(fa)))
 #define MM_OPS(OP) \
     OP(MMLA, v_mmla_i8, INTS(v_mmla_i8(IA, BB, BC)))
-#define ALL_OPS(OP) EACH_OPS(OP) WIDE_OPS(OP) FOUR_OPS(OP) NEON_OPS(OP) MM_OPS(OP)
+#define ALL_OPS(OP) EACH_OPS(OP) WIDE_OPS(OP) PAIR_OPS(OP) FOUR_OPS(OP) NEON_OPS(OP) MM_OPS(OP)
 #define TINYI_PASS_FILE "tests/core/simd_bytes.c"
 #include "passes.h"
 
@@ -175,6 +182,11 @@ static void test_wide_lanes(void)
             for (j = 0; j < p->lanes; j++)
                 T_EQ_INT((uint32_t)sum[j],
                          (uint32_t)a[2 * j] * (uint32_t)b[2 * j] + (uint32_t)a[2 * j + 1] * (uint32_t)b[2 * j + 1]);
+            if (p->lanes != 4) continue;
+            p->apply(OP_WLOAD, got, bytes, b, b, 0);
+            for (j = 0; j < 8; j++) T_EQ_INT(got[j], signed_byte(bytes[j]));
+            p->apply(OP_PAIR0 + (round & 3), got, a, b, b, 0);
+            for (j = 0; j < 8; j++) T_EQ_INT(got[j], a[2 * (round & 3) + j % 2]);
         }
     }
 }
@@ -292,7 +304,7 @@ APPLY(EACH_OPS(OP_CASE) FOUR_OPS(OP_CASE) NEON_OPS(OP_CASE) MM_OPS(OP_CASE))
 #elif V_NEON
 APPLY(EACH_OPS(OP_CASE) FOUR_OPS(OP_CASE) NEON_OPS(OP_CASE))
 #elif V_W128
-APPLY(EACH_OPS(OP_CASE) WIDE_OPS(OP_CASE) FOUR_OPS(OP_CASE))
+APPLY(EACH_OPS(OP_CASE) WIDE_OPS(OP_CASE) PAIR_OPS(OP_CASE) FOUR_OPS(OP_CASE))
 #elif V_AVX2
 APPLY(EACH_OPS(OP_CASE) WIDE_OPS(OP_CASE))
 #else

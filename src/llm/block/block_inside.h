@@ -129,7 +129,7 @@ typedef struct tinyi_blk_kernels {
     void (*few[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row,
                                  size_t n_row, const tinyi_q8 *x, size_t k, size_t n);
     /* many rows of x as integers, or NULL: up to `side` of them side by side, `part` bytes for 32 numbers of them, at
-     * most 64 for each; `block` and `group` bytes from one 256, one 32 to the next */
+     * most 80 for each; `block` and `group` bytes from one 256, one 32 to the next */
     int side, part;                             /* side: 8 or 16 */
     void (*turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group);
     /* a block of 256 numbers of `rows` expanded rows (a multiple of 8, at most TINYI_BLK_LOW; 256 codes, 16 s, 16 m,

@@ -74,8 +74,9 @@ static double bound_of(tiny_ctx *ctx, tiny_target target, int i_format, tiny_idx
 {
     if (target == TINY_TARGET_AMX && meant(target, i_format, n) == TINY_TARGET_AMX) return 131400.0;
     if (i_format >= FIRST_BOOK && n > 8) return 4.0;
-    /* avx2, avx512, and neon with byte dots: integers for any number of rows */
-    return i_format < N_INTEGER && (target == TINY_TARGET_AVX2 || target == TINY_TARGET_AVX512 || n < 32 || n % 32 ||
+    /* avx2, avx512, w128, and neon with byte dots: integers for any number of rows */
+    return i_format < N_INTEGER && (target == TINY_TARGET_AVX2 || target == TINY_TARGET_AVX512 ||
+                                    target == TINY_TARGET_W128 || n < 32 || n % 32 ||
                                     (target == TINY_TARGET_NEON && strcmp(tllm_matmul_pass(ctx), "neon")))
                ? 66100.0
                : 4.0;
@@ -202,7 +203,8 @@ static void test_largest(tiny_target target)
                 w[q] = at % 2 && at > 48 ? (unsigned char)((w[q] & 0xf0) | (fill[i / 2 % 3] & 15)) : fill[i / 2 % 3];
                 continue;
             }
-            if (s[0] < 0 ? at > (s[0] == -3 ? 3 : 0) : at != s[0] && at != s[0] + 1 && (s[1] < 0 || (at != s[1] && at != s[1] + 1)))
+            if (s[0] < 0 ? at > (s[0] == -3 ? 3 : 0)
+                         : at != s[0] && at != s[0] + 1 && (s[1] < 0 || (at != s[1] && at != s[1] + 1)))
                 w[q] = fill[i / 2 % 3];
         }
         for (q = 0; q < MOST * K; q++) x[q] = i % 2 ? -1.0f : 1.0f;
