@@ -56,8 +56,8 @@ COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 COMPILE_TEST = $(patsubst -O2,-O1,$(COMPILE))
 
 .PHONY: help all picture try demo machine retrain retrain-check test test-clone sweep run-tests programs bench \
-    bench-quick bench-compile bench-peers bench-arm check-scripts mutants conformance test-ports test-python fuzz asan \
-    tsan stitch stitch-check docs setup examples examples-all examples-alone \
+    bench-quick bench-compile bench-peers bench-targets bench-arm check-scripts mutants conformance test-ports \
+    test-python fuzz asan tsan stitch stitch-check docs setup examples examples-all examples-alone \
     style-check clean install uninstall shared dist
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -65,28 +65,28 @@ COMPILE_TEST = $(patsubst -O2,-O1,$(COMPILE))
 help:            ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1@/p' Makefile | awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-demo: $(BUILD)/story-demo       ## the committed model writes a story, at speed; checks each target of this machine
+demo: $(BUILD)/story-demo       ## the model of this repository writes a story; checks each SIMD target of the program
 	@$(BUILD)/story-demo examples/models/story-gla.gguf --machine
 
 machine: $(BUILD)/demo $(BUILD)/conformance  ## this machine's targets, a few operations, and a short conformance run
 	$(BUILD)/demo
 	$(BUILD)/conformance --cases 12
 
-retrain: $(BUILD)/train-story $(BUILD)/judge  ## trains the story model again (minutes), judges it and the committed one
+retrain: $(BUILD)/train-story $(BUILD)/judge  ## (up to an hour) retrains the story model, judges it and the old one
 	$(BUILD)/train-story --config examples/story-gla.cfg --seed 1 --out $(BUILD)/story-gla.gguf
 	$(BUILD)/judge examples/models/story-gla.gguf
 	$(BUILD)/judge $(BUILD)/story-gla.gguf
 	@cmp examples/models/story-gla.gguf $(BUILD)/story-gla.gguf && echo "the same bytes" || \
 	  echo "other bytes: another SIMD target adds in another order; compare the tables"
 
-retrain-check: $(BUILD)/train-story  ## the first 30 steps of that: each loss within 0.01 bits of the recorded course
+retrain-check: $(BUILD)/train-story  ## the first 30 steps: each loss must be within 0.01 bits of the recorded one
 	$(BUILD)/train-story --config examples/story-gla.cfg --seed 1 --out $(BUILD)/story-check.gguf --stop 30 --quiet
 	@awk '!/^#/ { d = $$2 - want[$$1]; if (FNR == NR) want[$$1] = $$2; \
 	    else if ($$1 in want) { n++; if (d < 0) d = -d; if (d > worst) worst = d } } \
 	  END { printf "%d steps compared, largest difference %.5f bits\n", n, worst; exit !(n == 30 && worst < 0.01) }' \
 	  docs/dev/story-gla.tsv $(BUILD)/story-check.gguf.tsv
 
-test: setup      ## every test on every SIMD target of this machine; the last line is: N passed, N failed
+test: setup      ## runs every test on every SIMD target of this machine; the last line is: N passed, N failed
 	@+sh tests/run.sh --build $(MAKE) --no-print-directory -k -j$(JOBS) programs || true
 	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' JOBS=$(JOBS) sh tests/run.sh \
 	    units-compilers units-shapes units-nulls units-install units-docs stitch-check stitch checksums \
@@ -94,13 +94,13 @@ test: setup      ## every test on every SIMD target of this machine; the last li
 
 # these tests read oracles and data that are too large for the repository (tests/place.h)
 READERS = $(shell grep -lE 't_(shared|find|one_of|place)|apart[.]h|token/kit[.]h' $(TESTS))
-test-clone:      ## after make test: the same without the files that a clone lacks; at most 15 tests may be skipped
+test-clone:      ## after make test: again without the files that a clone lacks; fails if more than 15 are skipped
 	@T_SHARED=none AGAIN=1 MOST_SKIPPED=15 BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' JOBS=$(JOBS) \
 	  sh tests/run.sh checksums $(READERS)
 
 SWEEP ?= exp log tanh erf sigmoid sin cos rsqrt
 PARTS ?= 64
-sweep: $(BUILD)/tests/math/elem  ## hours: functions of one argument over all 2^32 floats. SWEEP="exp" PARTS=64 choose
+sweep: $(BUILD)/tests/math/elem  ## (hours) functions of one argument over all 2^32 floats; SWEEP="exp" PARTS=64
 	@for f in $(SWEEP); do i=0; while [ $$i -lt $(PARTS) ]; do i=$$((i + 1)); \
 	  printf '%s/%s ' $$i $(PARTS); \
 	  T_ONLY=test_sweep T_SWEEP=$$f T_EXHAUSTIVE=$$i/$(PARTS) nice $< | grep -v passed,.0.failed || true; done; done
@@ -123,7 +123,7 @@ $(TRY)/libtinyllm.a: $(filter-out $(TRY)/gnn/%,$(TRY_OBJECTS))
 $(TRY)/libtinygnn.a: $(filter-out $(TRY)/llm/%,$(TRY_OBJECTS))
 	@rm -f $@
 	ar qcs $@ $^
-try:             ## the developer's loop: the tests named by ONLY=llm/sample/grammar, over each file of src by itself
+try:            ## the daily loop: runs the tests named by ONLY=llm/sample/grammar, compiles each file of src/ by itself
 	@$(MAKE) -s --no-print-directory stitch INC=$(TRY)
 	@$(MAKE) -s --no-print-directory -j$(shell getconf _NPROCESSORS_ONLN || echo 1) \
 	  $(TRY)/libtinyllm.a $(TRY)/libtinygnn.a INC=$(TRY) ONLY=
@@ -134,45 +134,50 @@ try:             ## the developer's loop: the tests named by ONLY=llm/sample/gra
 
 programs: $(PROGRAMS) $(EXAMPLES) $(BUILD)/checksums $(BUILD)/conformance
 
-conformance: $(BUILD)/conformance  ## the conformance kit over all operations and targets; build/conformance --help
+conformance: $(BUILD)/conformance  ## runs the conformance kit over all operations and targets; build/conformance --help
 	$(BUILD)/conformance
 
-bench: $(BUILD)/bench              ## measures every row against this machine's limits, writes docs/dev/bench.*
+bench: $(BUILD)/bench              ## measures every operation against this machine's limits, writes docs/dev/bench.*
 	$(BUILD)/bench
 
-bench-compile: $(BUILD)/stitch     ## half an hour: compile cost of tiers and features; BASE=FOLDER: older headers too
+bench-compile: $(BUILD)/stitch     ## (half an hour) compile time of tiers and features; BASE=FOLDER adds older headers
 	BUILD=$(BUILD) INC=$(INC) CC='$(CC)' BASE='$(BASE)' sh bench/compile.sh
 
-bench-quick: $(BUILD)/bench        ## the same in under a minute, printed only
+bench-quick: $(BUILD)/bench        ## a short make bench, in under a minute, printed only
 	$(BUILD)/bench --quick
+
+bench-targets: $(BUILD)/bench     ## (an hour) fails if the default target is 5 % slower than a narrower one in any row
+	$(BUILD)/bench --targets
 
 bench-peers:     ## compares with OpenBLAS, oneDNN, MKL, llama.cpp, PyG and DGL, installed under build/ or as packages
 	BUILD=$(BUILD) CC='$(CC)' sh bench/peers/run.sh
 
-bench-arm: $(HEADERS)  ## instructions and modelled cycles of block products on ARM: qemu-user, a cross gcc, llvm-mca
+bench-arm: $(HEADERS)  ## counts instructions, models cycles of block products on ARM: qemu-user, a cross gcc, llvm-mca
 	CC='$(CC)' python3 bench/arm/run.py $(BUILD) $(INC)
 
-picture:         ## docs/img/speed.svg, the picture of README.md, from the rows of docs/dev/speed.tsv
+picture:         ## draws docs/img/speed.svg, the picture of README.md, from docs/dev/speed.tsv
 	python3 docs/dev/speed-picture.py docs/dev/speed.tsv docs/img/speed.svg
 
-check-scripts:   ## the scripts of bench/peers, bench/arm, tests/ports and tests/fuzz in their shortest form
+check-scripts:   ## runs the scripts of bench/peers, bench/arm, tests/ports and tests/fuzz in their shortest form
 	@BUILD=$(BUILD) CC='$(CC)' sh bench/peers/run.sh --check
 	@CC='$(CC)' python3 bench/arm/run.py $(BUILD) $(INC) --check
+	@$(MAKE) -s --no-print-directory $(BUILD)/bench
+	@$(BUILD)/bench --targets --only door --check
 	@BUILD=$(BUILD) INC=$(INC) sh tests/ports/run.sh --check
 	@BUILD=$(BUILD) INC=$(INC) CC='$(CC)' sh tests/fuzz/run.sh --check
 
-mutants:         ## an hour: breaks src/, fault by fault, prints those no test saw; SEED=1 N=100 ONLY=llm/model choose
+mutants:         ## (an hour) puts faults into src/, prints those that no test sees; SEED=1 N=100 ONLY=llm/model
 	@BUILD=$(BUILD) CC='$(CC)' JOBS=$(if $(filter 1,$(JOBS)),2,$(JOBS)) SEED=$(or $(SEED),1) N=$(or $(N),100) \
 	  ONLY='$(ONLY)' sh tests/mutants/run.sh
 
-test-ports:      ## other processors and systems, emulated: a table with a row for each, never "passed" without a run
+test-ports:      ## checks other processors and systems, emulated; prints a row for each, or "not run"
 	@sh tests/setup.sh ports
 	@BUILD=$(BUILD) INC=$(INC) sh tests/ports/run.sh
 
-test-python:     ## the Python package: its wheel is built and installed under build/, then its tests run
+test-python:     ## builds the wheel of the Python package, installs it under build/, runs its tests
 	@BUILD=$(BUILD) INC=$(INC) CC='$(CC)' sh ports/python/test.sh
 
-fuzz: $(HEADERS) ## hostile inputs for each target of tests/fuzz, a minute each
+fuzz: $(HEADERS) ## runs each target of tests/fuzz on hostile input, a minute each
 	@BUILD=$(BUILD) INC=$(INC) CC='$(CC)' sh tests/fuzz/run.sh
 
 # AVX2 without AVX-VNNI, whose kernels are separate source; no code that this processor cannot run; and one build of
@@ -182,20 +187,20 @@ fuzz: $(HEADERS) ## hostile inputs for each target of tests/fuzz, a minute each
 LESS ?=
 SANITIZED = ONE_FORM=1 CFLAGS='-O1 -g1 -std=c99 $(WARNINGS) -fno-omit-frame-pointer \
     $(call lacks,avx512f,-DTINY_NO_AVX512) -DTINY_NO_VNNI $(LESS)
-asan:            ## the tests under the address and undefined behaviour sanitizers
+asan:            ## runs the tests under the address and undefined behaviour sanitizers
 	@$(MAKE) -s --no-print-directory run-tests BUILD=$(BUILD)/asan $(SANITIZED) \
 	  -fsanitize=address,undefined -fno-sanitize-recover=undefined'
 
-tsan:            ## the tests under the thread sanitizer, with threads of our own instead of OpenMP
+tsan:            ## runs the tests under the thread sanitizer, with POSIX threads instead of OpenMP
 	@$(MAKE) -s --no-print-directory run-tests BUILD=$(BUILD)/tsan OPENMP= $(SANITIZED) \
 	  -fsanitize=thread -DTINY_PTHREAD'
 
-stitch: $(BUILD)/stitch  ## makes tinyllm.h and tinygnn.h from src/
+stitch: $(BUILD)/stitch  ## generates tinyllm.h and tinygnn.h from src/
 	@mkdir -p $(INC)
 	$(BUILD)/stitch src tinyllm $(INC)/tinyllm.h
 	$(BUILD)/stitch src tinygnn $(INC)/tinygnn.h
 
-stitch-check: $(BUILD)/stitch  ## fails when tinyllm.h or tinygnn.h differs from the stitched src/
+stitch-check: $(BUILD)/stitch  ## fails if tinyllm.h or tinygnn.h differs from the stitched src/
 	@mkdir -p $(BUILD)/check
 	@for h in tinyllm tinygnn; do \
 	  $(BUILD)/stitch src $$h $(BUILD)/check/$$h.h && cmp -s $(BUILD)/check/$$h.h $(INC)/$$h.h || \
@@ -205,7 +210,7 @@ stitch-check: $(BUILD)/stitch  ## fails when tinyllm.h or tinygnn.h differs from
 	  cmp -s - $(BUILD)/check/options || \
 	  { echo "docs/guide/options.md differs from src/features.txt: run make docs"; exit 1; }
 
-docs: $(BUILD)/docs/papers/catalogue $(BUILD)/stitch  ## writes the catalogue and the table of docs/guide/options.md
+docs: $(BUILD)/docs/papers/catalogue $(BUILD)/stitch  ## generates the catalogue and the table of docs/guide/options.md
 	$(BUILD)/stitch src options $(BUILD)/options.part
 	awk -v part=$(BUILD)/options.part \
 	  '/^<!-- features -->/ { print; while ((getline line < part) > 0) print line; skip = 1 } \
@@ -216,7 +221,7 @@ docs: $(BUILD)/docs/papers/catalogue $(BUILD)/stitch  ## writes the catalogue an
 	mv $(BUILD)/catalogue.part docs/papers/catalogue.md
 
 CODE = Makefile .ci src tests examples bench ports docs/papers/catalogue.c tinyllm.h tinygnn.h
-style-check:     ## no line of code wider than 120 columns, except in tables under a comment with "wide table"
+style-check:     ## fails if a line of code is wider than 120 columns, except in tables under a "wide table" comment
 	@{ git ls-files -- $(CODE) 2>/dev/null | grep . || find $(CODE) -type f; } | grep -v '/corpus/' | \
 	  grep -E '(Makefile|run|[.](c|h|cpp|sh|py|js|html))$$' | xargs awk '\
 	    FNR == 1 || /^$$/ { table = 0 } \
@@ -227,12 +232,12 @@ style-check:     ## no line of code wider than 120 columns, except in tables und
 setup:           ## as root on Debian or Ubuntu installs the packages of the tests; elsewhere prints the command
 	@sh tests/setup.sh test
 
-examples: $(RUN_EXAMPLES)  ## builds the programs of examples/ that run models and graphs, and those to copy
+examples: $(RUN_EXAMPLES)  ## builds the programs of examples/ that run models and graphs, and those of examples/copy
 
 examples-all: $(EXAMPLES)  ## builds every program of examples/
 
 # cc -O2 ... examples/copy/x.c ... -o x of each head comment becomes $(CC) -O0 -DTINY_NO_SIMD ... -o build/alone/x
-examples-alone: $(BUILD)/story-model.h $(HEADERS)  ## compiles each program to copy by itself, as its head comment says
+examples-alone: $(BUILD)/story-model.h $(HEADERS)  ## compiles each program of examples/copy alone, as its comment says
 	@mkdir -p $(BUILD)/alone
 	@for f in examples/copy/*.c; do \
 	    line=$$(sed -n 's|^ \* *cc \(.*examples/copy/.* -o \)\([a-z_]*\).*|\1$(BUILD)/alone/\2|p' $$f); \
@@ -387,7 +392,7 @@ fill = sed -e "s|@NAME@|$$n|g; s|@VERSION@|$(VERSION)|g; s|@PREFIX@|$(PREFIX)|g"
     -e "s|@CFLAGS@|-DTINY_PTHREAD -pthread$(if $(SHARED), -D$${up}_LINKED)|g" \
     -e "s|@LIBS@|$(if $(SHARED),-L\$${libdir} -l$$n,-pthread -lm)|g" \
     -e "s|tinyllm_shared 0|tinyllm_shared $(if $(SHARED),1,0)|g" $(1)
-install: $(HEADERS) $(if $(SHARED),shared)  ## into PREFIX (and DESTDIR): headers, .pc files, CMake packages; SHARED=1
+install: $(HEADERS) $(if $(SHARED),shared)  ## headers, .pc files and CMake packages into PREFIX (and DESTDIR); SHARED=1
 	@set -e; umask 022; include='$(DESTDIR)$(INCLUDEDIR)'; lib='$(DESTDIR)$(LIBDIR)'; \
 	mkdir -p "$$include" "$$lib/pkgconfig"; \
 	install -m 644 $(HEADERS) "$$include"; \
@@ -401,7 +406,7 @@ install: $(HEADERS) $(if $(SHARED),shared)  ## into PREFIX (and DESTDIR): header
 	done
 	@echo "installed $(VERSION) into $(DESTDIR)$(PREFIX)"
 
-uninstall:       ## removes what make install has put into PREFIX
+uninstall:       ## removes the files that make install put into PREFIX
 	@include='$(DESTDIR)$(INCLUDEDIR)'; lib='$(DESTDIR)$(LIBDIR)'; \
 	for n in $(BOTH); do \
 	    rm -f "$$include/$$n.h" "$$lib/pkgconfig/$$n.pc" "$$lib/lib$$n.so" "$$lib/lib$$n.so.$(SO_VERSION)" \
@@ -414,7 +419,7 @@ uninstall:       ## removes what make install has put into PREFIX
 SO_FLAGS = $(CFLAGS) -fPIC -pthread -DTINY_PTHREAD
 SO_OBJECTS = $(PARTS:%=$(BUILD)/shared/$*-%.o)
 HAVE_ELF = $(call accepts,stdio.h,,-shared -fPIC -Wl$(comma)-soname$(comma)libx.so.0)
-shared: $(BOTH:%=$(BUILD)/shared/lib%.so.$(VERSION))  ## libtinyllm.so and libtinygnn.so in build/shared
+shared: $(BOTH:%=$(BUILD)/shared/lib%.so.$(VERSION))  ## builds libtinyllm.so and libtinygnn.so in build/shared
 $(BUILD)/shared/lib%.so.$(VERSION): $(INC)/%.h src/core/config.h
 	@[ -n '$(HAVE_ELF)' ] || { echo "shared libraries need a linker for ELF (Linux, BSD)"; exit 1; }
 	@$(MAKE) -s --no-print-directory $(SO_OBJECTS) BUILD=$(BUILD)/shared CFLAGS='$(SO_FLAGS)' OPENMP=
@@ -429,7 +434,7 @@ $(BUILD)/shared/lib%.so.$(VERSION): $(INC)/%.h src/core/config.h
 DIST = tinyllm-$(VERSION)
 TAR ?= tar
 SHA256 = $(shell command -v sha256sum || echo shasum -a 256)
-dist: stitch-check  ## build/dist/tinyllm-VERSION and its .tar.gz, the same bytes each time; needs GNU tar
+dist: stitch-check  ## makes build/dist/tinyllm-VERSION and its .tar.gz, the same bytes each time; needs GNU tar
 	@rm -rf $(BUILD)/dist && mkdir -p $(BUILD)/dist/$(DIST)
 	@cp $(HEADERS) LICENSE CHANGELOG.md $(BUILD)/dist/$(DIST)
 	@cd $(BUILD)/dist/$(DIST) && $(SHA256) CHANGELOG.md LICENSE tinygnn.h tinyllm.h >SHA256SUMS

@@ -1,231 +1,231 @@
 /* tinygnn.h 0.2.0 - made from src/ by src/stitch.c. Do not edit it: change src/ and run make stitch
  *
  *     231  the manual
- *     353  options and names
- *     390  the chosen features
- *    1266  core/config.h
- *    1428  core/status.h
- *    1471  core/tensor.h
- *    1524  core/ctx.h
- *    1601  core/mem.h
- *    1629  core/thread.h
- *    1680  core/rng.h
- *    1706  core/op.h
- *    1817  core/record.h
- *    1839  core/accel.h
- *    1899  core/bytes.h
- *    1910  core/doc/json.h
- *    1928  core/safetensors.h
- *    1945  core/file.h
- *    1984  core/forget.h
- *    1992  core/box/checkpoint.h
- *    2126  core/time.h
- *    2136  core/net.h
- *    2209  core/comm.h
- *    2281  core/conform.h
- *    2380  math/binary.h
- *    2411  math/elem.h
- *    2449  math/convert.h
- *    2483  math/reduce.h
- *    2525  math/softmax.h
- *    2561  math/norm.h
- *    2597  math/matmul.h
- *    2634  math/layout.h
- *    2673  math/conv.h
- *    2721  math/sort.h
- *    2763  math/linalg_lu.h
- *    2790  math/linalg_qr.h
- *    2817  math/linalg_eig.h
- *    2839  math/linalg_svd.h
- *    2862  math/linalg.h
- *    2918  math/fft.h
- *    2990  math/fwht.h
- *    3030  math/attention.h
- *    3056  math/gla.h
- *    3100  math/gla_grad.h
- *    3127  math/twist.h
- *    3174  math/slope.h
- *    3202  math/loss.h
- *    3232  math/rope.h
- *    3255  math/patch.h
- *    3297  math/sparse.h
- *    3400  math/edges.h
- *    3451  math/edges_score.h
- *    3496  math/ops.h
- *    3520  math/init.h
- *    3535  math/optim.h
- *    3649  math/tape.h
- *    3767  math/layer.h
- *    3842  math/train.h
- *    3909  math/all.h
- *    3915  declarations of the shared functions, if the other header came first
- *    4318  gnn/ops.h
- *    4335  gnn/graph/graph.h
- *    4438  gnn/graph/community.h
- *    4478  gnn/graph/partition.h
- *    4540  gnn/graph/halo.h
- *    4581  gnn/graph/sample.h
- *    4642  gnn/graph/npy.h
- *    4677  gnn/graph/read.h
- *    4729  gnn/graph/stream.h
- *    4778  gnn/layer/layer.h
- *    4871  gnn/layer/net.h
- *    4987  gnn/layer/pool.h
- *    5028  gnn/train/train.h
- *    5142  gnn/quant/bits.h
- *    5169  gnn/quant/a2q.h
- *    5243  gnn/quant/a2q_net.h
- *    5330  gnn/quant/packed.h
- *    5395  gnn/quant/quant.h
- *    5457  gnn/embed/fastrp.h
- *    5502  gnn/train/data.h
- *    5538  gnn/tinygnn.h
- *    6265  internal functions
- *    7108  core/status.c
- *    7162  core/atomic_inside.h
- *    7228  core/state_inside.h
- *    7439  core/tensor.c
- *    7606  core/cpu_inside.h
- *    7650  core/half_inside.h
- *    7703  core/target.h
- *    8206  core/ctx.c
- *    8507  core/mem.c
- *    8654  core/thread.c
- *    9282  core/rng.c
- *    9372  core/op.c
- *    9855  core/record.c
- *    9960  core/accel.c
- *   10252  core/bytes.c
- *   10405  core/doc/json.c
- *   10699  core/safetensors.c
- *   10976  core/file.c
- *   11472  core/forget.c
- *   11509  core/hash_inside.h
- *   11533  core/box/box_inside.h
- *   11627  core/box/checkpoint.c
- *   12281  core/time.c
- *   12335  core/net.c
- *   12635  core/comm.c
- *   13166  core/conform.c
- *   13966  math/grad_inside.h
- *   14027  math/table_inside.h
- *   14201  math/rows_inside.h
- *   14272  math/walk_inside.h
- *   14396  math/binary.c
- *   14761  math/elem.c
- *   15642  math/convert.c
- *   16162  math/reduce.c
- *   16767  math/softmax.c
- *   17178  math/norm.c
- *   17750  math/gemm_inside.h
- *   17846  math/gemm_i8_inside.h
- *   17877  math/matmul.c
- *   18296  math/layout.c
- *   19105  math/conv.c
- *   19702  math/sort.c
- *   20639  math/linalg_block_inside.h
- *   20801  math/linalg_lu.c
- *   21169  math/linalg_qr.c
- *   21545  math/linalg_eig.c
- *   22068  math/linalg_svd.c
- *   22479  math/linalg.c
- *   22760  math/fft_way_inside.h
- *   22831  math/fft.c
- *   23353  math/hadamard_inside.h
- *   23382  math/fwht.c
- *   23582  math/attention.c
- *   24246  math/gla.c
- *   24819  math/gla_grad.c
- *   25221  math/twist.c
- *   25590  math/slope.c
- *   25797  math/loss.c
- *   25982  math/rope.c
- *   26148  math/patch.c
- *   26501  math/bits_inside.h
- *   26543  math/sparse_lines_inside.h
- *   26573  math/sparse_forms_inside.h
- *   26598  math/sparse.c
- *   26959  math/edges_inside.h
- *   27001  math/edges.c
- *   27515  math/edges_score.c
- *   28006  math/ops.c
- *   28111  math/init.c
- *   28177  math/optim.c
- *   28790  math/tape.c
- *   29741  math/layer.c
- *   30255  math/train.c
- *   30465  core/doc/value_inside.h
- *   30599  core/doc/value_text.c
- *   30836  math/edges_grad.c
- *   31335  math/normal.c
- *   31356  math/targets.c
- *   31424  math/all.c
- *   31431  core/cpu.c
- *   31696  core/hash.c
- *   31807  core/box/box.c
- *   32065  math/grad.c
- *   32902  math/matvec_inside.h
- *   32913  math/gemm.c
- *   33573  math/gemm_i8.c
- *   33864  math/linalg_block.c
- *   34422  math/fft_way.c
- *   34850  math/hadamard.c
- *   34940  math/bits.c
- *   34960  math/sparse_lines.c
- *   35452  math/sparse_forms.c
- *   35679  core/doc/value.c
- *   36227  math/matvec.c
- *   36288  the shared functions forward to the other header, if that has their bodies
- *   37092  internal functions of this header
- *   37195  gnn/ops.c
- *   37214  gnn/graph/graph_inside.h
- *   37272  gnn/graph/graph.c
- *   38107  gnn/graph/community.c
- *   38339  gnn/graph/coarsen_inside.h
- *   38370  gnn/graph/refine_inside.h
- *   38417  gnn/graph/partition.c
- *   38837  gnn/graph/halo.c
- *   39008  gnn/graph/sample.c
- *   39410  gnn/graph/inflate_inside.h
- *   39442  gnn/graph/words_inside.h
- *   39490  gnn/graph/npy.c
- *   40065  gnn/graph/form_inside.h
- *   40107  gnn/graph/read.c
- *   41052  gnn/graph/stream.c
- *   41820  gnn/layer/layer.c
- *   42421  gnn/layer/net_file_inside.h
- *   42447  gnn/layer/net.c
- *   43104  gnn/layer/pool.c
- *   43263  gnn/quant/bits.c
- *   43390  gnn/quant/a2q.c
- *   43908  gnn/train/pass_inside.h
- *   44011  gnn/quant/a2q_net.c
- *   44615  gnn/quant/nibble_inside.h
- *   44645  gnn/quant/packed.c
- *   45138  gnn/quant/quant.c
- *   45454  gnn/embed/fastrp.c
- *   46019  gnn/train/data.c
- *   46229  gnn/graph/coarsen.c
- *   46660  gnn/graph/refine.c
- *   47043  gnn/graph/inflate.c
- *   47415  gnn/graph/words.c
- *   47634  gnn/layer/net_file.c
- *   48116  gnn/train/pass.c
- *   48751  gnn/quant/nibble.c
- *   48759  gnn/train/kit_inside.h
- *   48794  gnn/train/kit.c
- *   48918  gnn/train/nodes.c
- *   49097  gnn/train/graphs.c
- *   49403  gnn/train/links.c
- *   49714  gnn/train/tape_pool.c
- *   49742  gnn/quant/quant_file.c
- *   50108  gnn/targets.c
- *   50112  gnn/tinygnn.c
- *   50118  the kernels of each target: this header again
- *   50285  core/simd.h, the vectors of one target
- *   52070  math/kernels.h
- *   58492  gnn/kernels.h
- *   58780  the licence
+ *     356  options and names
+ *     393  the chosen features
+ *    1269  core/config.h
+ *    1431  core/status.h
+ *    1474  core/tensor.h
+ *    1527  core/ctx.h
+ *    1604  core/mem.h
+ *    1632  core/thread.h
+ *    1683  core/rng.h
+ *    1709  core/op.h
+ *    1820  core/record.h
+ *    1842  core/accel.h
+ *    1902  core/bytes.h
+ *    1913  core/doc/json.h
+ *    1931  core/safetensors.h
+ *    1948  core/file.h
+ *    1987  core/forget.h
+ *    1995  core/box/checkpoint.h
+ *    2129  core/time.h
+ *    2139  core/net.h
+ *    2212  core/comm.h
+ *    2284  core/conform.h
+ *    2383  math/binary.h
+ *    2414  math/elem.h
+ *    2452  math/convert.h
+ *    2486  math/reduce.h
+ *    2528  math/softmax.h
+ *    2564  math/norm.h
+ *    2600  math/matmul.h
+ *    2637  math/layout.h
+ *    2676  math/conv.h
+ *    2724  math/sort.h
+ *    2766  math/linalg_lu.h
+ *    2793  math/linalg_qr.h
+ *    2820  math/linalg_eig.h
+ *    2842  math/linalg_svd.h
+ *    2865  math/linalg.h
+ *    2921  math/fft.h
+ *    2993  math/fwht.h
+ *    3033  math/attention.h
+ *    3059  math/gla.h
+ *    3103  math/gla_grad.h
+ *    3130  math/twist.h
+ *    3177  math/slope.h
+ *    3205  math/loss.h
+ *    3235  math/rope.h
+ *    3258  math/patch.h
+ *    3300  math/sparse.h
+ *    3403  math/edges.h
+ *    3454  math/edges_score.h
+ *    3499  math/ops.h
+ *    3523  math/init.h
+ *    3538  math/optim.h
+ *    3652  math/tape.h
+ *    3770  math/layer.h
+ *    3845  math/train.h
+ *    3912  math/all.h
+ *    3918  declarations of the shared functions, if the other header came first
+ *    4321  gnn/ops.h
+ *    4338  gnn/graph/graph.h
+ *    4441  gnn/graph/community.h
+ *    4481  gnn/graph/partition.h
+ *    4543  gnn/graph/halo.h
+ *    4584  gnn/graph/sample.h
+ *    4645  gnn/graph/npy.h
+ *    4680  gnn/graph/read.h
+ *    4732  gnn/graph/stream.h
+ *    4781  gnn/layer/layer.h
+ *    4874  gnn/layer/net.h
+ *    4990  gnn/layer/pool.h
+ *    5031  gnn/train/train.h
+ *    5145  gnn/quant/bits.h
+ *    5172  gnn/quant/a2q.h
+ *    5246  gnn/quant/a2q_net.h
+ *    5333  gnn/quant/packed.h
+ *    5398  gnn/quant/quant.h
+ *    5460  gnn/embed/fastrp.h
+ *    5505  gnn/train/data.h
+ *    5541  gnn/tinygnn.h
+ *    6268  internal functions
+ *    7113  core/status.c
+ *    7167  core/atomic_inside.h
+ *    7233  core/state_inside.h
+ *    7444  core/tensor.c
+ *    7611  core/cpu_inside.h
+ *    7655  core/half_inside.h
+ *    7708  core/target.h
+ *    8211  core/ctx.c
+ *    8512  core/mem.c
+ *    8659  core/thread.c
+ *    9287  core/rng.c
+ *    9377  core/op.c
+ *    9860  core/record.c
+ *    9965  core/accel.c
+ *   10257  core/bytes.c
+ *   10410  core/doc/json.c
+ *   10704  core/safetensors.c
+ *   10981  core/file.c
+ *   11477  core/forget.c
+ *   11514  core/hash_inside.h
+ *   11538  core/box/box_inside.h
+ *   11632  core/box/checkpoint.c
+ *   12286  core/time.c
+ *   12340  core/net.c
+ *   12640  core/comm.c
+ *   13171  core/conform.c
+ *   13971  math/grad_inside.h
+ *   14032  math/table_inside.h
+ *   14206  math/rows_inside.h
+ *   14277  math/walk_inside.h
+ *   14401  math/binary.c
+ *   14766  math/elem.c
+ *   15647  math/convert.c
+ *   16167  math/reduce.c
+ *   16772  math/softmax.c
+ *   17183  math/norm.c
+ *   17755  math/gemm_inside.h
+ *   17851  math/gemm_i8_inside.h
+ *   17882  math/matmul.c
+ *   18301  math/layout.c
+ *   19110  math/conv.c
+ *   19707  math/sort.c
+ *   20644  math/linalg_block_inside.h
+ *   20806  math/linalg_lu.c
+ *   21174  math/linalg_qr.c
+ *   21550  math/linalg_eig.c
+ *   22073  math/linalg_svd.c
+ *   22484  math/linalg.c
+ *   22765  math/fft_way_inside.h
+ *   22836  math/fft.c
+ *   23358  math/hadamard_inside.h
+ *   23387  math/fwht.c
+ *   23587  math/attention.c
+ *   24251  math/gla.c
+ *   24824  math/gla_grad.c
+ *   25226  math/twist.c
+ *   25595  math/slope.c
+ *   25802  math/loss.c
+ *   25987  math/rope.c
+ *   26153  math/patch.c
+ *   26506  math/bits_inside.h
+ *   26548  math/sparse_lines_inside.h
+ *   26578  math/sparse_forms_inside.h
+ *   26603  math/sparse.c
+ *   26964  math/edges_inside.h
+ *   27006  math/edges.c
+ *   27520  math/edges_score.c
+ *   28011  math/ops.c
+ *   28116  math/init.c
+ *   28182  math/optim.c
+ *   28795  math/tape.c
+ *   29746  math/layer.c
+ *   30260  math/train.c
+ *   30470  core/doc/value_inside.h
+ *   30604  core/doc/value_text.c
+ *   30841  math/edges_grad.c
+ *   31340  math/normal.c
+ *   31361  math/targets.c
+ *   31429  math/all.c
+ *   31436  core/cpu.c
+ *   31701  core/hash.c
+ *   31812  core/box/box.c
+ *   32070  math/grad.c
+ *   32907  math/matvec_inside.h
+ *   32918  math/gemm.c
+ *   33578  math/gemm_i8.c
+ *   33869  math/linalg_block.c
+ *   34427  math/fft_way.c
+ *   34855  math/hadamard.c
+ *   34945  math/bits.c
+ *   34965  math/sparse_lines.c
+ *   35457  math/sparse_forms.c
+ *   35684  core/doc/value.c
+ *   36232  math/matvec.c
+ *   36293  the shared functions forward to the other header, if that has their bodies
+ *   37097  internal functions of this header
+ *   37200  gnn/ops.c
+ *   37219  gnn/graph/graph_inside.h
+ *   37277  gnn/graph/graph.c
+ *   38112  gnn/graph/community.c
+ *   38344  gnn/graph/coarsen_inside.h
+ *   38375  gnn/graph/refine_inside.h
+ *   38422  gnn/graph/partition.c
+ *   38842  gnn/graph/halo.c
+ *   39013  gnn/graph/sample.c
+ *   39415  gnn/graph/inflate_inside.h
+ *   39447  gnn/graph/words_inside.h
+ *   39495  gnn/graph/npy.c
+ *   40072  gnn/graph/form_inside.h
+ *   40114  gnn/graph/read.c
+ *   41059  gnn/graph/stream.c
+ *   41827  gnn/layer/layer.c
+ *   42428  gnn/layer/net_file_inside.h
+ *   42454  gnn/layer/net.c
+ *   43111  gnn/layer/pool.c
+ *   43270  gnn/quant/bits.c
+ *   43397  gnn/quant/a2q.c
+ *   43915  gnn/train/pass_inside.h
+ *   44018  gnn/quant/a2q_net.c
+ *   44622  gnn/quant/nibble_inside.h
+ *   44652  gnn/quant/packed.c
+ *   45145  gnn/quant/quant.c
+ *   45461  gnn/embed/fastrp.c
+ *   46026  gnn/train/data.c
+ *   46236  gnn/graph/coarsen.c
+ *   46667  gnn/graph/refine.c
+ *   47050  gnn/graph/inflate.c
+ *   47422  gnn/graph/words.c
+ *   47641  gnn/layer/net_file.c
+ *   48123  gnn/train/pass.c
+ *   48758  gnn/quant/nibble.c
+ *   48766  gnn/train/kit_inside.h
+ *   48801  gnn/train/kit.c
+ *   48925  gnn/train/nodes.c
+ *   49104  gnn/train/graphs.c
+ *   49410  gnn/train/links.c
+ *   49721  gnn/train/tape_pool.c
+ *   49749  gnn/quant/quant_file.c
+ *   50115  gnn/targets.c
+ *   50119  gnn/tinygnn.c
+ *   50125  the kernels of each target: this header again
+ *   50292  core/simd.h, the vectors of one target
+ *   52077  math/kernels.h
+ *   58499  gnn/kernels.h
+ *   58787  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -266,8 +266,9 @@
  *     Define TINYGNN_IMPLEMENTATION before the include in exactly one .c or .cpp file of a program. Include the header
  *     without it in all other files. C99 and later, C++11 and later. There is no library to link. -fopenmp gives
  *     threads. SIMDe on the include path gives vector code on processors other than x86 and 64-bit ARM.
- *     A program may also include tinyllm.h, in the same file or in another, in any order. The types are shared, and
- *     tiny_x calls the function of the header that was included last. Both headers must have the same version.
+ *     A program may also include tinyllm.h, in the same file or in another, in any order. The types are shared. A
+ *     function that both contain, such as tiny_run, is taken from the header included last. Both headers must have the
+ *     same version.
  *     If you rename the header, define TINYGNN_FILE to the new name in quotes: the header includes itself.
  *
  * Options (define them before the include, the same in all files of a program)
@@ -281,7 +282,7 @@
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *     TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, although its vectors flush denormal numbers to zero
  *     TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
- *                        without these targets and those that build on them; docs/guide/limits.md has the cost of each
+ *                        without these targets and those that build on them; docs/guide/limits.md has program sizes
  *     TINY_ONLY_TARGET   only this target, one of scalar, w128, neon, avx2, avx512: -DTINY_ONLY_TARGET=avx2; implies
  *                        TINY_NO_CONFORM
  *     TINY_NO_VNNI       no VNNI kernels in the avx2 target, for processors with VNNI but without AVX-512
@@ -298,6 +299,8 @@
  *     declared, but a call of a removed one does not link. Only the file with TINYGNN_IMPLEMENTATION reads these
  *     switches. A file that holds the bodies of both headers defines both IMPLEMENTATION macros before its first
  *     include.
+ *     OPS, SPARSE and EDGES below are always on, because graphs need them. A feature of both headers has TINY_WITH_X
+ *     and TINY_NO_X.
  *     TINY_WITH_OPS            RUN    single operations: tiny_run and its typed calls, references, accelerators, the
  *                                 recorder
  *     TINY_WITH_CONFORM        TOOLS  the conformance kit: tests every form of every operation against its reference
@@ -1273,7 +1276,7 @@ before the first of the two headers is included"
  *   TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, although its vectors flush denormal numbers to zero
  *   TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
- *                      without these targets and those that build on them; docs/guide/limits.md has the cost of each
+ *                      without these targets and those that build on them; docs/guide/limits.md has program sizes
  *   TINY_ONLY_TARGET   only this target (scalar, w128, neon, avx2, avx512): -DTINY_ONLY_TARGET=avx2. Nothing is chosen
  *                      at run time, and tiny_ctx_open fails on a processor without it. Implies TINY_NO_CONFORM
  *   TINY_NO_VNNI       no VNNI kernels in the avx2 target, for processors with VNNI but without AVX-512
@@ -2233,7 +2236,7 @@ TINYI_C_BEGIN
 
 typedef enum tiny_comm_way {
     TINY_COMM_AUTO,                         /* 2 ranks: direct; more: doubling up to n_short numbers, else the ring */
-    /* each rank sends its numbers to every other rank: 1 latency, (p - 1) n numbers sent */
+    /* each rank sends its n numbers to the p - 1 others: 1 latency, (p - 1) n numbers sent */
     TINY_COMM_DIRECT,
     /* partners at distances 1, 2, 4 ...: log2 p latencies, n log2 p numbers */
     TINY_COMM_DOUBLING,
@@ -2263,7 +2266,7 @@ TINY_API const tiny_net *tiny_comm_net(const tiny_comm *comm);      /* read its 
 TINY_API tiny_status tiny_allreduce_start(tiny_comm *comm, float *x, size_t n, unsigned tag, uint64_t *handle);
 TINY_API tiny_status tiny_allreduce_wait(tiny_comm *comm, uint64_t handle);     /* in any order, each once */
 TINY_API tiny_status tiny_allreduce(tiny_comm *comm, float *x, size_t n, unsigned tag);     /* start and wait */
-/* Fails on every rank unless value is the same on all of them. what names it in the sentence, e.g. "model". */
+/* Fails on every rank unless value is the same on all of them. The sentence calls it `what`, e.g. "model". */
 TINY_API tiny_status tiny_comm_agree(tiny_comm *comm, const char *what, uint64_t value);
 /* Ends the group because this rank cannot go on. The caller's arrays are not touched after it, and the other ranks are
  * notified. Takes NULL. */
@@ -2926,7 +2929,7 @@ TINYI_C_BEGIN
 
 typedef enum tiny_fft_kind { TINY_FFT_COMPLEX, TINY_FFT_REAL, TINY_FFT_REAL_INVERSE } tiny_fft_kind;
 
-/* The scale of each direction. Forward and then inverse gives the input again, with NONE n times as large. */
+/* The scale of each direction. Forward and then inverse gives the input again; with NONE, n times the input. */
 typedef enum tiny_fft_norm {
     TINY_FFT_NORM_INVERSE,                  /* inverse: 1 / n */
     TINY_FFT_NORM_BOTH,                     /* both: 1 / sqrt(n) */
@@ -3213,8 +3216,8 @@ typedef struct tiny_cross_entropy_params {
     int skip;                               /* nonzero: skips rows with the label -1 */
 } tiny_cross_entropy_params;
 
-/* y = mean over rows of log sum e^x - (1 - e) x[label] - e mean(x); x (..., n), label (...) i32 or i64 in 0..n-1, y of
- * rank 0. Without any row y is 0. The call checks the labels first, so they must not be outputs of the same
+/* y = mean over rows of log sum exp(x) - (1 - e) x[label] - e mean(x); x (..., n), label (...) i32 or i64 in 0..n-1, y
+ * of rank 0. Without any row y is 0. The call checks the labels first, so they must not be outputs of the same
  * tiny_run_list. */
 TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label,
                                         const tiny_cross_entropy_params *params, const tiny_tensor *y);
@@ -4519,9 +4522,9 @@ typedef struct tgnn_partition_info {
 TINY_API tiny_status tgnn_partition(tiny_ctx *ctx, tgnn_graph *g, int k, const tgnn_partition_desc *desc, int32_t *part,
                                     tgnn_partition_info *info);
 /* One pass over the nodes, for graphs that are too large for tgnn_partition. Each node goes to the part that already
- * has most of its neighbours; fuller parts score lower (I. Stanton, G. Kliot, "Streaming Graph Partitioning for Large
- * Distributed Graphs", 2012, linear deterministic greedy). Only edges into the node count. No part is heavier than the
- * limit; parts may be empty. edge_weights, tries, passes and seed are ignored. */
+ * has the largest number of its neighbours; fuller parts score lower (I. Stanton, G. Kliot, "Streaming Graph
+ * Partitioning for Large Distributed Graphs", 2012, linear deterministic greedy). Only edges into the node count. No
+ * part is heavier than the limit; parts may be empty. edge_weights, tries, passes and seed are ignored. */
 TINY_API tiny_status tgnn_partition_stream(tiny_ctx *ctx, const tgnn_graph *g, int k, const tgnn_partition_desc *desc,
                                            int32_t *part, tgnn_partition_info *info);
 /* Measures the cut and the weights of any partition. It uses node_weight, edge_weights and imbalance of desc, which may
@@ -4717,7 +4720,7 @@ typedef struct tgnn_data {
     int32_t *label, n_class;                /* of each node; -1: none. NULL: no labels */
     char *split;                            /* (n_nodes, n_split): r train, v validation, t test, - none; NULL: none */
     tiny_idx n_split;
-    /* n_nodes, n_nodes, n_graphs, n_graphs; NULL: none */
+    /* lengths: n_nodes, n_nodes, n_graphs, n_graphs; NULL: none */
     int32_t *graph_of_node, *node_label, *graph_label, *fold, n_graph_class;
 } tgnn_data;
 TINY_API tiny_status tgnn_data_read(tiny_ctx *ctx, const char *folder, tgnn_data *out);
@@ -4736,7 +4739,7 @@ TINYI_C_END
  *   how.graph.symmetrize = 1;
  *   how.memory = 64 << 20;
  *   tgnn_graph_convert(ctx, "edges.tsv.gz", "edges.tgraph", &how, NULL);
- *   tgnn_graph_read(ctx, "edges.tgraph", NULL, &g);            mapped: only the pages that are used are loaded
+ *   tgnn_graph_read(ctx, "edges.tgraph", NULL, &g);            mapped: only the parts in use need memory
  *
  * It reads edge lists, also compressed by gzip, and .npy arrays of edges, once and in pieces. Other forms fail. The
  * output has the same bytes as tgnn_graph_read and tgnn_graph_write with the same desc. While it works it writes
@@ -4876,8 +4879,8 @@ TINYI_C_END
  *   tgnn_net_run(ctx, net, &in, &y, NULL);
  *   tgnn_net_free(ctx, net);
  *
- * The weights are a state_dict of torch. A tensor has the name of its layer, a point, and the name from the table in
- * gnn/layer/layer.h. The description has the kinds, the order and the widths of the layers.
+ * The weights are a state_dict of torch. The name of a tensor is the name of its layer, a dot, and the name from the
+ * table in gnn/layer/layer.h. The description has the kinds, the order and the widths of the layers.
  *
  *   { "format": "tgnn-net 1",
  *     "rows": true,                         first divides each row of x by its sum (unless that is 0)
@@ -5039,8 +5042,8 @@ TINYI_C_END
  *   tgnn_net_write(ctx, "model.safetensors", net);
  *
  * Training starts from the current weights of the net. Every draw (dropout, orders, pairs) depends only on the seed and
- * the step. docs/guide/graphs.md says which sums depend on the number of threads.
- * The optimiser is Adam, with the decay added to the gradient, as in the papers.
+ * the step. The sums of a backward pass depend on the number of threads in their last bits. The optimiser is
+ * Adam, with the decay added to the gradient, as in the papers.
  *
  * Early stopping: with patience p, training ends when the validation loss has not improved for p epochs. The net then
  * gets the weights of the epoch with the lowest validation loss. Without patience it keeps the weights of the last
@@ -5277,7 +5280,7 @@ typedef struct tgnn_a2q_desc {
     /* of the penalty lambda max(0, M - target)^2, M in kilobytes; 0: 2.5; below 0: none */
     double lambda;
     double first_bits;                      /* at the start; 0: 4, and 5 for features that are never negative */
-    /* number of groups of rows that have steps, so that other graphs can use them; 0: each node has a step */
+    /* number of groups of rows; a step belongs to a group, so other graphs can use it; 0: each node has a step */
     tiny_idx groups;
     int published;                          /* choose groups as the authors' program does: see tgnn_nearest */
     /* for comparison: one step and this many stored bits for all rows; 0: no */
@@ -5413,7 +5416,7 @@ TINYI_C_END
  *   NAME.step    F32 (nodes or groups)      of the features that go in, and
  *   NAME.bits    U8, the same number        their bits, 1 to 8; both are missing if the input is raw
  *   NAME.sum     F32 (out)                  step of each column of the product, if it is summed along edges
- * With STEPS nodes the net fits only the graph that it was trained on: another number of nodes is an error. */
+ * If STEPS is nodes, the net fits only the graph that it was trained on: another number of nodes is an error. */
 #ifndef TINYI_GNN_QUANT_H
 #define TINYI_GNN_QUANT_H
 TINYI_C_BEGIN
@@ -5454,7 +5457,7 @@ TINYI_C_END
 #define TINY_API static TINYI_UNUSED
 #endif
 
-/* src/gnn/embed/fastrp.h - node embeddings by very sparse random projection: seconds for a million nodes, no training
+/* src/gnn/embed/fastrp.h - node embeddings by very sparse random projection, without training
  *
  *   float *y = ...;                                          nodes x 128
  *   tiny_tensor t = tiny_tensor_2d(y, TINY_F32, n, 128);
@@ -5482,8 +5485,8 @@ typedef struct tgnn_fastrp_desc {           /* all zero: powers 2 and 3, rows of
     /* finally shift and scale each column to mean 0 and variance 1, as the authors' program does; a constant one is
      * 0 */
     int standardize;
-    int tile; /* columns at a time, a multiple of 16; 0: all. 16 or 32 needs little more memory than y, but twice the
-               * time if rows are normalised */
+    int tile; /* columns at a time, a multiple of 16; 0: all. 16 or 32 needs little more memory than y, but if rows are
+               * scaled to length 1, everything is computed twice */
     uint64_t seed;
     const tiny_tensor *projection;          /* R itself (nodes, d), f32; NULL: drawn from seed */
 } tgnn_fastrp_desc;
@@ -5551,7 +5554,7 @@ TINYI_C_END
 /* The passes are more text than gcc can number columns for. gcc -Wall would then report that it stops
  * checking indentation; a #line, although it changes nothing, prevents that. */
 #if defined __GNUC__ && !defined __clang__
-#line 0005555
+#line 0005558
 #endif
 #if TINYI_PARTED
 #define tinyi_tensor_reach tinygnn_tinyi_tensor_reach
@@ -6481,8 +6484,8 @@ TINYI_FN unsigned char *tinyi_st_end(tinyi_st_head *h);    /* where the data go 
 
 /* core/file.h */
 
-/* The same in pieces. All zero: nothing is open. After finish, even a failed one, and after abandon it is all zero
- * again. */
+/* tiny_file_write in pieces. All zero: nothing is open. After finish, even a failed one, and after abandon it is all
+ * zero again. */
 typedef struct tinyi_out {
     char *path, *part;                      /* one block: the name, and the one it is written under */
     uint64_t n_bytes;                       /* so far */
@@ -6493,8 +6496,8 @@ typedef struct tinyi_out {
 TINYI_FN uint64_t tinyi_file_most(const char *path);   /* the most bytes that are read from it */
 TINYI_FN int tinyi_file_special(const char *path);     /* it exists, and is neither a regular file nor a folder */
 /* The steps of a write, for a writer of several files. *file is a FILE. close returns 0, with errno set, if not all
- * bytes were written. The part stays locked until its file is closed and *lock (may be NULL; 0: none) is given back,
- * after it was renamed or removed. */
+ * bytes were written. The part stays locked until its file is closed and tinyi_part_unlock was called. Call that after
+ * the part was renamed or removed. lock may be NULL; *lock 0: no lock. */
 TINYI_FN tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file, int *lock);
 TINYI_FN int tinyi_part_close(void *file, int special);
 TINYI_FN tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path);
@@ -6517,7 +6520,7 @@ TINYI_FN tiny_status tinyi_in_open(tiny_ctx *ctx, const char *path, tinyi_in *in
 TINYI_FN tiny_status tinyi_in_read(tiny_ctx *ctx, tinyi_in *in, void *bytes, size_t room, size_t *n);
 TINYI_FN tiny_status tinyi_in_seek(tiny_ctx *ctx, tinyi_in *in, uint64_t at);
 TINYI_FN void tinyi_in_close(tinyi_in *in);
-/* What was added so far, to be read while more is added. */
+/* Opens the bytes added so far for reading; more may be added meanwhile. */
 TINYI_FN tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in);
 
 /* core/forget.h */
@@ -6529,7 +6532,7 @@ TINYI_FN int tinyi_file_forget(const tiny_file *file, const unsigned char *at, s
 /* core/box/checkpoint.h */
 
 #ifndef TINYI_NO_CHECKPOINT
-/* n values of size bytes from the order of memory into that of the file or back: turned or not */
+/* copies n values of size bytes each between memory and file; turned: reverses the bytes of each value */
 TINYI_FN void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned);
 #endif
 
@@ -6588,7 +6591,7 @@ TINYI_FN void tinyi_sincos64(double x, double *s, double *c);      /* both, the 
 TINYI_FN double tinyi_tanh64(double x);
 TINYI_FN double tinyi_erf64(double x);
 TINYI_FN double tinyi_sqrt64(double x);         /* tinyi_sqrt */
-/* cos and sin of 2 pi k / n, 0 < n <= 2^60: exact zeros and ones, exact symmetries, 2e-16 off. */
+/* cos and sin of 2 pi k / n, 0 < n <= 2^60: exact zeros and ones, exact symmetries, else within 2e-16. */
 TINYI_FN void tinyi_cis64(uint64_t k, uint64_t n, double *c, double *s);
 
 /* The kernels below store pieces of at least this many elements past the caches, unless y is an input: results that
@@ -6650,12 +6653,14 @@ typedef enum tinyi_reduce_f { TINYI_REDUCE_SUM, TINYI_REDUCE_NORM2, TINYI_REDUCE
 #define TINYI_SOFTMAX_BLOCK 4096
 
 /* s = scale * x throughout; stream: store past the caches, y is 64-byte aligned then.
- *   row      a whole row of at most a block            top      max s, ignoring NaN; -inf for n = 0
- *   sum      sum exp(s - top), stored too unless y is NULL          exp   y = lambda exp(s - top)
- *   online   max and sum in one pass                   log      y = (s - top) - log_sum
- *   extsum   sum exp(s) = *m 2^*e; *e is inf where an s is too large for n to be exact, and -inf (*m 0) where all are
- *            too
- *            small                                     extexp   y = lambda exp(s) 2^-e */
+ *   row      a whole row of at most a block
+ *   top      max s, ignoring NaN; -inf for n = 0
+ *   sum      sum exp(s - top), stored too unless y is NULL
+ *   exp      y = lambda exp(s - top)
+ *   online   max and sum in one pass
+ *   log      y = (s - top) - log_sum
+ *   extsum   sum exp(s) = *m 2^*e; *e is inf if some s is too large, and -inf (*m 0) if all are too small
+ *   extexp   y = lambda exp(s) 2^-e */
 #define TINYI_KERNELS_SOFTMAX(K)                                                                                      \
     K(softmax_row_f32, void, (float *y, const float *x, size_t n, float scale))                                       \
     K(softmax_top_f32, float, (const float *x, size_t n, float scale))                                                \
@@ -6703,8 +6708,8 @@ typedef struct tinyi_gemm_i8_shape {
     int rows, columns;                      /* of a tile at most: parts of 128, and 16 or 32 */
 } tinyi_gemm_i8_shape;
 
-/* What a tile prefetches into the second-level cache while it computes, from two addresses on: one line every two steps
- * of k, then step bytes further. */
+/* While it computes, a tile prefetches into the second-level cache, from two addresses on: one line every two steps of
+ * k, then step bytes further. */
 typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; ptrdiff_t step; } tinyi_gemm_ahead;
 
 /* Panels: v holds nr columns side by side, [k][nr], zeros where there are none; s holds rows, [k][w] with w the tile
@@ -7056,10 +7061,10 @@ typedef struct tinyi_patch { tiny_idx n, c, h, w, r, s, oh, ow, sh, sw, dh, dw, 
 
 /* math/edges.h */
 
-/* where the inputs stand */
+/* positions of the inputs */
 enum { TINYI_SPMM_X = 1, TINYI_SPMM_COL, TINYI_SPMM_W, TINYI_SPMM_E };
 
-/* What the kernels get of an operation; rows are dense along their features. */
+/* The operation as the kernels get it; rows are dense along their features. */
 typedef struct tinyi_edges {
     const int32_t *col;                     /* NULL: p itself */
     int64_t m, ahead;                       /* edges of the whole matrix; how many before its use a row is fetched */
@@ -7079,7 +7084,7 @@ typedef struct tinyi_edges {
     /* n rows of y: sum, or mean, over edges offset[i] .. offset[i + 1] of w[p] x[col[p]]; without e, relu, max and   \
      * min */                                                                                                         \
     K(spmm_f32, void, (float *y, ptrdiff_t y_row, const tinyi_edges *j, const int64_t *offset, tiny_idx n))           \
-    /* the same with everything else there is, but without the division of a mean; p0 < p1 */                         \
+    /* one row of y, also with e, relu, max and min, but without the division of a mean; p0 < p1 */                   \
     K(spmm_any_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                   \
     /* s[(p - p0) heads + h] */                                                                                       \
     K(sddmm_f32, void, (float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1))                      \
@@ -37113,7 +37118,7 @@ typedef struct tinyi_npy_head {
 /* bytes: the first n_bytes of a file of n_file bytes; the sentence names the fault */
 TINYI_FN tiny_status tinyi_npy_open(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes,
                                     uint64_t n_file, tinyi_npy_head *h);
-/* number i of the file's numbers at from, as a number of the tensor's type */
+/* converts number i of the file, whose bytes begin at from, to the type of the tensor */
 TINYI_FN tiny_status tinyi_npy_take(tiny_ctx *ctx, const char *name, const tinyi_npy_head *h, uint64_t i,
                                     const unsigned char *from, void *to);
 
@@ -39953,7 +39958,9 @@ TINY_API tiny_status tgnn_array_read_memory(tiny_ctx *ctx, const char *name, con
 TINY_API tiny_status tgnn_array_read(tiny_ctx *ctx, const char *path, const char *member, tgnn_array *out)
 {
     tiny_file f;
-    tiny_status st = tiny_file_open(ctx, path, &f);
+    tiny_status st;
+    if (out) memset(out, 0, sizeof *out);
+    st = tiny_file_open(ctx, path, &f);
     if (st) return st;
     st = tgnn_array_read_memory(ctx, path, f.bytes, f.n_bytes, member, out);
     tiny_file_close(ctx, &f);

@@ -9,6 +9,7 @@
 
 int b_quick, b_threads;
 static int b_keep;                          /* tables and curves go to docs/ */
+static int b_hush;                          /* --targets compares rows and prints no tables */
 static FILE *b_tsv, *b_md;
 
 double b_now(void) { return (double)tiny_now_ns() * 1e-9; }
@@ -25,7 +26,7 @@ tiny_ctx *b_ctx(tiny_target target, int threads)
     tiny_ctx_desc d;
     tiny_ctx *ctx = NULL;
     memset(&d, 0, sizeof d);
-    d.target = target;
+    d.target = target == TINY_TARGET_AUTO ? b_aim : target;
     d.n_threads = threads;
     b_must(NULL, tiny_ctx_open(&d, &ctx));
     return ctx;
@@ -94,13 +95,14 @@ static int b_calls(const b_row *r, double *seconds)
 void b_contest(const char *title, b_row *rows, int n_rows)
 {
     enum { MOST = 101 };
-    double *t = (double *)calloc((size_t)n_rows * MOST, sizeof *t), start, seconds, budget = b_quick ? 0.35 : 2.0;
+    const double budget = b_hush ? 0.1 : b_quick ? 0.35 : 2.0;
+    double *t = (double *)calloc((size_t)n_rows * MOST, sizeof *t), start, seconds;
     int *calls = (int *)calloc((size_t)n_rows, sizeof *calls), *again = (int *)calloc((size_t)n_rows, sizeof *again),
         n = 0, i, j;
     if (!t || !calls || !again) exit(1);
-    printf("\n%s\n", title);
-    printf("  %-24s %-20s %-12s %3s %11s %9s %10s  %s\n", "what", "shape", "by", "thr", "median", "GB/s", "Gop/s",
-           "of the limit");
+    if (!b_hush)
+        printf("\n%s\n  %-24s %-20s %-12s %3s %11s %9s %10s  %s\n", title, "what", "shape", "by", "thr", "median",
+               "GB/s", "Gop/s", "of the limit");
     if (b_md)
         fprintf(b_md,
                 "\n### %s\n\n| what | shape | by | threads | median us | GB/s | Gop/s | of the limit "
@@ -132,6 +134,7 @@ void b_contest(const char *title, b_row *rows, int n_rows)
         s = t[i * MOST + n / 2];
         r->median_ns = s * 1e9;
         r->best_ns = t[i * MOST] * 1e9;
+        b_targets_row(title, r);
         if (r->limit == B_READ) { rate = r->bytes / s; limit = max->read; }
         if (r->limit == B_COPY) { rate = r->bytes / s; limit = max->copy; }
         if (r->limit == B_F32) { rate = r->flops / s; limit = max->f32; }
@@ -142,8 +145,9 @@ void b_contest(const char *title, b_row *rows, int n_rows)
                            : r->limit == B_COPY ? "copy"
                            : r->limit == B_F32  ? "f32"
                                                 : "int8");
-        printf("  %-24s %-20s %-12s %3d %8.2f us %9.2f %10.2f  %s\n", r->what, r->shape, r->target, r->threads, s * 1e6,
-               r->bytes / s * 1e-9, r->flops / s * 1e-9, of);
+        if (!b_hush)
+            printf("  %-24s %-20s %-12s %3d %8.2f us %9.2f %10.2f  %s\n", r->what, r->shape, r->target, r->threads,
+                   s * 1e6, r->bytes / s * 1e-9, r->flops / s * 1e-9, of);
         if (b_tsv)
             fprintf(b_tsv, "%s\t%s\t%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%s\t%d\n", title, r->what, r->shape, r->target,
                     r->threads, s * 1e6, r->bytes / s * 1e-9, r->flops / s * 1e-9, of, n);
@@ -164,7 +168,7 @@ void b_note(const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    printf("  %s\n", text);
+    if (!b_hush) printf("  %s\n", text);
     if (b_md) fprintf(b_md, "\n%s\n", text);
 }
 
@@ -355,13 +359,34 @@ static void b_page(const char *dir, const char *page)
 #define B_DECLARE(name) void bench_##name(void);
 B_SECTIONS(B_DECLARE)
 
-static const struct { const char *name; void (*run)(void); } b_sections[] = {
+static const b_section b_sections[] = {
 #define B_ENTRY(name) { #name, bench_##name },
     B_SECTIONS(B_ENTRY)
 };
 
+/* Every section on every vector target, or on those of the list; the number of rows that the widest loses. */
+static int b_all_targets(const char *list, const char *only, int rounds)
+{
+    tiny_target targets[TINY_TARGET_COUNT];
+    int n = 0, t, lost = 0;
+    size_t i;
+    for (t = TINY_TARGET_SCALAR; t < TINY_TARGET_COUNT; t++) {
+        const char *name = tiny_target_name((tiny_target)t), *at = strstr(list, name);
+        const size_t len = strlen(name);
+        const int listed = at && (at == list || at[-1] == ',') && (!at[len] || at[len] == ',');
+        if (*list ? !listed : t == TINY_TARGET_SCALAR) continue;
+        if (tiny_target_runs_here((tiny_target)t)) targets[n++] = (tiny_target)t;
+    }
+    if (n < 2) { fprintf(stderr, "bench: --targets compares at least two targets of this machine\n"); return -1; }
+    b_hush = 1;
+    for (i = 0; i < sizeof b_sections / sizeof *b_sections; i++)
+        if (!only || !strcmp(only, b_sections[i].name)) lost += b_targets(&b_sections[i], targets, n, rounds);
+    return lost;
+}
+
 int main(int argc, char **argv)
 {
+    const char *list = NULL;
     const char *only = NULL, *name = NULL, *pages = NULL;
     const double begun = b_now();
     int left = 0;
@@ -369,24 +394,29 @@ int main(int argc, char **argv)
     char report[256];
     tiny_ctx *ctx;
     size_t i, ran = 0;
-    int a, keep = 1;
+    int a, keep = 1, rounds = 2;
     (void)setvbuf(stdout, NULL, _IOLBF, 1 << 12);       /* a run that dies has printed all that it measured */
     for (a = 1; a < argc; a++) {
         if (!strcmp(argv[a], "--quick")) b_quick = 1;
         else if (!strcmp(argv[a], "--no-save")) keep = 0;
+        else if (!strcmp(argv[a], "--check")) rounds = 1;
+        else if (!strcmp(argv[a], "--targets")) list = a + 1 < argc && argv[a + 1][0] != '-' ? argv[++a] : "";
         else if (!strcmp(argv[a], "--only") && a + 1 < argc) only = argv[++a];
         else if (!strcmp(argv[a], "--keep") && a + 1 < argc) name = argv[++a];
         else if (!strcmp(argv[a], "--pages") && a + 1 < argc) pages = argv[++a];
         else if (!strcmp(argv[a], "--threads") && a + 1 < argc) b_threads = atoi(argv[++a]);
         else {
             printf("usage: build/bench [--quick] [--only SECTION] [--threads N] [--no-save | --keep NAME] [--pages "
-                   "DIR]\nsections:");
+                   "DIR]\n       build/bench --targets [LIST] [--only SECTION] [--threads N] [--check]\nsections:");
             for (i = 0; i < sizeof b_sections / sizeof *b_sections; i++) printf(" %s", b_sections[i].name);
             printf("\nA whole run writes docs/dev/bench.tsv, docs/dev/bench.md and docs/img/*.svg; a quick one, or one "
                    "of a "
                    "section, only with --keep NAME: docs/dev/NAME.*.\n"
                    "The papers' headlines go into the pages of docs/papers after a whole run, into those of DIR "
-                   "with --pages DIR.\n");
+                   "with --pages DIR.\n"
+                   "--targets measures every row on every vector target, or on those of LIST (scalar,avx2), and "
+                   "fails where the\nwidest is slower by more than 5 %%. --check: one round, and no clock "
+                   "decides.\n");
             return strcmp(argv[a], "--help") != 0;
         }
     }
@@ -396,6 +426,7 @@ int main(int argc, char **argv)
     report[strcspn(report, "\n")] = 0;
     printf("%s%s\n", report, b_quick ? ", quick" : "");
     tiny_ctx_close(ctx);
+    if (list) b_quick = 1, keep = 0;
     if (!name && !only && !b_quick) name = "bench";
     b_keep = keep && name;
     if (b_keep && !only && !b_quick && !pages) pages = "docs/papers";
@@ -414,6 +445,10 @@ int main(int argc, char **argv)
                     b_machine(), report);
     }
     b_limits_measure();
+    if (list) {
+        const int lost = b_all_targets(list, only, rounds);
+        return lost < 0 || (lost > 0 && rounds > 1);
+    }
     for (i = 0; i < sizeof b_sections / sizeof *b_sections; i++) {
         if (only && strcmp(only, b_sections[i].name) != 0) continue;
         /* a quick run must end within a minute; the base rows come first */

@@ -55,4 +55,12 @@ tiny_tensor b_head(const tiny_tensor *x, tiny_idx h);   /* (tokens, numbers) of 
 void b_must(tiny_ctx *ctx, tiny_status status);
 double b_now(void);                 /* seconds */
 
+/* ---- the same rows on every target: build/bench --targets */
+typedef struct b_section { const char *name; void (*run)(void); } b_section;
+extern tiny_target b_aim;           /* the target that b_ctx opens for TINY_TARGET_AUTO */
+void b_targets_row(const char *contest, const b_row *row);      /* remembers a measured row */
+/* Runs the section on each target, several rounds, the widest target last in the list. Prints the rows whose default is
+ * slower than on a narrower target by more than 5 %, and returns their number. */
+int b_targets(const b_section *section, const tiny_target *targets, int n, int rounds);
+
 #endif

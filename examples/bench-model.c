@@ -3,12 +3,12 @@
  *     bench-model MODEL.gguf [-p 512] [-n 64] [-t 1,2] [-r 3] [--batch 1,2,4,8,16,32,64] [--target T] [--no-mixed]
  *     [--json]
  *
- * For each number of threads: prompts of -p tokens, -n decoded tokens, and both in turn (not with --no-mixed). Each
- * figure is the median of -r rounds. With --batch that many sequences decode together, -n tokens in all and at least
- * four steps. Next to the speed of decoding stands its share of the limit: read bandwidth divided by the bytes of
- * weights that a token reads. Next to the speed of prompts stands their share of the peak of float32. Both limits are
- * measured in the same rounds with the same number of threads. Tiles of bfloat16 can exceed the peak of float32, so a
- * share above 1 is no error. */
+ * For each number of threads it measures prompts of -p tokens, the decoding of -n tokens, and a prompt followed by
+ * decoding (not with --no-mixed). Each figure is the median of -r rounds. --batch measures that many sequences decoding
+ * together: -n tokens in all, and at least four steps. Decoding is also printed as a share of its limit, which is the
+ * read bandwidth divided by the bytes of weights that a token reads. Prompts are also printed as a share of the float32
+ * peak. Both limits are measured in the same rounds with the same number of threads. AMX tiles of bfloat16 can exceed
+ * the float32 peak, so a share above 1 is not an error. */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "bench-model"

@@ -3,9 +3,9 @@
  *     bipolar [--size N] [--rows M] [--weights P] [--activations Q] [--group G] [--seed S] [--threads N]
  *             [--target NAME]
  *
- * Random weights N x N and M rows of activations, both normal. By default all pairs of 1, 2, 3, 4 and 8 bits. For each:
- * bytes of the weights, time of the product including quantizing and packing its activations, and its error compared
- * with the product in f32. */
+ * The weights, N x N, and M rows of activations are random and normally distributed. By default all pairs of 1, 2, 3, 4
+ * and 8 bits are measured. Each line has the bytes of the weights, the time of the product including quantizing and
+ * packing its activations, and its error compared with the product in f32. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"

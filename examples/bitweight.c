@@ -4,10 +4,11 @@
  *     bitweight --nest DESIGN          the loops of a design
  *     bitweight --list                 the designs
  *
- * MODEL is any file of weights that tinyllm.h reads. Its matrices become int8, row by row; the largest weight of a row
- * becomes 127. For each matrix: the average number of digits that are not 0, of four, with Booth's and with the EN-T
- * encoder, and the bits of the magnitude. Then the cost of each design for the products with N tokens (64): cycles are
- * counted here, frequencies and areas are from the authors' synthesis (arXiv 2503.06342). */
+ * MODEL is any file of weights that tinyllm.h reads. Each row of its matrices is scaled to int8, so that its largest
+ * weight becomes 127. For each matrix it prints how many of the four digits of a weight are nonzero on average, with
+ * Booth's encoder and with the EN-T encoder, and the bits of the magnitude. Then it prints the cost of each design for
+ * the products with N tokens (default 64). Cycles are counted here; frequencies and areas are from the authors'
+ * synthesis (arXiv 2503.06342). */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"

@@ -1,4 +1,4 @@
-/* examples/bytes.c - a file as a C array, for programs without files: bytes FILE NAME > FILE.h
+/* examples/bytes.c - writes a file as a C array, for programs without files: bytes FILE NAME > FILE.h
  *
  * The array is static const unsigned char NAME[]. The comment before it has the size and the CRC-32 of the file. */
 #include <stdint.h>

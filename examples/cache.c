@@ -1,12 +1,12 @@
-/* examples/cache.c - keys and values of a text in a small file, and a model that continues from it
+/* examples/cache.c - writes the keys and values of a text to a small file, from which a model continues
  *
  *     cache profile MODEL.gguf TEXT.txt ... -o TABLES           once for a model: tables of its keys and values
  *     cache save MODEL.gguf "text" -o FILE --tables TABLES      reads the text and writes its keys and values
  *     cache load MODEL.gguf FILE --tables TABLES --n 40         continues the text without computing it again
  *     cache info FILE
- *     cache stream --deadline 1                                 policies for sending a long cache over changing links
+ *     cache stream --deadline 1                                 simulates sending a long cache over changing links
  *
- * Without --tables the file contains tables of its own, which makes a short file larger. */
+ * Without --tables the file contains its own tables, which makes a short file larger. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"

@@ -2,7 +2,7 @@
  *
  *     chat MODEL.gguf [--system "Be brief."] [--temp 0.8]
  *
- * The file's own chat template makes the prompt. Ctrl-C stops the answer, not the program; /help lists the commands. */
+ * The chat template of the file formats the prompt. Ctrl-C stops only the answer. /help lists the commands. */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "chat"

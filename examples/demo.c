@@ -1,4 +1,4 @@
-/* examples/demo.c - the targets of this machine, and a few operations
+/* examples/demo.c - the SIMD targets of this machine, and a few operations
  *
  *     cc -O2 -fopenmp examples/demo.c -I. -o demo && ./demo */
 #define TINYLLM_IMPLEMENTATION

@@ -1,4 +1,4 @@
-/* examples/embed.c - texts as vectors, and their cosines
+/* examples/embed.c - turns texts into vectors, or prints their cosines
  *
  *     embed MODEL.gguf < texts.txt               a line of numbers for each line of text
  *     embed MODEL.gguf --similar < texts.txt     the table of cosines instead */

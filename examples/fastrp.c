@@ -3,9 +3,9 @@
  *     fastrp [EDGES] [-d COLUMNS] [-o OUT.npy] [--powers W1,W2,...] [--beta B] [-s S] [--standardize] [--directed]
  *            [--tile T] [--seed N] [--threads N] [--quiet]
  *
- * EDGES: any form that tinygnn.h reads; without it, but with an option, a graph of 10 000 nodes in 8 planted classes.
- * Both directions of each edge are used unless --directed. Row i of OUT belongs to node i. --tile 32 takes a third of
- * the memory and twice the time. After two seconds progress is shown, unless --quiet. */
+ * EDGES has any form that tinygnn.h reads. With options but without EDGES, a graph of 10 000 nodes in 8 planted classes
+ * is made. Both directions of each edge are used unless --directed. Row i of OUT belongs to node i. --tile 32 takes a
+ * third of the memory and twice the time. Progress is shown after two seconds, unless --quiet. */
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"
 #define PROGRAM "fastrp"

@@ -1,12 +1,12 @@
-/* examples/fusemax.c - passes over data and live data of an algorithm, from its description
+/* examples/fusemax.c - counts the passes over data and the live data of an algorithm, from its description
  *
  *     fusemax FILE|1-pass|2-pass|deferred|3-pass [--fiber "m1 m0"] [RANK=SIZE ...]
  *     fusemax --plan E F KEYS QUERIES [HEADS]
  *
  * The first form prints passes, levels, live data and operations. FILE is a cascade of Einsums as llm/plan/cascade.h
- * describes it; "-" is standard input. Sizes of ranks are 64 by default, of m and p 1024, of m0 256. The default of
- * --fiber is "m1 m0" if the text splits a rank so, else "m". --plan prints the cascade and the tile for this processor,
- * by the model of the paper. */
+ * describes it; "-" is standard input. The default size of a rank is 64, of m and p 1024, of m0 256. The default of
+ * --fiber is "m1 m0" if the text splits a rank that way, else "m". --plan prints the best cascade and tile for this
+ * processor, according to the model of the paper. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"

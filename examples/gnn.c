@@ -1,13 +1,13 @@
 /* examples/gnn.c - trains, quantizes and runs a network on graphs
  *
- *     gnn train [FOLDER] --save m         learns classes of nodes, or of graphs if the folder has graphs; --links:
- *                                         links
- *     gnn quantize [FOLDER] --save m      the same with weights of 4 bits, and features of few bits, as each node
- *                                         needs (A2Q)
- *     gnn infer --model m [FOLDER]        its answers next to the labels; of a quantized network in whole numbers
+ *     gnn train [FOLDER] --save m         learns the classes of nodes, or of graphs if the folder has graphs; with
+ *                                         --links, which pairs have an edge
+ *     gnn quantize [FOLDER] --save m      the same with weights of 4 bits, and as few bits for the features of each
+ *                                         node as it needs (A2Q)
+ *     gnn infer --model m [FOLDER]        prints its classes next to the labels; a quantized network runs in integers
  *
- * FOLDER holds edges.tsv, labels.txt, splits.txt, features.coo ... (docs/guide/graphs.md). Without one a graph of 1500
- * nodes in 5 classes is made; with --rings 200 rings with chords, few or many. --net takes the layers from a
+ * FOLDER holds edges.tsv, labels.txt, splits.txt, features.coo ... (docs/guide/graphs.md). Without FOLDER a graph of
+ * 1500 nodes in 5 classes is made; with --rings, 200 rings with few or many chords. --net reads the layers from a
  * description (src/gnn/layer/net.h). */
 #define TINYGNN_LAB
 #define TINYGNN_IMPLEMENTATION

@@ -1,16 +1,18 @@
 /* examples/graph.c - prints, converts, partitions, reorders and samples graphs
  *
- *     graph info FILE                           nodes, edges, degrees, components
- *     graph convert FILE OUT [--symmetrize] [--unique] [--loops] [--bipartite]        OUT ends with .tgraph (mapped,
- *                                                                                     fast), .tsv or .txt
- *     graph partition FILE K [PARTS.npy] [--imbalance X] [--weights] [--stream]      K parts of one size with few edges
- *                                                                                    between
- *     graph reorder FILE OUT degree|bfs|rcm|community|K [--order ORDER.npy]           K: by the parts of a partition
- *     graph sample FILE OUT --fanout 15,10 [--seeds N | --nodes 3,17,5] [--replace]   neighbours of seeds, and theirs
+ *     graph info FILE                                    prints nodes, edges, degrees, components
+ *     graph convert FILE OUT [--symmetrize] [--unique] [--loops] [--bipartite]
+ *                                                        OUT ends with .tgraph (mapped, fast), .tsv or .txt
+ *     graph partition FILE K [PARTS.npy] [--imbalance X] [--weights] [--stream]
+ *                                                        makes K parts of equal size with few edges between them
+ *     graph reorder FILE OUT degree|bfs|rcm|community|K [--order ORDER.npy]
+ *                                                        K: by the parts of a partition
+ *     graph sample FILE OUT --fanout 15,10 [--seeds N | --nodes 3,17,5] [--replace]
+ *                                                        samples neighbours of the seeds, and their neighbours
  *     graph make planted|rmat OUT [--nodes N] [--degree D] [--classes K] [--seed S]
  *
- * FILE is an edge list, Matrix Market, .npz, .npy or .tgraph, each text also packed by gzip. After two seconds
- * progress is shown. */
+ * FILE is an edge list, Matrix Market, .npz, .npy or .tgraph. Text files may be gzipped. Progress is shown after two
+ * seconds. */
 #define TINYGNN_TOOLS
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"

@@ -1,10 +1,10 @@
-/* examples/judge.c - the loss and the errors of a story model, also of a smaller form of it
+/* examples/judge.c - the loss and the errors of a story model, or of a compressed form of it
  *
  *     judge MODEL.gguf
  *     judge MODEL-Q2_K.gguf --against MODEL-F32.gguf
  *
- * The language of the stories is generated, so the smallest possible loss of each token is known. Reported are the bits
- * above it, the facts that the model gets wrong, and how many of its stories are valid. */
+ * The language of the stories is generated, so the smallest possible loss of each token is known. judge reports by how
+ * many bits the loss exceeds it, which facts the model gets wrong, and how many of its stories are valid. */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"

@@ -1,11 +1,10 @@
-/* examples/logits.c - the logits of a list of tokens, as raw float32 on standard output
+/* examples/logits.c - writes the logits of a list of tokens to standard output, as raw float32
  *
  *     logits MODEL.gguf --tokens 1,2,3 > logits.f32
  *
- * Decoders: a row of logits for each token. Encoders and embedding models: the hidden state of each token before
- * pooling.
- * Rerankers: one row, the probabilities of the labels. Models with an encoder and a decoder: logits for
- * --decoder-tokens. */
+ * Decoders give a row of logits for each token. Encoders and embedding models give the hidden state of each token
+ * before pooling. Rerankers give one row, the probabilities of the labels. Models with an encoder and a decoder give
+ * logits for --decoder-tokens. */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "logits"

@@ -1,12 +1,11 @@
-/* examples/make-model.c - a model file with random weights, for measurements
+/* examples/make-model.c - writes a model file with random weights, for measurements
  *
  *     make-model --shape 15M|42M|110M|1.1B|7B --type TYPE [--seed N] OUT.gguf
  *
- * The shapes are those of stories15M to 110M, TinyLlama and Llama 2. The text of such a model is noise.
- * TYPE is a block format for all matrices (Q4_0, F16, ...), or Q4_K_M: Q4_K, with Q6_K for the output and half of
- * attn_v and ffn_down, as quantize mixes it. Blocks are drawn from a few thousand that are packed once, so that writing
- * the file takes the time. The vocabulary has 256 bytes, and made-up words up to the 32000 of these
- * shapes. */
+ * The shapes are those of stories15M to 110M, TinyLlama and Llama 2. Such a model generates noise. TYPE is a block
+ * format for all matrices (Q4_0, F16, ...), or Q4_K_M: Q4_K, with Q6_K for the output and half of attn_v and ffn_down,
+ * the mixture that quantize makes. Blocks are drawn from a few thousand that are packed once, so most of the time goes
+ * into writing the file. The vocabulary has 256 bytes, and made-up words to fill the 32000 tokens of these shapes. */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"

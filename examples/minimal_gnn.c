@@ -1,7 +1,7 @@
-/* examples/minimal_gnn.c - a network runs on a graph: minimal_gnn [MODEL.safetensors EDGES FEATURES.npy]
+/* examples/minimal_gnn.c - runs a network on a graph: minimal_gnn [MODEL.safetensors EDGES FEATURES.npy]
  *
- * It prints the class of each node: the largest of its numbers. The classify example of examples/copy trains such a
- * model. Without files a ring of ten nodes and a network with random weights are made. */
+ * It prints the class of each node, which is the index of its largest output. The classify example of examples/copy
+ * trains such a model. Without files it makes a ring of ten nodes and a network with random weights. */
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"
 #include <stdio.h>

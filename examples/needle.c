@@ -3,10 +3,10 @@
  *
  *     needle [--seeds N] [--first K] [--epochs E] [--strength R] [--t T] [--s S] [--threads N]
  *
- * An image is 64 tokens of noise, N(0, I) in 16 dimensions. The sign of its class is added to two of them: one of 4
- * directions, of length --strength. There are 500 images for training and 2000 for the test. The network has 64 numbers
- * a token, 2 blocks and 4 heads. Each seed draws signs, images and first weights, the same for both forms. Printed is a
- * line for each seed, then means and spread. */
+ * An image is 64 tokens of noise, N(0, I) in 16 dimensions. Each of the 4 classes has a random vector of length
+ * --strength, which is added to two tokens of the image. There are 500 images for training and 2000 for the test. The
+ * network has 64 numbers a token, 2 blocks and 4 heads. Each seed draws the class vectors, the images and the initial
+ * weights, the same for both forms. The program prints a line for each seed, then means and standard deviations. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"

@@ -1,9 +1,9 @@
-/* examples/own_backend.c - your own back end, and whether it is right
+/* examples/own_backend.c - your own back end, and how to test it
  *
  *     own_backend [right|tail|stride|flush|rows]
  *
- * The back end computes neg, abs and relu and leaves everything else to the processor. Four of its five forms have a
- * typical bug. The conformance kit finds each bug, and the right form passes. A shorter one: copy/accelerator.c. */
+ * The back end computes neg, abs and relu, and leaves everything else to the CPU. Four of its five forms have a typical
+ * bug. The conformance kit finds each bug, and the correct form passes. copy/accelerator.c is shorter. */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"

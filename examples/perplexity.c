@@ -3,8 +3,8 @@
  *     perplexity MODEL.gguf TEXT [--context N]
  *
  * The text is cut into windows of the context. Only the second half of each window is scored, so that every scored
- * token has at least half a context before it; the first window is scored completely. Prints exp of the mean of -log p
- * with its standard error, and bits per token and per byte. */
+ * token has at least half a context before it. The first window is scored completely. The program prints exp of the
+ * mean of -log p with its standard error, and bits per token and per byte. */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "perplexity"

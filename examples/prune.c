@@ -1,10 +1,10 @@
-/* examples/prune.c - a layer without most of its weights: a smaller file and a faster product
+/* examples/prune.c - removes most of the weights of a layer: a smaller file and a faster product
  *
  *     prune [--zeros PERCENT] [--outputs N] [--inputs N] [-o FILE] [--seed S] [--threads N] [--target NAME]
  *
- * The weights are random, 4096 x 4096 by default. In each row the share (80 percent) with the smallest |w| |x| is
- * removed; |x| is the size of that input over a hundred rows. The result is written to a file (in memory without -o)
- * and read back. File, time and result are compared with the dense layer in f16. */
+ * The weights are random, 4096 x 4096 by default. In each row the 80 percent (--zeros) with the smallest |w| |x| are
+ * removed; |x| is the norm of that input over a hundred rows. The result is written to a file (in memory without -o)
+ * and read back. The size of the file, the time and the result are compared with those of the dense layer in f16. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"

@@ -1,4 +1,4 @@
-/* examples/quantize.c - a model file in fewer bits
+/* examples/quantize.c - writes a model file in fewer bits
  *
  *     quantize IN OUT.gguf TYPE [--imatrix FILE] [--pure] [--tensor-type REGEX=TYPE] [--threads N]
  *     quantize IN OUT.gguf TYPE --gptq --text stories.txt
@@ -7,9 +7,9 @@
  *     quantize --blocks TYPE [--imatrix FILE.f32] < floats.f32 > q.bin
  *     quantize --unblocks TYPE < q.bin > floats.f32
  *
- * TYPE is a format (Q8_0, Q6_K, IQ4_XS ...) or a mixture of them (Q4_K_M, Q3_K_L ...): a mixture gives more bits to the
- * tensors that lose most. Norms, biases and other small tensors stay as they are. The new file is written as
- * OUT.gguf.part and takes its place when it is complete. examples/copy/quantize.c is shorter. */
+ * TYPE is a format (Q8_0, Q6_K, IQ4_XS ...) or a mixture of them (Q4_K_M, Q3_K_L ...). A mixture gives more bits to the
+ * tensors that lose most. Norms, biases and other small tensors are not quantized. The new file is written as
+ * OUT.gguf.part and renamed when it is complete. examples/copy/quantize.c is shorter. */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"

@@ -1,11 +1,11 @@
-/* examples/ranks.c - one model over several ranks of this process, with a slow line between them
+/* examples/ranks.c - one model split over several ranks of this process, with slow links between them
  *
  *     ranks MODEL.gguf --ranks 2 --ms 1
  *     ranks MODEL.gguf --ranks 2 --ms 1 --ladder
  *
- * Each rank keeps its share of the heads and networks, and the text is the same as on one rank. With --ladder the model
- * runs as a ladder model: faster, but with another text, because it was not trained as one. Several machines need only
- * another transport. Build with -fopenmp, or with -DTINY_PTHREAD and -pthread. */
+ * Each rank computes its share of the heads and networks, and the text is the same as on one rank. With --ladder the
+ * model runs as a ladder model. It is faster, but its text differs, because it was not trained as one. Several machines
+ * need only another transport. Build with -fopenmp, or with -DTINY_PTHREAD and -pthread. */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "ranks"

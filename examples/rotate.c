@@ -1,7 +1,7 @@
-/* examples/rotate.c - a model rotated so that no channel is an outlier: easier to round to few bits (QuaRot)
+/* examples/rotate.c - rotates a model so that no channel is an outlier and few bits lose less (QuaRot)
  *
  *     rotate IN OUT.gguf                  the same function in another basis: any engine runs it
- *     rotate IN OUT.gguf --online         and rotations at run time: all of QuaRot, for this library
+ *     rotate IN OUT.gguf --online         adds rotations at run time: all of QuaRot, for this library only
  *     quantize OUT.gguf SMALL.gguf Q4_0 --gptq --text stories.txt
  *     perplexity SMALL.gguf stories.txt --input-bits 4 --cache-type-k q4_0 --cache-type-v q4_0 */
 #define TINYLLM_TOOLS

@@ -1,9 +1,9 @@
-/* examples/story-gen.c - stories of a small language, with the exact entropy of every token
+/* examples/story-gen.c - generates stories of a small language, with the exact entropy of every token
  *
  *     story-gen --seed 1 --stories 3
  *     story-gen --seed 1 --tokens 100000 --stats
  *
- * One story a line. --stats prints counts and entropies instead. */
+ * It prints one story per line, or with --stats counts and entropies. */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"

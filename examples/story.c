@@ -1,11 +1,10 @@
-/* examples/story.c - the committed model tells a story
+/* examples/story.c - the model of this repository tells a story
  *
  *     story [MODEL.gguf] [--seed S] [--stories N] [--machine]
  *
- * --machine also lists the targets of this machine, and checks each against the reference.
- *
- * With STORY_LINKED defined the model is part of the program: story-model.h, written by `build/bytes`. The last line
- * has the speed and the loss next to its floor: the text is of a generated language with a known entropy. */
+ * --machine also lists the SIMD targets of this machine and checks each against the reference. The last line has the
+ * speed, and the loss next to the smallest possible loss, which is known because the language is generated. If
+ * STORY_LINKED is defined, the program contains the model: story-model.h, which `build/bytes` writes. */
 #define TINYLLM_WITH_JUDGE
 #define TINY_WITH_CONFORM
 #define TINYLLM_IMPLEMENTATION

@@ -1,4 +1,4 @@
-/* examples/tokenize.c - text to tokens with the vocabulary of a model file, and back
+/* examples/tokenize.c - turns text into tokens with the vocabulary of a model file, and back
  *
  *     echo "Hello world" | tokenize MODEL.gguf
  *     tokenize MODEL.gguf < text | tokenize MODEL.gguf --decode */

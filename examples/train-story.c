@@ -1,9 +1,10 @@
-/* examples/train-story.c - trains the story model: text in, a model file out
+/* examples/train-story.c - trains the story model and writes a model file
  *
  *     train-story --config examples/story.cfg --seed 1 --out story.gguf
  *
- * Two files are kept next to the model: a checkpoint (story.gguf.ckpt), from which --resume continues with the same
- * result as a run without a stop, and the loss of each step (story.gguf.tsv: step, bits a token, floor, seconds). */
+ * It keeps two files next to the model. story.gguf.ckpt is a checkpoint: --resume continues from it, and the result is
+ * the same as that of an uninterrupted run. story.gguf.tsv has the loss of each step: step, bits per token, floor,
+ * seconds. */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"

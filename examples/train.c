@@ -1,7 +1,7 @@
 /* examples/train.c - trains two small networks on generated data and prints their accuracy on a test set
  *
- *     train mlp      M128 on MIX60: 32-128-128-10, ReLU, 21760 weights; 96.97 % of the test set are expected
- *     train conv     conv 16, 32 + batch norm, dense 88, about 50 000 weights, on TEX16: 16 x 16 textures of 10 classes
+ *     train mlp      MIX60: 32-128-128-10, ReLU, 21760 weights; expected accuracy on the test set: 96.97 %
+ *     train conv     TEX16, 16 x 16 textures of 10 classes: conv 16, 32 + batch norm, dense 88, about 50 000 weights
  *     options: --seed S  --epochs E  --threads N  --save FILE  --resume */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION

@@ -1,14 +1,14 @@
 /* examples/vision.c - a small vision transformer learns ten textures, then works with fewer tokens
  *
- *     vision                                three seeds: plain, merged (ToMe), merged and tuned, merged with PYRA and
- *                                           tuned
- *     vision --merge 16,12,8,4 --random     other merges; a network of random features with a trained head
- *     vision --recursive                    SReT: two blocks run twice, with sliced and with whole attention, compared
- *                                           with blocks that run once
- *     vision --picture merged.pgm           eight images, and below them their merged tokens as means
+ *     vision                                trains three seeds: plain, merged (ToMe), merged and tuned, merged with
+ *                                           PYRA and tuned
+ *     vision --merge 16,12,8,4 --random     other merges; random features, and only the head is trained
+ *     vision --recursive                    SReT: two blocks that run twice, with sliced and with whole attention,
+ *                                           compared with blocks that run once
+ *     vision --picture merged.pgm           draws eight images, and below each its merged tokens as means
  *
  * The images are generated: 32 x 32 grey pixels of stripes, checks, rings, dots, clouds, ramps and hatchings of any
- * phase and size, in noise. */
+ * phase and size, with noise. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"

@@ -1,13 +1,13 @@
-/* examples/vptq.c - matrices of a model as vectors of code books: the loss, compared with rounding and GPTQ
+/* examples/vptq.c - codes matrices of a model as vectors from code books, and compares the loss with rounding and GPTQ
  *
  *     vptq MODEL --text stories.txt [--tensor NAME] [--v N] [--k N] [--k2 N] [--outliers PERCENT] [--groups N]
  *     [--normalize] [--save FILE]
  *
- * The model reads three quarters of the text, story by story if the text marks their ends. Each method packs its
- * matrices with what was seen. Then the model with these matrices predicts the last quarter. Bits include everything:
- * codes, scales, zeros, code books. One matrix (--tensor) or all matrices of the layers are packed.
- * The story model with --v 4 --k 256 (2.2 bits a weight): 0.014 bits a token lost; GPTQ in 2.3 bits 0.026, rounded
- * 0.072, GPTQ in 3.3 bits 0.003 (docs/papers/vptq.md). */
+ * The model reads three quarters of the text, story by story if the text marks their ends. Each method packs the
+ * matrices (or one, --tensor) with the statistics of that reading. Then the model with these matrices predicts the last
+ * quarter. The bits include everything: codes, scales, zeros, code books. The story model with --v 4 --k 256 (2.2 bits
+ * a weight) loses 0.014 bits a token, GPTQ in 2.3 bits 0.026, plain rounding 0.072, GPTQ in 3.3 bits 0.003
+ * (docs/papers/vptq.md). */
 #define TINYLLM_ALL
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"

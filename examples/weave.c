@@ -5,11 +5,10 @@
  *           [--threads N] [--quiet]
  *
  * FILE has numbers separated by commas, semicolons, tabs or spaces (a first line of names is skipped), or lines of
- * libsvm ("1 3:0.5 7:2"), or was written by --save. Without it 20 000 samples are generated. The label is the last
- * column, or that of --label. Logistic and svm take any two different labels.
- * --bits 0, the default, begins with 2 bits and takes one more when the loss falls by less than a hundredth. --test
- * measures the model on other samples. MODEL gets the intercept and a weight for each feature, for numbers as they are
- * in FILE. */
+ * libsvm ("1 3:0.5 7:2"), or was written by --save. Without FILE 20 000 samples are generated. The label is the last
+ * column, or column --label. For logistic and svm it has any two different values. --bits 0, the default, starts with 2
+ * bits and adds one whenever the loss falls by less than a hundredth. --test measures the model on other samples. MODEL
+ * gets the intercept and a weight for each feature, for the numbers as they are in FILE. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"

@@ -589,14 +589,13 @@ static void bg_files(tiny_ctx *ctx)
 
 void bench_graph(void)
 {
-    tiny_ctx_desc desc = { 0 };
-    tiny_ctx *ctx;
-    desc.n_threads = b_threads;
-    if (tiny_ctx_open(&desc, &ctx)) return;
-    bg_partition(ctx);
-    bg_reorder(ctx);
+    tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, b_threads);
     bg_sums(ctx);
-    bg_sampling(ctx);
-    bg_files(ctx);
+    if (b_aim == TINY_TARGET_AUTO) {        /* without kernels: the same on every target */
+        bg_partition(ctx);
+        bg_reorder(ctx);
+        bg_sampling(ctx);
+        bg_files(ctx);
+    }
     tiny_ctx_close(ctx);
 }

@@ -104,13 +104,10 @@ static void bgt_epoch(tiny_ctx *ctx, const tgnn_data *d, int gat)
 
 void bench_gnn_train(void)
 {
-    tiny_ctx_desc desc = { 0 };
-    tiny_ctx *ctx;
+    tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, b_threads);
     tgnn_data d;
     int gat;
     memset(&d, 0, sizeof d);
-    desc.n_threads = b_threads;
-    if (tiny_ctx_open(&desc, &ctx)) return;
     b_must(ctx, tgnn_data_planted(ctx, b_quick ? 10000 : 100000, 8, 16.0, 0.75, 1, &d));
     b_must(ctx, tgnn_data_features(ctx, &d));
     for (gat = 0; gat < 2; gat++) bgt_epoch(ctx, &d, gat);

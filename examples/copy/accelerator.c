@@ -1,8 +1,8 @@
-/* examples/copy/accelerator.c - a device of your own computes products of matrices, and the kit checks its answers
+/* examples/copy/accelerator.c - your own device computes matrix products, and the conformance kit checks them
  *
  *     cc -O2 -fopenmp examples/copy/accelerator.c -I. -o accelerator && ./accelerator
  *
- * The library asks the device first, for every operation. What it declines runs on the processor. */
+ * The library asks the device first for every operation. Operations that the device declines run on the CPU. */
 #define TINY_WITH_CONFORM
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"

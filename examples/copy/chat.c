@@ -1,4 +1,4 @@
-/* examples/copy/chat.c - a chat: a line of standard input is a question, the answer follows as it is made
+/* examples/copy/chat.c - a chat: each line of standard input is a question, answered as the text is generated
  *
  *     cc -O2 -fopenmp examples/copy/chat.c -I. -o chat && ./chat MODEL.gguf */
 #define TINYLLM_IMPLEMENTATION

@@ -1,9 +1,9 @@
-/* examples/copy/classify.c - the nodes of a graph in classes: a network learns from a few labels and names the rest
+/* examples/copy/classify.c - classifies the nodes of a graph with a network trained on a few labels
  *
  *     cc -O2 -fopenmp examples/copy/classify.c -I. -o classify && ./classify [FOLDER MODEL.safetensors]
  *
- * FOLDER holds edges.tsv, features.coo (or .npy), labels.txt and splits.txt; the network is written to MODEL. Without
- * them a graph with four classes is made. The network sees 20 labels of each class and is tested on other nodes. */
+ * FOLDER holds edges.tsv, features.coo (or .npy), labels.txt and splits.txt. The network is written to MODEL. Without
+ * arguments a graph with four classes is made. Training uses 20 labels of each class, the test other nodes. */
 #define TINYGNN_WITH_FIT
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"

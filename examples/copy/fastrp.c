@@ -1,9 +1,9 @@
-/* examples/copy/fastrp.c - vectors for the nodes of a graph, without training: which nodes are like this one?
+/* examples/copy/fastrp.c - vectors for the nodes of a graph without training, and the nodes most like one
  *
  *     cc -O2 -fopenmp examples/copy/fastrp.c -I. -o fastrp && ./fastrp 7 [EDGES]
  *
- * EDGES: an edge list, Matrix Market, .npz ...; without it a graph of 2000 nodes is made, node i in class i % 4, most
- * edges within a class. */
+ * EDGES is an edge list, Matrix Market, .npz ... Without it a graph of 2000 nodes is made: node i is in class i % 4,
+ * and most edges are within a class. */
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"
 #include <stdio.h>

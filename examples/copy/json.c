@@ -1,4 +1,4 @@
-/* examples/copy/json.c - an answer as JSON that keeps to a schema, whatever the model would rather say
+/* examples/copy/json.c - an answer as JSON that always follows a schema
  *
  *     cc -O2 -fopenmp examples/copy/json.c -I. -o json && ./json MODEL.gguf "Describe a cat as JSON:" */
 #define TINYLLM_IMPLEMENTATION

@@ -1,10 +1,10 @@
-/* examples/copy/linked.c - a program that carries its model: it reads no file
+/* examples/copy/linked.c - a program that contains its model and reads no file
  *
  *     cc examples/bytes.c -o bytes && ./bytes examples/models/story-small.gguf story_model > story-model.h
  *     cc -O2 -fopenmp -I. examples/copy/linked.c -o linked && ./linked "one day , Ella"
  *
- * bytes writes an array, static const unsigned char story_model[]. The weights stay in the program's read-only memory:
- * nothing is copied. */
+ * bytes writes an array, static const unsigned char story_model[]. The weights stay in the read-only memory of the
+ * program: nothing is copied. */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #include "story-model.h"

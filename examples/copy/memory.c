@@ -1,4 +1,4 @@
-/* examples/copy/memory.c - an own allocator: all memory of the library comes from one function, within a limit
+/* examples/copy/memory.c - your own allocator: all memory of the library comes from one function, within a limit
  *
  *     cc -O2 -fopenmp examples/copy/memory.c -I. -o memory && ./memory MODEL.gguf "Once upon a time" 64 */
 #define TINYLLM_IMPLEMENTATION

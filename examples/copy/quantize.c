@@ -1,4 +1,4 @@
-/* examples/copy/quantize.c - a model file in fewer bits, by one call
+/* examples/copy/quantize.c - writes a model file in fewer bits with one call
  *
  *     cc -O2 -fopenmp examples/copy/quantize.c -I. -o quantize && ./quantize MODEL.gguf SMALL.gguf Q4_K_M */
 #define TINYLLM_WITH_QUANTIZE

@@ -1,4 +1,4 @@
-/* examples/copy/search.c - search by meaning: the lines of standard input that are nearest to a question
+/* examples/copy/search.c - search by meaning: finds the lines of standard input that are nearest to a question
  *
  *     cc -O2 -fopenmp examples/copy/search.c -I. -o search && ./search EMBEDDING-MODEL.gguf "a question" < texts.txt */
 #define TINYLLM_IMPLEMENTATION

@@ -1,4 +1,4 @@
-/* examples/copy/sequences.c - several texts at once: each pass over the weights gives one token to every text
+/* examples/copy/sequences.c - several texts at once: each pass over the weights generates one token of every text
  *
  *     cc -O2 -fopenmp examples/copy/sequences.c -I. -o sequences && ./sequences MODEL.gguf "One day" "In the end" */
 #define TINYLLM_IMPLEMENTATION

@@ -1,4 +1,4 @@
-/* examples/copy/threads.c - an own thread pool: the library runs on the threads that a program has anyway
+/* examples/copy/threads.c - your own thread pool: the library runs on threads that the program already has
  *
  *     cc -O2 -pthread examples/copy/threads.c -I. -o threads && ./threads */
 #define TINYLLM_IMPLEMENTATION

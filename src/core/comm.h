@@ -26,7 +26,7 @@ TINYI_C_BEGIN
 
 typedef enum tiny_comm_way {
     TINY_COMM_AUTO,                         /* 2 ranks: direct; more: doubling up to n_short numbers, else the ring */
-    /* each rank sends its numbers to every other rank: 1 latency, (p - 1) n numbers sent */
+    /* each rank sends its n numbers to the p - 1 others: 1 latency, (p - 1) n numbers sent */
     TINY_COMM_DIRECT,
     /* partners at distances 1, 2, 4 ...: log2 p latencies, n log2 p numbers */
     TINY_COMM_DOUBLING,
@@ -56,7 +56,7 @@ TINY_API const tiny_net *tiny_comm_net(const tiny_comm *comm);      /* read its 
 TINY_API tiny_status tiny_allreduce_start(tiny_comm *comm, float *x, size_t n, unsigned tag, uint64_t *handle);
 TINY_API tiny_status tiny_allreduce_wait(tiny_comm *comm, uint64_t handle);     /* in any order, each once */
 TINY_API tiny_status tiny_allreduce(tiny_comm *comm, float *x, size_t n, unsigned tag);     /* start and wait */
-/* Fails on every rank unless value is the same on all of them. what names it in the sentence, e.g. "model". */
+/* Fails on every rank unless value is the same on all of them. The sentence calls it `what`, e.g. "model". */
 TINY_API tiny_status tiny_comm_agree(tiny_comm *comm, const char *what, uint64_t value);
 /* Ends the group because this rank cannot go on. The caller's arrays are not touched after it, and the other ranks are
  * notified. Takes NULL. */

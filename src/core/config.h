@@ -8,7 +8,7 @@
  *   TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, although its vectors flush denormal numbers to zero
  *   TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
- *                      without these targets and those that build on them; docs/guide/limits.md has the cost of each
+ *                      without these targets and those that build on them; docs/guide/limits.md has program sizes
  *   TINY_ONLY_TARGET   only this target (scalar, w128, neon, avx2, avx512): -DTINY_ONLY_TARGET=avx2. Nothing is chosen
  *                      at run time, and tiny_ctx_open fails on a processor without it. Implies TINY_NO_CONFORM
  *   TINY_NO_VNNI       no VNNI kernels in the avx2 target, for processors with VNNI but without AVX-512

@@ -37,8 +37,8 @@ TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void
 
 /* ---- inside: what the bodies share ---- */
 
-/* The same in pieces. All zero: nothing is open. After finish, even a failed one, and after abandon it is all zero
- * again. */
+/* tiny_file_write in pieces. All zero: nothing is open. After finish, even a failed one, and after abandon it is all
+ * zero again. */
 typedef struct tinyi_out {
     char *path, *part;                      /* one block: the name, and the one it is written under */
     uint64_t n_bytes;                       /* so far */
@@ -49,8 +49,8 @@ typedef struct tinyi_out {
 TINYI_FN uint64_t tinyi_file_most(const char *path);   /* the most bytes that are read from it */
 TINYI_FN int tinyi_file_special(const char *path);     /* it exists, and is neither a regular file nor a folder */
 /* The steps of a write, for a writer of several files. *file is a FILE. close returns 0, with errno set, if not all
- * bytes were written. The part stays locked until its file is closed and *lock (may be NULL; 0: none) is given back,
- * after it was renamed or removed. */
+ * bytes were written. The part stays locked until its file is closed and tinyi_part_unlock was called. Call that after
+ * the part was renamed or removed. lock may be NULL; *lock 0: no lock. */
 TINYI_FN tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file, int *lock);
 TINYI_FN int tinyi_part_close(void *file, int special);
 TINYI_FN tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path);
@@ -73,7 +73,7 @@ TINYI_FN tiny_status tinyi_in_open(tiny_ctx *ctx, const char *path, tinyi_in *in
 TINYI_FN tiny_status tinyi_in_read(tiny_ctx *ctx, tinyi_in *in, void *bytes, size_t room, size_t *n);
 TINYI_FN tiny_status tinyi_in_seek(tiny_ctx *ctx, tinyi_in *in, uint64_t at);
 TINYI_FN void tinyi_in_close(tinyi_in *in);
-/* What was added so far, to be read while more is added. */
+/* Opens the bytes added so far for reading; more may be added meanwhile. */
 TINYI_FN tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in);
 
 TINYI_C_END

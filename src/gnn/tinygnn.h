@@ -36,8 +36,9 @@
  *     Define TINYGNN_IMPLEMENTATION before the include in exactly one .c or .cpp file of a program. Include the header
  *     without it in all other files. C99 and later, C++11 and later. There is no library to link. -fopenmp gives
  *     threads. SIMDe on the include path gives vector code on processors other than x86 and 64-bit ARM.
- *     A program may also include tinyllm.h, in the same file or in another, in any order. The types are shared, and
- *     tiny_x calls the function of the header that was included last. Both headers must have the same version.
+ *     A program may also include tinyllm.h, in the same file or in another, in any order. The types are shared. A
+ *     function that both contain, such as tiny_run, is taken from the header included last. Both headers must have the
+ *     same version.
  *     If you rename the header, define TINYGNN_FILE to the new name in quotes: the header includes itself.
  *
  * Options (define them before the include, the same in all files of a program)
@@ -51,7 +52,7 @@
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *     TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, although its vectors flush denormal numbers to zero
  *     TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
- *                        without these targets and those that build on them; docs/guide/limits.md has the cost of each
+ *                        without these targets and those that build on them; docs/guide/limits.md has program sizes
  *     TINY_ONLY_TARGET   only this target, one of scalar, w128, neon, avx2, avx512: -DTINY_ONLY_TARGET=avx2; implies
  *                        TINY_NO_CONFORM
  *     TINY_NO_VNNI       no VNNI kernels in the avx2 target, for processors with VNNI but without AVX-512
@@ -68,6 +69,8 @@
  *     declared, but a call of a removed one does not link. Only the file with TINYGNN_IMPLEMENTATION reads these
  *     switches. A file that holds the bodies of both headers defines both IMPLEMENTATION macros before its first
  *     include.
+ *     OPS, SPARSE and EDGES below are always on, because graphs need them. A feature of both headers has TINY_WITH_X
+ *     and TINY_NO_X.
 @features
  *
  * Memory

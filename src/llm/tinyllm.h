@@ -47,7 +47,7 @@
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *     TINY_ARM_FLUSH     enables the w128 target on 32-bit ARM, whose vectors flush denormal numbers to zero
  *     TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
- *                        disables that target and the targets built on it; docs/guide/limits.md has the cost of each
+ *                        disables that target and the targets built on it; docs/guide/limits.md has program sizes
  *     TINY_ONLY_TARGET   only this target, one of scalar, w128, neon, avx2, avx512: -DTINY_ONLY_TARGET=avx2; implies
  *                        TINY_NO_CONFORM
  *     TINY_NO_VNNI       no VNNI kernels in the avx2 target, for processors with VNNI but without AVX-512
@@ -70,6 +70,8 @@
  *     the feature X and those that it needs; TINYLLM_NO_X removes X and those that need it. All functions are always
  *     declared; a call to a removed function does not link. Only the file with TINYLLM_IMPLEMENTATION reads these
  *     switches. A file with the implementations of both headers defines the switches of both before the first include.
+ *     RUN and CHAT below are on by default, and DOC is always on. TINYLLM_ONLY_CHAT removes RUN. A feature of both
+ *     headers has TINY_WITH_X and TINY_NO_X.
 @features
  *
  * Memory

@@ -41,10 +41,10 @@ TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const ti
 
 /* ---- inside: what the bodies share ---- */
 
-/* where the inputs stand */
+/* positions of the inputs */
 enum { TINYI_SPMM_X = 1, TINYI_SPMM_COL, TINYI_SPMM_W, TINYI_SPMM_E };
 
-/* What the kernels get of an operation; rows are dense along their features. */
+/* The operation as the kernels get it; rows are dense along their features. */
 typedef struct tinyi_edges {
     const int32_t *col;                     /* NULL: p itself */
     int64_t m, ahead;                       /* edges of the whole matrix; how many before its use a row is fetched */
@@ -64,7 +64,7 @@ typedef struct tinyi_edges {
     /* n rows of y: sum, or mean, over edges offset[i] .. offset[i + 1] of w[p] x[col[p]]; without e, relu, max and   \
      * min */                                                                                                         \
     K(spmm_f32, void, (float *y, ptrdiff_t y_row, const tinyi_edges *j, const int64_t *offset, tiny_idx n))           \
-    /* the same with everything else there is, but without the division of a mean; p0 < p1 */                         \
+    /* one row of y, also with e, relu, max and min, but without the division of a mean; p0 < p1 */                   \
     K(spmm_any_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                   \
     /* s[(p - p0) heads + h] */                                                                                       \
     K(sddmm_f32, void, (float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1))                      \

@@ -69,7 +69,7 @@ TINYI_FN void tinyi_sincos64(double x, double *s, double *c);      /* both, the 
 TINYI_FN double tinyi_tanh64(double x);
 TINYI_FN double tinyi_erf64(double x);
 TINYI_FN double tinyi_sqrt64(double x);         /* tinyi_sqrt */
-/* cos and sin of 2 pi k / n, 0 < n <= 2^60: exact zeros and ones, exact symmetries, 2e-16 off. */
+/* cos and sin of 2 pi k / n, 0 < n <= 2^60: exact zeros and ones, exact symmetries, else within 2e-16. */
 TINYI_FN void tinyi_cis64(uint64_t k, uint64_t n, double *c, double *s);
 
 /* The kernels below store pieces of at least this many elements past the caches, unless y is an input: results that

@@ -6,7 +6,7 @@ TINYI_C_BEGIN
 
 typedef enum tiny_fft_kind { TINY_FFT_COMPLEX, TINY_FFT_REAL, TINY_FFT_REAL_INVERSE } tiny_fft_kind;
 
-/* The scale of each direction. Forward and then inverse gives the input again, with NONE n times as large. */
+/* The scale of each direction. Forward and then inverse gives the input again; with NONE, n times the input. */
 typedef enum tiny_fft_norm {
     TINY_FFT_NORM_INVERSE,                  /* inverse: 1 / n */
     TINY_FFT_NORM_BOTH,                     /* both: 1 / sqrt(n) */

@@ -9,8 +9,8 @@ typedef struct tiny_cross_entropy_params {
     int skip;                               /* nonzero: skips rows with the label -1 */
 } tiny_cross_entropy_params;
 
-/* y = mean over rows of log sum e^x - (1 - e) x[label] - e mean(x); x (..., n), label (...) i32 or i64 in 0..n-1, y of
- * rank 0. Without any row y is 0. The call checks the labels first, so they must not be outputs of the same
+/* y = mean over rows of log sum exp(x) - (1 - e) x[label] - e mean(x); x (..., n), label (...) i32 or i64 in 0..n-1, y
+ * of rank 0. Without any row y is 0. The call checks the labels first, so they must not be outputs of the same
  * tiny_run_list. */
 TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label,
                                         const tiny_cross_entropy_params *params, const tiny_tensor *y);

@@ -47,8 +47,8 @@ typedef struct tinyi_gemm_i8_shape {
     int rows, columns;                      /* of a tile at most: parts of 128, and 16 or 32 */
 } tinyi_gemm_i8_shape;
 
-/* What a tile prefetches into the second-level cache while it computes, from two addresses on: one line every two steps
- * of k, then step bytes further. */
+/* While it computes, a tile prefetches into the second-level cache, from two addresses on: one line every two steps of
+ * k, then step bytes further. */
 typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; ptrdiff_t step; } tinyi_gemm_ahead;
 
 /* Panels: v holds nr columns side by side, [k][nr], zeros where there are none; s holds rows, [k][w] with w the tile

@@ -38,12 +38,14 @@ TINY_API tiny_status tiny_log_softmax(tiny_ctx *ctx, const tiny_tensor *x, const
 #define TINYI_SOFTMAX_BLOCK 4096
 
 /* s = scale * x throughout; stream: store past the caches, y is 64-byte aligned then.
- *   row      a whole row of at most a block            top      max s, ignoring NaN; -inf for n = 0
- *   sum      sum exp(s - top), stored too unless y is NULL          exp   y = lambda exp(s - top)
- *   online   max and sum in one pass                   log      y = (s - top) - log_sum
- *   extsum   sum exp(s) = *m 2^*e; *e is inf where an s is too large for n to be exact, and -inf (*m 0) where all are
- *            too
- *            small                                     extexp   y = lambda exp(s) 2^-e */
+ *   row      a whole row of at most a block
+ *   top      max s, ignoring NaN; -inf for n = 0
+ *   sum      sum exp(s - top), stored too unless y is NULL
+ *   exp      y = lambda exp(s - top)
+ *   online   max and sum in one pass
+ *   log      y = (s - top) - log_sum
+ *   extsum   sum exp(s) = *m 2^*e; *e is inf if some s is too large, and -inf (*m 0) if all are too small
+ *   extexp   y = lambda exp(s) 2^-e */
 #define TINYI_KERNELS_SOFTMAX(K)                                                                                      \
     K(softmax_row_f32, void, (float *y, const float *x, size_t n, float scale))                                       \
     K(softmax_top_f32, float, (const float *x, size_t n, float scale))                                                \

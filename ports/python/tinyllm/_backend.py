@@ -27,8 +27,8 @@ class Backend:
     floating-point types to the processor.
 
     For memory of one's own a subclass defines some of upload(host), download(host), forget(host), synchronize(), and
-    both or neither of fetch(out) and discard(out): docs/accelerators.md says when each is called. They get arrays over
-    the memory of the host, and raise an exception to fail.
+    both or neither of fetch(out) and discard(out): docs/guide/accelerators.md says when each is called. They get arrays
+    over the memory of the host, and raise an exception to fail.
     """
 
     def __init__(self, functions, name="python", accepts=None, dtypes=None):

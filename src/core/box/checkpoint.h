@@ -123,7 +123,7 @@ TINY_API tiny_status tiny_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint
 
 /* ---- inside: what the bodies share ---- */
 
-/* n values of size bytes from the order of memory into that of the file or back: turned or not */
+/* copies n values of size bytes each between memory and file; turned: reverses the bytes of each value */
 TINYI_FN void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned);
 
 TINYI_C_END

@@ -1,4 +1,4 @@
-/* src/gnn/embed/fastrp.h - node embeddings by very sparse random projection: seconds for a million nodes, no training
+/* src/gnn/embed/fastrp.h - node embeddings by very sparse random projection, without training
  *
  *   float *y = ...;                                          nodes x 128
  *   tiny_tensor t = tiny_tensor_2d(y, TINY_F32, n, 128);
@@ -27,8 +27,8 @@ typedef struct tgnn_fastrp_desc {           /* all zero: powers 2 and 3, rows of
     /* finally shift and scale each column to mean 0 and variance 1, as the authors' program does; a constant one is
      * 0 */
     int standardize;
-    int tile; /* columns at a time, a multiple of 16; 0: all. 16 or 32 needs little more memory than y, but twice the
-               * time if rows are normalised */
+    int tile; /* columns at a time, a multiple of 16; 0: all. 16 or 32 needs little more memory than y, but if rows are
+               * scaled to length 1, everything is computed twice */
     uint64_t seed;
     const tiny_tensor *projection;          /* R itself (nodes, d), f32; NULL: drawn from seed */
 } tgnn_fastrp_desc;

@@ -470,7 +470,9 @@ TINY_API tiny_status tgnn_array_read_memory(tiny_ctx *ctx, const char *name, con
 TINY_API tiny_status tgnn_array_read(tiny_ctx *ctx, const char *path, const char *member, tgnn_array *out)
 {
     tiny_file f;
-    tiny_status st = tiny_file_open(ctx, path, &f);
+    tiny_status st;
+    if (out) memset(out, 0, sizeof *out);
+    st = tiny_file_open(ctx, path, &f);
     if (st) return st;
     st = tgnn_array_read_memory(ctx, path, f.bytes, f.n_bytes, member, out);
     tiny_file_close(ctx, &f);

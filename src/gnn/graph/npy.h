@@ -55,7 +55,7 @@ typedef struct tinyi_npy_head {
 /* bytes: the first n_bytes of a file of n_file bytes; the sentence names the fault */
 TINYI_FN tiny_status tinyi_npy_open(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes,
                                     uint64_t n_file, tinyi_npy_head *h);
-/* number i of the file's numbers at from, as a number of the tensor's type */
+/* converts number i of the file, whose bytes begin at from, to the type of the tensor */
 TINYI_FN tiny_status tinyi_npy_take(tiny_ctx *ctx, const char *name, const tinyi_npy_head *h, uint64_t i,
                                     const unsigned char *from, void *to);
 

@@ -39,9 +39,9 @@ typedef struct tgnn_partition_info {
 TINY_API tiny_status tgnn_partition(tiny_ctx *ctx, tgnn_graph *g, int k, const tgnn_partition_desc *desc, int32_t *part,
                                     tgnn_partition_info *info);
 /* One pass over the nodes, for graphs that are too large for tgnn_partition. Each node goes to the part that already
- * has most of its neighbours; fuller parts score lower (I. Stanton, G. Kliot, "Streaming Graph Partitioning for Large
- * Distributed Graphs", 2012, linear deterministic greedy). Only edges into the node count. No part is heavier than the
- * limit; parts may be empty. edge_weights, tries, passes and seed are ignored. */
+ * has the largest number of its neighbours; fuller parts score lower (I. Stanton, G. Kliot, "Streaming Graph
+ * Partitioning for Large Distributed Graphs", 2012, linear deterministic greedy). Only edges into the node count. No
+ * part is heavier than the limit; parts may be empty. edge_weights, tries, passes and seed are ignored. */
 TINY_API tiny_status tgnn_partition_stream(tiny_ctx *ctx, const tgnn_graph *g, int k, const tgnn_partition_desc *desc,
                                            int32_t *part, tgnn_partition_info *info);
 /* Measures the cut and the weights of any partition. It uses node_weight, edge_weights and imbalance of desc, which may

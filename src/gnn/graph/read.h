@@ -42,7 +42,7 @@ typedef struct tgnn_data {
     int32_t *label, n_class;                /* of each node; -1: none. NULL: no labels */
     char *split;                            /* (n_nodes, n_split): r train, v validation, t test, - none; NULL: none */
     tiny_idx n_split;
-    /* n_nodes, n_nodes, n_graphs, n_graphs; NULL: none */
+    /* lengths: n_nodes, n_nodes, n_graphs, n_graphs; NULL: none */
     int32_t *graph_of_node, *node_label, *graph_label, *fold, n_graph_class;
 } tgnn_data;
 TINY_API tiny_status tgnn_data_read(tiny_ctx *ctx, const char *folder, tgnn_data *out);

@@ -4,7 +4,7 @@
  *   how.graph.symmetrize = 1;
  *   how.memory = 64 << 20;
  *   tgnn_graph_convert(ctx, "edges.tsv.gz", "edges.tgraph", &how, NULL);
- *   tgnn_graph_read(ctx, "edges.tgraph", NULL, &g);            mapped: only the pages that are used are loaded
+ *   tgnn_graph_read(ctx, "edges.tgraph", NULL, &g);            mapped: only the parts in use need memory
  *
  * It reads edge lists, also compressed by gzip, and .npy arrays of edges, once and in pieces. Other forms fail. The
  * output has the same bytes as tgnn_graph_read and tgnn_graph_write with the same desc. While it works it writes

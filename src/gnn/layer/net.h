@@ -6,8 +6,8 @@
  *   tgnn_net_run(ctx, net, &in, &y, NULL);
  *   tgnn_net_free(ctx, net);
  *
- * The weights are a state_dict of torch. A tensor has the name of its layer, a point, and the name from the table in
- * gnn/layer/layer.h. The description has the kinds, the order and the widths of the layers.
+ * The weights are a state_dict of torch. The name of a tensor is the name of its layer, a dot, and the name from the
+ * table in gnn/layer/layer.h. The description has the kinds, the order and the widths of the layers.
  *
  *   { "format": "tgnn-net 1",
  *     "rows": true,                         first divides each row of x by its sum (unless that is 0)

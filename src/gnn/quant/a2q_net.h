@@ -33,7 +33,7 @@ typedef struct tgnn_a2q_desc {
     /* of the penalty lambda max(0, M - target)^2, M in kilobytes; 0: 2.5; below 0: none */
     double lambda;
     double first_bits;                      /* at the start; 0: 4, and 5 for features that are never negative */
-    /* number of groups of rows that have steps, so that other graphs can use them; 0: each node has a step */
+    /* number of groups of rows; a step belongs to a group, so other graphs can use it; 0: each node has a step */
     tiny_idx groups;
     int published;                          /* choose groups as the authors' program does: see tgnn_nearest */
     /* for comparison: one step and this many stored bits for all rows; 0: no */

@@ -15,7 +15,7 @@
  *   NAME.step    F32 (nodes or groups)      of the features that go in, and
  *   NAME.bits    U8, the same number        their bits, 1 to 8; both are missing if the input is raw
  *   NAME.sum     F32 (out)                  step of each column of the product, if it is summed along edges
- * With STEPS nodes the net fits only the graph that it was trained on: another number of nodes is an error. */
+ * If STEPS is nodes, the net fits only the graph that it was trained on: another number of nodes is an error. */
 #ifndef TINYI_GNN_QUANT_H
 #define TINYI_GNN_QUANT_H
 #include "gnn/quant/a2q_net.h"

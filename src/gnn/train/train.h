@@ -8,8 +8,8 @@
  *   tgnn_net_write(ctx, "model.safetensors", net);
  *
  * Training starts from the current weights of the net. Every draw (dropout, orders, pairs) depends only on the seed and
- * the step. docs/guide/graphs.md says which sums depend on the number of threads.
- * The optimiser is Adam, with the decay added to the gradient, as in the papers.
+ * the step. The sums of a backward pass depend on the number of threads in their last bits. The optimiser is
+ * Adam, with the decay added to the gradient, as in the papers.
  *
  * Early stopping: with patience p, training ends when the validation loss has not improved for p epochs. The net then
  * gets the weights of the epoch with the lowest validation loss. Without patience it keeps the weights of the last

@@ -61,8 +61,8 @@ TINYI_FN tiny_status tinyi_chatform_open(tiny_ctx *ctx, const char *text, size_t
             break;
     if (i == TINYI_COUNT(marks))
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "the chat template has none of the known forms, and the language of templates is left out "
-                          "of this program");
+                          "the chat template has none of the known forms, and the language of templates is not "
+                          "compiled into this program");
     f = (tinyi_chatform *)tinyi_alloc(ctx, 1, sizeof *f);
     if (!f) return tiny_ctx_status(ctx);
     f->form = marks[i].form;
@@ -177,7 +177,8 @@ TINYI_FN tiny_status tinyi_chatform_run(tiny_ctx *ctx, const tllm_template *know
     if (v->messages_json || v->tools_json || v->more_json)
         return tinyi_fail(
             ctx, TINY_E_UNSUPPORTED,
-            "tools, messages and values as JSON need the language of templates, which is left out of this program");
+            "tools, messages and values as JSON need the language of templates, which is not compiled into this "
+            "program");
     for (i = 0; i < v->n_messages; i++)
         if (!v->message[i].role) return tinyi_fail(ctx, TINY_E_ARGUMENT, "message %zu has no role", i);
     if ((f->form == TINYI_FORM_GEMMA || f->form == TINYI_FORM_LLAMA2) && v->n_messages &&

@@ -133,7 +133,7 @@ TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *m, int rank, int 
     if (st) return st;
     if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_model_cut: the model is NULL");
     if (!TINYI_HAS(RANKS) && world > 1)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: models over several ranks are left out of this program",
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: models over several ranks are not compiled into this program",
                           m->path);
     if (world < 1 || world > TINY_NET_RANKS || rank < 0 || rank >= world)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
@@ -182,7 +182,8 @@ TINY_API tiny_status tllm_model_routes(tiny_ctx *ctx, tllm_model *m, const unsig
     if (!m || !route)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_model_routes: the model or the routes are NULL");
     if (!TINYI_HAS(RANKS))
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: routes of ladder layers are left out of this program", m->path);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: routes of ladder layers are not compiled into this program",
+                          m->path);
     if (n != 2 * m->n_layer)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td routes for the two halves of %td layers", m->path, n,
                           m->n_layer);

@@ -1,7 +1,8 @@
 /* src/llm/dist/ladder.h - when the layers of a model split over ranks wait for their all-reduces
  *
- * In a model split over ranks (tllm_model_cut), both halves of a layer, attention and network, end with a sum over all
- * ranks. Below, x is the residual stream and y the output of the half. The route of a half says when its sum is needed:
+ * In a model split over ranks (tllm_model_cut), both halves of a layer, attention and feed-forward network, end with a
+ * sum over all ranks. Below, x is the residual stream and y the output of the half. The route of a half says when its
+ * sum is needed:
  *
  *   standard   x += sum(y): the next half waits for it. Transformers are trained this way.
  *   ladder     the sum is started, and added before the next half of the same kind. The attention of layer l thus
@@ -11,9 +12,9 @@
  *   join       x = sum(y + x / ranks): all ranks have the same x again (the paper's "desync": local halves, and
  *              one join for several of them)
  *
- * A half with another route waits for all sums in flight, attention first. Each route computes another function: a
- * model must be trained or adapted for its routes, and gives other text with other routes. Files name the routes in the
- * key ARCH.ladder: one bool, or one for each layer.
+ * A half on any route but ladder first waits for all sums in flight, that of the attention before that of the network.
+ * Each route computes a different function: a model must be trained or adapted for its routes, and gives other text
+ * with other routes. Files name the routes in the key ARCH.ladder: one bool, or one for each layer.
  *
  * Models do this inside tllm_forward. For your own networks, with y[0], y[1] of n numbers:
  *

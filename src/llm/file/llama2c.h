@@ -1,8 +1,8 @@
 /* src/llm/file/llama2c.h - the first .bin layout of llama2.c, opened as a tllm_gguf of the architecture llama
  *
  * Keys and tensors have the same names as in GGUF files of llama models, so the same code loads both. The weights stay
- * in the file. With a tokenizer file there are also the keys of the vocabulary. Blanks are replaced by U+2581, the
- * types of tokens are derived from their texts, token 0 is unknown, 1 begins and 2 ends a text. */
+ * in the file. With a tokenizer file there are also the keys of the vocabulary. Blanks are replaced by U+2581, and
+ * the types of tokens are derived from their texts. Token 0 is unknown; token 1 begins a text and token 2 ends it. */
 #ifndef TINYI_LLAMA2C_H
 #define TINYI_LLAMA2C_H
 #include "llm/file/gguf.h"

@@ -92,7 +92,7 @@ TINY_API tiny_status tllm_file_open(tiny_ctx *ctx, const char *path, tllm_gguf *
     if (st) return st;
 #ifdef TINYI_NO_IMPORT
     return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                      "%s: only GGUF files can be read: other model files are left out of this program", path);
+                      "%s: only GGUF files can be read: other model files are not compiled into this program", path);
 #else
 #ifndef TINY_NO_STDIO
     if (tinyi_file_special(path))
@@ -123,7 +123,7 @@ TINY_API tiny_status tllm_file_open_memory(tiny_ctx *ctx, const void *bytes, siz
     case TLLM_FILE_SAFETENSORS:
     case TLLM_FILE_LLAMA2C:
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "only GGUF files can be read: other model files are left out of this program");
+                          "only GGUF files can be read: other model files are not compiled into this program");
 #endif
     default: return tinyi_open_unknown(ctx, "memory", (const unsigned char *)bytes, n_bytes);
     }

@@ -342,7 +342,8 @@ TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, c
     tllm_text arch, type;
     char shown[TINYI_SHOW];
     int has_arch, has_type;
-    if (!TINYI_HAS(ADAPTERS) && !st) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "adapters are left out of this program");
+    if (!TINYI_HAS(ADAPTERS) && !st)
+        st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "adapters are not compiled into this program");
     if (out) *out = NULL;
     if (st) return st;
     if (!model || !file || !out)

@@ -290,7 +290,7 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
     s->m = m;
     s->comm = desc ? desc->comm : NULL;
     if (!TINYI_HAS(RANKS) && s->comm)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: models over several ranks are left out of this program",
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: models over several ranks are not compiled into this program",
                           m->path);
     if (TINYI_HAS(RANKS) &&
         (tiny_comm_world(TINYI_LM_COMM(s)) != m->world || tiny_comm_rank(TINYI_LM_COMM(s)) != m->rank))

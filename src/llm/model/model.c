@@ -682,7 +682,8 @@ static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, 
         if (!ld->st && tinyi_lm_bool(ld, "ladder", i, 0)) {
             if (!TINYI_HAS(RANKS) && !ld->st)
                 ld->st =
-                    tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: ladder layers are left out of this program", m->path);
+                    tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: ladder layers are not compiled into this program",
+                               m->path);
             all[i].route[0] = all[i].route[1] = TLLM_ROUTE_LADDER;
             m->routes = 1;
             if (!ld->st && (TINYI_LM_N_ENC(m) || once < n || !tinyi_lm_can_ladder(m, &all[i])))
@@ -814,7 +815,7 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
     if (!TINYI_HAS(ENCODERS) && !ld.st && (ld.m->encoder || ld.m->n_enc || ld.m->output != TLLM_LOGITS))
         ld.st =
             tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                       "%s: encoders and models without logits are left out of this program", path);
+                       "%s: encoders and models without logits are not compiled into this program", path);
     tinyi_lm_xielu_load(&ld);
     if (arch->top & TINYI_LM_T_T5) tinyi_lm_stack(&ld, &ld.m->enc, ld.m->n_enc, "enc.", 0);
     tinyi_lm_stack(&ld, &ld.m->layer, ld.m->n_layer, arch->top & TINYI_LM_T_T5 ? "dec." : "",

@@ -32,7 +32,7 @@ TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *m, const tllm_
     (void)m;
     (void)desc;
     if (about) memset(about, 0, sizeof *about);
-    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "repacked weights are left out of this program");
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "repacked weights are not compiled into this program");
 }
 TINYI_FN void tinyi_lm_eights_free(tiny_ctx *ctx, tllm_model *m) { (void)ctx; (void)m; }
 TINYI_FN void tinyi_lm_eight_unpack(const tinyi_lm_w *w, tiny_idx row, float *y) { (void)w; (void)row; (void)y; }

@@ -3,10 +3,10 @@
  *   tllm_gptq_tensor list[...];                             tensor, format and memory for the blocks of each matrix
  *   tllm_gptq_model(ctx, file, NULL, tokens, n, list, n_list);
  *
- * The model reads the text several times, each time for as many matrices as have statistics within desc.room bytes.
- * Matrices are processed in the order of the layers, and each reading runs with the matrices that are already rounded.
- * desc.each_layer makes one reading per layer: on small test models that helped at 2 bits, and had no measurable effect
- * at 3 and 4 bits. */
+ * The model reads the text several times. Each reading collects statistics for as many matrices as fit into desc.room
+ * bytes. Matrices are processed in the order of the layers, and each reading runs with the matrices that are already
+ * rounded. desc.each_layer makes one reading per layer: on small test models that helped at 2 bits, and had no
+ * measurable effect at 3 and 4 bits. */
 #ifndef TINYI_GPTQ_MODEL_H
 #define TINYI_GPTQ_MODEL_H
 #include "llm/model/model.h"

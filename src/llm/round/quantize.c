@@ -47,7 +47,8 @@ static tiny_status tinyi_quantize_read(tinyi_quantize *q, tinyi_pattern *p)
     if (!q->mix || d->pure) {
         q->pure = f ? f : tllm_format_of(q->mix->base);
         if (!q->pure)
-            return tinyi_fail(q->ctx, TINY_E_UNSUPPORTED, "quantize: the format of %s is left out of this program",
+            return tinyi_fail(q->ctx, TINY_E_UNSUPPORTED,
+                              "quantize: the format of %s is not compiled into this program",
                               type);
     }
     if (d->n_rules > TLLM_QUANTIZE_RULES || (d->n_rules && !d->rule))
@@ -166,7 +167,7 @@ static tiny_status tinyi_quantize_choose(tinyi_quantize *q, tinyi_pattern *rules
         to = tllm_format_for_rows(wanted, t->dim[0]);
         if (!tinyi_quantize_packs(to))
             return tinyi_fail(q->ctx, TINY_E_UNSUPPORTED,
-                              "%s: the format that %.*s would get is left out of this program", q->from,
+                              "%s: the format that %.*s would get is not compiled into this program", q->from,
                               (int)t->name.n, t->name.at);
         if (to != wanted) tinyi_quantize_noted(&notes, wanted, to, t);
         if ((to->flags & TLLM_FORMAT_WANTS_IMPORTANCE) && !q->desc->importance && !warned++)

@@ -498,7 +498,7 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
     st = tllm_sampler_open(s->ctx, d.chain, d.n_steps, (int32_t)s->about.n_vocab, d.seed, &g.sampler);
     if (!st) st = tllm_stop_open(s->ctx, d.stop, d.n_stop, &g.stop);
     if (!TINYI_HAS(GRAMMAR) && !st && d.grammar)
-        st = tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "grammars are left out of this program");
+        st = tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "grammars are not compiled into this program");
     if (TINYI_HAS(GRAMMAR) && !st && d.grammar) {
         st = tllm_grammar_begin(s->ctx, d.grammar, &g.state);
         g.piece = (char *)tiny_alloc(s->ctx, tllm_piece_most(s->vocab));

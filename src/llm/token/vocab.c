@@ -597,7 +597,8 @@ static tiny_status tinyi_vocab_start(tllm_vocab *v, const tinyi_vocab_source *s,
 #ifdef TINYLLM_ONLY_TOKENIZER
     if (v->kind != TINYI_VOCAB_ONLY)
         return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED,
-                          "%s: tokenizer.ggml.model is \"%s\"; vocabularies of its kind are left out of this program",
+                          "%s: tokenizer.ggml.model is \"%s\"; vocabularies of its kind are not compiled into this "
+                          "program",
                           s->name, m->name);
 #endif
     for (i = 0; i < TLLM_SPECIAL_COUNT; i++) v->special[i] = -1;

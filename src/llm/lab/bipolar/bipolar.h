@@ -8,8 +8,8 @@
  *
  * A code c of b bits means v = 2 c - (2^b - 1): the odd integers from -(2^b - 1) to 2^b - 1. Bit i counts +2^i if it is
  * set, else -2^i. There is no zero, no sign bit and no zero point, so every pair of bit planes is multiplied the same
- * way: over K numbers the product is K - 2 times the number of differing bits. Signed integers are stored exactly: the
- * code of q is q + 2^(b-1), which means q = (v - 1) / 2.
+ * way: over K numbers the product is K minus twice the number of differing bits. Signed integers are stored exactly:
+ * the code of q is q + 2^(b-1), which means q = (v - 1) / 2.
  *
  * Integer results are exact and the same on every target. This is the feature BIPOLAR of docs/guide/options.md. */
 #ifndef TINYI_BIPOLAR_H

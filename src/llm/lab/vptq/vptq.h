@@ -82,7 +82,7 @@ TINY_API tiny_status tllm_vptq_rate(tiny_ctx *ctx, const tllm_vptq_desc *desc, t
                                     size_t *bytes);
 
 /* Opens bytes that must stay valid; nothing is copied. Everything is checked: sizes, checksum, every code, every number
- *   of a book.
+ * of a book. The bytes are:
  *   "TINYVPQ\0", u32 version 1, u32 flags (1: permuted, 2: normalized), u64 rows, n, u32 v, k, k2, groups, v0, k0, u64
  *   outliers, u64 bytes in total, u64 0; then if permuted the input of each place, u16 or, from 65537 inputs on, u32;
  *   if normalized n scales, n biases, f16; padded to a multiple of 4; codes of the outlier inputs and of each group:
