@@ -436,8 +436,8 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ1_0)(v_i8 *c, v_f32 *s, v_f32 
     s[0] = v_set(TINY_FN(tinyi_tree_half)(b + 52));
     return -1.0f;
 }
-/* NVFP4: eight bytes are a group of 16, low halves first; a half of 2^-7 of the scale is the scale's bits in another
- * place */
+/* NVFP4: eight bytes are a group of 16, low halves first. The bits of an E4M3 number, seven places higher, are those of
+ * a half that is 2^-8 of it; 2^7 times that is the scale, since the codes are doubled. */
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_NVFP4)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
 {
     __m128i k = _mm_set_epi32((int)tinyi_q_u32(b + 108), (int)tinyi_q_u32(b + 72), (int)tinyi_q_u32(b + 36),
