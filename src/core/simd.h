@@ -28,13 +28,15 @@
  *                             step bytes apart (8 bytes at p are read); v_set_f16(p): the half at p in all lanes;
  *                             vb_shl: each byte by 0..7; vb_merge(a, b, m): the bits of b where m has them, where a has
  *                             none, and those of a elsewhere; vb_bits(p): bit j of the two bytes at p as all bits of
- *                             byte j
- *   neon only: v_zip_low(a, b): a0 b0 a1 b1, v_zip_high: a2 b2 a3 b3; v_twice(p): p0 p1 p0 p1; vb_lows(a, b),
- *                             vb_highs(a, b): the lower or upper halves side by side; v_mmla_i8(acc, a, b), V_I8MM: acc
- *                             + the products of rows a0..7, a8..15 with rows b0..7, b8..15: a0b0 a0b8 a8b0 a8b8
+ *                             byte j; v_zip_low(a, b): a0 b0 a1 b1, v_zip_high: a2 b2 a3 b3, vb_zip_low and vb_zip_high
+ *                             the same with 16 bytes; vb_lows(a, b), vb_highs(a, b): the lower or upper halves next to
+ *                             each other
+ *   neon only: v_twice(p): p0 p1 p0 p1; v_mmla_i8(acc, a, b), V_I8MM: acc + the products of rows a0..7, a8..15 with
+ *                             rows b0..7, b8..15: a0b0 a0b8 a8b0 a8b8
  *   vw_                       (w128 and avx2 only) a v_i8 as 16-bit lanes; vw_even_ and vw_odd_: the bytes of even and
  *                             odd places widened, on a big-endian machine the other way round; vw_dot: a[2j]*b[2j] +
- *                             a[2j+1]*b[2j+1]
+ *                             a[2j+1]*b[2j+1]; w128 only: vw_load_i8(p): eight bytes widened; vw_pair(a, i): lanes 2 i
+ *                             and 2 i + 1 again and again, i a constant
  *   v_dot_i8(acc,a,b)         acc[j] + a[4j]*b[4j] + ... + a[4j+3]*b[4j+3], signed bytes, exact
  *   v_dot_u8i8                a unsigned, b signed, exact
  *   v_dot_i8_b127             as v_dot_i8 where no byte of b is -128; v_dot_u7i8: as v_dot_u8i8 where a <= 127: two

@@ -285,6 +285,8 @@ TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8
 
 /* ---- products of pairs of rows */
 TINYI_FORCE_INLINE v_i8 vb_lows(v_i8 a, v_i8 b) { return vcombine_s8(vget_low_s8(a), vget_low_s8(b)); }
+TINYI_FORCE_INLINE v_i8 vb_zip_low(v_i8 a, v_i8 b) { return vzip1q_s8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_zip_high(v_i8 a, v_i8 b) { return vzip2q_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_highs(v_i8 a, v_i8 b) { return vcombine_s8(vget_high_s8(a), vget_high_s8(b)); }
 TINYI_FORCE_INLINE v_f32 v_zip_low(v_f32 a, v_f32 b) { return vzip1q_f32(a, b); }
 TINYI_FORCE_INLINE v_f32 v_zip_high(v_f32 a, v_f32 b) { return vzip2q_f32(a, b); }

@@ -8,7 +8,6 @@ TINYI_FORCE_INLINE int32_t TINY_FN(tinyi_wrap)(uint32_t u)
 {
     return u <= 0x7fffffffu ? (int32_t)u : (int32_t)(u - 0x7fffffffu - 1u) - 0x7fffffff - 1;
 }
-TINYI_FORCE_INLINE int32_t TINY_FN(tinyi_sbyte)(uint8_t b) { return (int32_t)b - ((b & 0x80) << 1); }
 
 /* ---- floats: make, load, store */
 TINYI_FORCE_INLINE v_mask v_first(size_t n) { return n > 0; }
@@ -150,28 +149,46 @@ TINYI_FORCE_INLINE v_i8 vb_zero(void) { return vb_set(0); }
 TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { v_i8 r; memcpy(r.b, p, 4); return r; }
 TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { return vb_load(p); }
 TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { memcpy(p, v.b, 4); }
-#define TINYI_SIMD_BYTES(expr) v_i8 r; int i; for (i = 0; i < 4; i++) r.b[i] = (uint8_t)(expr); return r
-TINYI_FORCE_INLINE v_i8 vb_and(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] & b.b[i]); }
-TINYI_FORCE_INLINE v_i8 vb_or(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] | b.b[i]); }
-TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] ^ b.b[i]); }
-TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] + b.b[i]); }
-TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] - b.b[i]); }
-TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { TINYI_SIMD_BYTES(a.b[i] >> n); }
-TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 k) { TINYI_SIMD_BYTES(((const uint8_t *)t)[k.b[i] & 15]); }
+/* four bytes in one word: what a shift or a sum carries over the border of a byte is masked */
+TINYI_FORCE_INLINE uint32_t TINY_FN(tinyi_word)(v_i8 a) { uint32_t u; memcpy(&u, a.b, 4); return u; }
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_bytes)(uint32_t u) { v_i8 r; memcpy(r.b, &u, 4); return r; }
+#define TINYI_SIMD_BYTES(expr) const uint32_t x = TINY_FN(tinyi_word)(a), y = TINY_FN(tinyi_word)(b); \
+    return TINY_FN(tinyi_bytes)(expr)
+TINYI_FORCE_INLINE v_i8 vb_and(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(x & y); }
+TINYI_FORCE_INLINE v_i8 vb_or(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(x | y); }
+TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(x ^ y); }
+TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b)
+{
+    TINYI_SIMD_BYTES(((x & 0x7f7f7f7fu) + (y & 0x7f7f7f7fu)) ^ ((x ^ y) & 0x80808080u));
+}
+TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b)
+{
+    TINYI_SIMD_BYTES(((x | 0x80808080u) - (y & 0x7f7f7f7fu)) ^ ((x ^ ~y) & 0x80808080u));
+}
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n)
+{
+    return TINY_FN(tinyi_bytes)(TINY_FN(tinyi_word)(a) >> n & 0x01010101u * (0xffu >> n));
+}
+TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 k)
+{
+    v_i8 r;
+    int i;
+    for (i = 0; i < 4; i++) r.b[i] = ((const uint8_t *)t)[k.b[i] & 15];
+    return r;
+}
 #undef TINYI_SIMD_BYTES
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    int32_t s = 0;
-    int i;
-    for (i = 0; i < 4; i++) s += TINY_FN(tinyi_sbyte)(a.b[i]) * TINY_FN(tinyi_sbyte)(b.b[i]);
-    return vi_add(acc, s);
+    int8_t x[4], y[4];
+    memcpy(x, a.b, 4);
+    memcpy(y, b.b, 4);
+    return vi_add(acc, x[0] * y[0] + x[1] * y[1] + x[2] * y[2] + x[3] * y[3]);
 }
 TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    int32_t s = 0;
-    int i;
-    for (i = 0; i < 4; i++) s += (int32_t)a.b[i] * TINY_FN(tinyi_sbyte)(b.b[i]);
-    return vi_add(acc, s);
+    int8_t y[4];
+    memcpy(y, b.b, 4);
+    return vi_add(acc, a.b[0] * y[0] + a.b[1] * y[1] + a.b[2] * y[2] + a.b[3] * y[3]);
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_u8i8(acc, a, b); }

@@ -99,6 +99,8 @@
 #undef vb_shl
 #undef vb_merge
 #undef vb_bits
+#undef vb_zip_low
+#undef vb_zip_high
 #undef vb_lows
 #undef vb_highs
 #undef vb_table16
@@ -106,6 +108,8 @@
 #undef vw_odd_i8
 #undef vw_even_u8
 #undef vw_odd_u8
+#undef vw_load_i8
+#undef vw_pair
 #undef vw_add
 #undef vw_dot
 #undef v_dot_i8

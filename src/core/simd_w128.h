@@ -369,6 +369,21 @@ TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i)
 }
 
 /* ---- bytes */
+/* SIMDe 0.7 writes these two as loops over bytes for WebAssembly, which has instructions for them. Bytes of k are below
+ * 16. */
+#if TINYI_W128_SIMDE && defined SIMDE_WASM_SIMD128_NATIVE
+#define TINYI_W_WASM(how)                                                                        \
+    simde__m128i_private x = simde__m128i_to_private(a);                                         \
+    const simde__m128i_private y = simde__m128i_to_private(b);                                   \
+    x.wasm_v128 = how(x.wasm_v128, y.wasm_v128);                                                 \
+    return simde__m128i_from_private(x)
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_pick)(v_i8 a, v_i8 b) { TINYI_W_WASM(wasm_i8x16_swizzle); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_dot16)(v_i8 a, v_i8 b) { TINYI_W_WASM(wasm_i32x4_dot_i16x8); }
+#undef TINYI_W_WASM
+#else
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_pick)(v_i8 a, v_i8 b) { return TINYI_W(shuffle_epi8)(a, b); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_dot16)(v_i8 a, v_i8 b) { return TINYI_W(madd_epi16)(a, b); }
+#endif
 TINYI_FORCE_INLINE v_i8 vb_zero(void) { return TINYI_W(setzero_si128)(); }
 TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { TINYI_W_LOADED(x); return TINYI_W(set1_epi8)(x); }
 TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { return TINYI_W(loadu_si128)(TINYI_W_FROM(p)); }
@@ -401,9 +416,15 @@ TINYI_FORCE_INLINE v_i8 vb_bits(const void *p)
                                which[16] = { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1 };
     int32_t t = 0;
     memcpy(&t, p, 2);                       /* the order in memory, on every machine */
-    return TINYI_W(cmpeq_epi8)(vb_and(TINYI_W(shuffle_epi8)(vi_set(t), vb_load(which)), vb_load(bit)), vb_load(bit));
+    return TINYI_W(cmpeq_epi8)(vb_and(TINY_FN(tinyi_pick)(vi_set(t), vb_load(which)), vb_load(bit)), vb_load(bit));
 }
-TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return TINYI_W(shuffle_epi8)(vb_load(t), i); }
+TINYI_FORCE_INLINE v_i8 vb_zip_low(v_i8 a, v_i8 b) { return TINYI_W(unpacklo_epi8)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_zip_high(v_i8 a, v_i8 b) { return TINYI_W(unpackhi_epi8)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_lows(v_i8 a, v_i8 b) { return TINYI_W(unpacklo_epi64)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_highs(v_i8 a, v_i8 b) { return TINYI_W(unpackhi_epi64)(a, b); }
+TINYI_FORCE_INLINE v_f32 v_zip_low(v_f32 a, v_f32 b) { return TINYI_W(unpacklo_ps)(a, b); }
+TINYI_FORCE_INLINE v_f32 v_zip_high(v_f32 a, v_f32 b) { return TINYI_W(unpackhi_ps)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return TINY_FN(tinyi_pick)(vb_load(t), i); }
 /* the bytes of number i stand at 4 i and the three behind it */
 TINYI_FORCE_INLINE v_f32 v_table4(const float *t, v_i32 i)
 {
@@ -416,8 +437,15 @@ TINYI_FORCE_INLINE v_i8 vw_even_i8(v_i8 a) { return TINY_FN(tinyi_even)(a); }
 TINYI_FORCE_INLINE v_i8 vw_odd_i8(v_i8 a) { return TINY_FN(tinyi_odd)(a); }
 TINYI_FORCE_INLINE v_i8 vw_even_u8(v_i8 a) { return vi_and(a, vi_set(0xff00ff)); }
 TINYI_FORCE_INLINE v_i8 vw_odd_u8(v_i8 a) { return TINY_FN(tinyi_shr16)(a, 8); }
+TINYI_FORCE_INLINE v_i8 vw_load_i8(const void *p) { return TINYI_W(cvtepi8_epi16)(TINY_FN(tinyi_low)(p)); }
+TINYI_FORCE_INLINE v_i8 vw_pair(v_i8 a, int i)
+{
+    return i == 0 ? TINYI_W(shuffle_epi32)(a, 0x00) : i == 1 ? TINYI_W(shuffle_epi32)(a, 0x55)
+                                                    : i == 2 ? TINYI_W(shuffle_epi32)(a, 0xaa)
+                                                             : TINYI_W(shuffle_epi32)(a, 0xff);
+}
 TINYI_FORCE_INLINE v_i8 vw_add(v_i8 a, v_i8 b) { return TINYI_W(add_epi16)(a, b); }
-TINYI_FORCE_INLINE v_i32 vw_dot(v_i8 a, v_i8 b) { return TINYI_W(madd_epi16)(a, b); }
+TINYI_FORCE_INLINE v_i32 vw_dot(v_i8 a, v_i8 b) { return TINY_FN(tinyi_dot16)(a, b); }
 
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {

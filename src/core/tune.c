@@ -148,8 +148,8 @@ TINYI_FN tiny_status tinyi_tune_run(tiny_ctx *ctx, const tiny_op *op, const tiny
 static int tinyi_tune_head(const tiny_ctx *ctx, char *line)
 {
     const struct tinyi_tune *t = ctx->tune;
-    int i, n = snprintf(line, TINYI_TUNE_LINE, "tinytune version %d.%d.%d cpu %x threads %d targets", TINY_VERSION_MAJOR,
-                        TINY_VERSION_MINOR, TINY_VERSION_PATCH, ctx->cpu, ctx->n_threads);
+    int i, n = snprintf(line, TINYI_TUNE_LINE, "tinytune version %d.%d.%d cpu %x threads %d targets",
+                        TINY_VERSION_MAJOR, TINY_VERSION_MINOR, TINY_VERSION_PATCH, ctx->cpu, ctx->n_threads);
     for (i = 0; i < t->n_targets; i++)
         n += snprintf(line + n, TINYI_TUNE_LINE - (size_t)n, " %s", tiny_target_name(t->target[i]));
     return n;
@@ -235,7 +235,8 @@ static int tinyi_tune_read(tiny_ctx *ctx, char *line)
     if (!name || !tinyi_tune_type(tinyi_tune_word(&line), &key.type[0]) ||
         !tinyi_tune_type(tinyi_tune_word(&line), &key.type[1]) ||
         !tinyi_tune_number(tinyi_tune_word(&line), 1 << 20, &key.format) ||
-        !tinyi_tune_number(tinyi_tune_word(&line), 255, &first) || !tinyi_tune_number(tinyi_tune_word(&line), 255, &all))
+        !tinyi_tune_number(tinyi_tune_word(&line), 255, &first) ||
+        !tinyi_tune_number(tinyi_tune_word(&line), 255, &all))
         return 0;
     word = tinyi_tune_word(&line);
     target = word ? tiny_target_by_name(word) : TINY_TARGET_COUNT;

@@ -30,6 +30,13 @@
     OP(ODD_U8, vw_odd_u8, BYTES(vw_odd_u8(BA))) \
     OP(WADD, vw_add, BYTES(vw_add(BA, BB))) \
     OP(WDOT, vw_dot, INTS(vw_dot(BA, BB)))
+/* w128 */
+#define PAIR_OPS(OP) \
+    OP(WLOAD, vw_load_i8, BYTES(vw_load_i8(a))) \
+    OP(PAIR0, vw_pair, INTS(vw_pair(BA, 0))) \
+    OP(PAIR1, vw_pair, INTS(vw_pair(BA, 1))) \
+    OP(PAIR2, vw_pair, INTS(vw_pair(BA, 2))) \
+    OP(PAIR3, vw_pair, INTS(vw_pair(BA, 3)))
 /* w128 and neon */
 #define FOUR_OPS(OP) \
     OP(PAIRS, vi_pairs, INTS(vi_pairs(IA, IB))) \
@@ -37,17 +44,19 @@
     OP(F16_SET, v_set_f16, FLOATS(v_set_f16(a))) \
     OP(BSHL, vb_shl, BYTES(vb_shl(BA, (int)n))) \
     OP(MERGE, vb_merge, BYTES(vb_merge(BA, BB, BC))) \
-    OP(BBITS, vb_bits, BYTES(vb_bits(a)))
-/* neon, and neon with i8mm */
-#define NEON_OPS(OP) \
+    OP(BBITS, vb_bits, BYTES(vb_bits(a))) \
     OP(ZIP_LOW, v_zip_low, FLOATS(v_zip_low(FA, FB))) \
     OP(ZIP_HIGH, v_zip_high, FLOATS(v_zip_high(FA, FB))) \
-    OP(TWICE, v_twice, FLOATS(v_twice(fa))) \
+    OP(BZIP_LOW, vb_zip_low, BYTES(vb_zip_low(BA, BB))) \
+    OP(BZIP_HIGH, vb_zip_high, BYTES(vb_zip_high(BA, BB))) \
     OP(LOWS, vb_lows, BYTES(vb_lows(BA, BB))) \
     OP(HIGHS, vb_highs, BYTES(vb_highs(BA, BB)))
+/* neon, and neon with i8mm */
+#define NEON_OPS(OP) \
+    OP(TWICE, v_twice, FLOATS(v_twice(fa)))
 #define MM_OPS(OP) \
     OP(MMLA, v_mmla_i8, INTS(v_mmla_i8(IA, BB, BC)))
-#define ALL_OPS(OP) EACH_OPS(OP) WIDE_OPS(OP) FOUR_OPS(OP) NEON_OPS(OP) MM_OPS(OP)
+#define ALL_OPS(OP) EACH_OPS(OP) WIDE_OPS(OP) PAIR_OPS(OP) FOUR_OPS(OP) NEON_OPS(OP) MM_OPS(OP)
 #define TINYI_PASS_FILE "tests/core/simd_bytes.c"
 #include "passes.h"
 
@@ -173,6 +182,11 @@ static void test_wide_lanes(void)
             for (j = 0; j < p->lanes; j++)
                 T_EQ_INT((uint32_t)sum[j],
                          (uint32_t)a[2 * j] * (uint32_t)b[2 * j] + (uint32_t)a[2 * j + 1] * (uint32_t)b[2 * j + 1]);
+            if (p->lanes != 4) continue;
+            p->apply(OP_WLOAD, got, bytes, b, b, 0);
+            for (j = 0; j < 8; j++) T_EQ_INT(got[j], signed_byte(bytes[j]));
+            p->apply(OP_PAIR0 + (round & 3), got, a, b, b, 0);
+            for (j = 0; j < 8; j++) T_EQ_INT(got[j], a[2 * (round & 3) + j % 2]);
         }
     }
 }
@@ -217,17 +231,21 @@ static void test_four_lanes(void)
             for (n = 0; n < 16; n++) T_EQ_INT(y[n], (a[n] & ~m[n]) | (b[n] & m[n]));
             p->apply(OP_BBITS, y, a + 1, b, b, 0);
             for (n = 0; n < 16; n++) T_EQ_INT(y[n], a[1 + n / 8] >> n % 8 & 1 ? 255 : 0);
-            if (!neon) continue;
             p->apply(OP_ZIP_LOW, got, a, b, b, 0);
             T_TRUE(got[0] == ia[0] && got[1] == ib[0] && got[2] == ia[1] && got[3] == ib[1]);
             p->apply(OP_ZIP_HIGH, got, a, b, b, 0);
             T_TRUE(got[0] == ia[2] && got[1] == ib[2] && got[2] == ia[3] && got[3] == ib[3]);
-            p->apply(OP_TWICE, got, a, b, b, 0);
-            T_TRUE(got[0] == ia[0] && got[1] == ia[1] && got[2] == ia[0] && got[3] == ia[1]);
             p->apply(OP_LOWS, y, a, b, b, 0);
             T_TRUE(!memcmp(y, a, 8) && !memcmp(y + 8, b, 8));
             p->apply(OP_HIGHS, y, a, b, b, 0);
             T_TRUE(!memcmp(y, a + 8, 8) && !memcmp(y + 8, b + 8, 8));
+            p->apply(OP_BZIP_LOW, y, a, b, b, 0);
+            for (n = 0; n < 16; n++) T_EQ_INT(y[n], n % 2 ? b[n / 2] : a[n / 2]);
+            p->apply(OP_BZIP_HIGH, y, a, b, b, 0);
+            for (n = 0; n < 16; n++) T_EQ_INT(y[n], n % 2 ? b[8 + n / 2] : a[8 + n / 2]);
+            if (!neon) continue;
+            p->apply(OP_TWICE, got, a, b, b, 0);
+            T_TRUE(got[0] == ia[0] && got[1] == ia[1] && got[2] == ia[0] && got[3] == ia[1]);
             if (strcmp(p->name, "neonmm")) continue;
             if (round < 4) for (n = 0; n < 16; n++) { a[n] = round & 1 ? 0x80 : 0x7f; b[n] = round & 2 ? 0x80 : 0x7f; }
             memcpy(ic, m, 16);
@@ -286,7 +304,7 @@ APPLY(EACH_OPS(OP_CASE) FOUR_OPS(OP_CASE) NEON_OPS(OP_CASE) MM_OPS(OP_CASE))
 #elif V_NEON
 APPLY(EACH_OPS(OP_CASE) FOUR_OPS(OP_CASE) NEON_OPS(OP_CASE))
 #elif V_W128
-APPLY(EACH_OPS(OP_CASE) WIDE_OPS(OP_CASE) FOUR_OPS(OP_CASE))
+APPLY(EACH_OPS(OP_CASE) WIDE_OPS(OP_CASE) PAIR_OPS(OP_CASE) FOUR_OPS(OP_CASE))
 #elif V_AVX2
 APPLY(EACH_OPS(OP_CASE) WIDE_OPS(OP_CASE))
 #else

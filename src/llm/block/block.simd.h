@@ -288,6 +288,47 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_TQ1_0)(v_i8 *c, v_f32 *s, v_f32 *m
     for (i = 0; i < 16; i++) s[i] = v_set(TINY_FN(tinyi_blk_half)(b + 52));
     TINY_FN(tinyi_blk_offset)(m, s, -1.0f);
 }
+/* NVFP4: eight bytes are a group of 16, low halves first */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_NVFP4)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    int g, j;
+    for (g = 0; g < 16; g++) {
+        const unsigned char *p = b + g / 4 * 36;
+        s[g] = v_set(tinyi_q_e4m3(p[g % 4]));
+        for (j = 0; j < 2; j++) {
+            const v_i8 x = vb_load(p + 4 + g % 4 * 8 + 4 * j);
+            c[4 * g + j] = vb_table16(tinyi_blk_e2m1_16, vb_and(x, vb_set(15)));
+            c[4 * g + 2 + j] = vb_table16(tinyi_blk_e2m1_16, vb_shr(x, 4));
+        }
+    }
+    TINY_FN(tinyi_blk_offset)(m, s, -16.0f);
+}
+/* Q1_0: bit j of a block belongs to number j */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_Q1_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    static const unsigned char code[16][4] = { { 0, 0, 0, 0 }, { 2, 0, 0, 0 }, { 0, 2, 0, 0 }, { 2, 2, 0, 0 },
+                                               { 0, 0, 2, 0 }, { 2, 0, 2, 0 }, { 0, 2, 2, 0 }, { 2, 2, 2, 0 },
+                                               { 0, 0, 0, 2 }, { 2, 0, 0, 2 }, { 0, 2, 0, 2 }, { 2, 2, 0, 2 },
+                                               { 0, 0, 2, 2 }, { 2, 0, 2, 2 }, { 0, 2, 2, 2 }, { 2, 2, 2, 2 } };
+    int i;
+    for (i = 0; i < 64; i++) c[i] = vb_load(code[b[i / 32 * 18 + 2 + i % 32 / 2] >> i % 2 * 4 & 15]);
+    for (i = 0; i < 16; i++) s[i] = v_set(TINY_FN(tinyi_blk_half)(b + i / 8 * 18));
+    TINY_FN(tinyi_blk_offset)(m, s, -1.0f);
+}
+/* Q2_0: a byte holds four numbers, the lowest bits first */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_Q2_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    static const unsigned char low[4] = { 15, 15, 0, 0 }, high[4] = { 0, 0, 15, 15 }, even[4] = { 3, 0, 3, 0 },
+                               odd[4] = { 0, 3, 0, 3 };
+    int i;
+    for (i = 0; i < 64; i++) {
+        const v_i8 x = vb_set((int8_t)b[i / 16 * 18 + 2 + i % 16]);
+        const v_i8 two = vb_or(vb_and(x, vb_load(low)), vb_and(vb_shr(x, 4), vb_load(high)));
+        c[i] = vb_or(vb_and(two, vb_load(even)), vb_and(vb_shr(two, 2), vb_load(odd)));
+    }
+    for (i = 0; i < 16; i++) s[i] = v_set(TINY_FN(tinyi_blk_half)(b + i / 4 * 18));
+    TINY_FN(tinyi_blk_offset)(m, s, -1.0f);
+}
 TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_book)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b, tinyi_book_get get)
 {
     tinyi_book t;
@@ -308,10 +349,14 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_step)(v_f32 *acc, v_f32 *off, const v_
     int i;
     float t[16];
     for (i = 0; i < 16; i++) v_store(t + i, v_mul(s[i], v_load(d + i)));
-    for (i = 0; i < 64; i++) {
-        const v_i8 x = vb_load(q + 4 * i);
-        const v_i32 n = is_signed ? v_dot_i8_b127(vi_zero(), c[i], x) : v_dot_u7i8(vi_zero(), c[i], x);
-        acc[i & 1] = v_fma(v_from_i32(n), v_set(t[i / 4]), acc[i & 1]);
+    for (i = 0; i < 16; i++) {
+        v_i32 n = vi_zero();
+        int j;
+        for (j = 4 * i; j < 4 * i + 4; j++) {
+            const v_i8 x = vb_load(q + 4 * j);
+            n = is_signed ? v_dot_i8_b127(n, c[j], x) : v_dot_u7i8(n, c[j], x);
+        }
+        acc[i & 1] = v_fma(v_from_i32(n), v_set(t[i]), acc[i & 1]);
     }
     if (!is_signed) {
         for (i = 0; i < 16; i++) *off = v_fma(m[i], v_load(sum + i), *off);

@@ -37,7 +37,10 @@ enum { TINYI_BLK_HAS_SIGN = 1, TINYI_BLK_FINE = 2, TINYI_BLK_PAIRED = 4, TINYI_B
     F(IQ4_XS, 256, 136, TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_HAS_SIGN) \
     F(MXFP4, 32, 17, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
     F(TQ2_0, 256, 66, 8 * TINYI_BLK_FITS) \
-    F(TQ1_0, 256, 54, 8 * TINYI_BLK_FITS)
+    F(TQ1_0, 256, 54, 8 * TINYI_BLK_FITS) \
+    F(NVFP4, 64, 36, 4 * TINYI_BLK_FITS | TINYI_BLK_FINE) \
+    F(Q1_0, 128, 18, 8 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
+    F(Q2_0, 64, 18, 8 * TINYI_BLK_FITS | TINYI_BLK_PAIRED)
 /* formats of code books: blocks are taken apart by plain C (lattice.h), once for all rows of activations, of which
  * there are at most TINYI_BLK_FEW */
 #define TINYI_BLK_ANY_BOOKS 1
@@ -126,7 +129,7 @@ typedef struct tinyi_blk_kernels {
     void (*few[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row,
                                  size_t n_row, const tinyi_q8 *x, size_t k, size_t n);
     /* many rows of x as integers, or NULL: up to `side` of them side by side, `part` bytes for 32 numbers of them, at
-     * most 64 for each; `block` and `group` bytes from one 256, one 32 to the next */
+     * most 80 for each; `block` and `group` bytes from one 256, one 32 to the next */
     int side, part;                             /* side: 8 or 16 */
     void (*turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group);
     /* a block of 256 numbers of `rows` expanded rows (a multiple of 8, at most TINYI_BLK_LOW; 256 codes, 16 s, 16 m,
@@ -153,8 +156,8 @@ typedef struct tinyi_blk_tiles {
     void (*round)(uint16_t *to, const float *x, size_t n);
 } tinyi_blk_tiles;
 
-/* what the codes of IQ4_NL and IQ4_XS, and those of MXFP4 stand for; with an offset for instructions that want no
- * sign */
+/* what the codes of IQ4_NL and IQ4_XS, and those of MXFP4 and NVFP4 stand for; with an offset for instructions that
+ * want no sign */
 static const TINYI_UNUSED signed char tinyi_blk_iq4[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
                                                             1,    13,   25,  38,  53,  69,  89,  113 };
 static const TINYI_UNUSED unsigned char tinyi_blk_iq4_128[16] = { 1,   24,  45,  63,  79,  93,  106, 118,

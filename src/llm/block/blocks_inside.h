@@ -11,6 +11,13 @@ TINY_REF_BEGIN
 TINYI_INLINE uint16_t tinyi_q_u16(const unsigned char *p) { return tinyi_le16(p); }
 TINYI_INLINE uint32_t tinyi_q_u32(const unsigned char *p) { return tinyi_le32(p); }
 TINYI_INLINE float tinyi_q_half(const unsigned char *p) { return tinyi_f16_to_f32(tinyi_q_u16(p)); }
+/* Half of an E4M3 number without sign, since the codes under it are doubled; 0x7f is not a number there and 0 here. */
+TINYI_INLINE float tinyi_q_e4m3(int s)
+{
+    const int e = s >> 3 & 15, m = s & 7;
+    if (s == 0x7f) return 0.0f;
+    return e ? tinyi_bits_f32((uint32_t)(e - 8 + 127) << 23 | (uint32_t)m << 20) : (float)m * (1.0f / 1024.0f);
+}
 
 /* A scale as half, at most the largest finite one: an infinite scale would make 0 * inf of every zero code. */
 TINYI_INLINE uint16_t tinyi_q_to_half(float d)

@@ -449,13 +449,6 @@ TINYI_FN void tinyi_pack_MXFP4(const float *x, void *q, size_t n, const float *i
     }
 }
 
-/* E4M3 without sign, halved since the table holds doubles; 0x7f is not a number there and 0 here. */
-static float tinyi_direct_e4m3(int s)
-{
-    const int e = s >> 3 & 15, m = s & 7;
-    if (s == 0 || s == 0x7f) return 0.0f;
-    return e ? tinyi_bits_f32((uint32_t)(e - 8 + 127) << 23 | (uint32_t)m << 20) : (float)m * (1.0f / 1024.0f);
-}
 static int tinyi_direct_to_e4m3(float x)    /* half up */
 {
     const uint32_t u = tinyi_f32_bits(x);
@@ -472,7 +465,7 @@ TINYI_FN void tinyi_unpack_NVFP4(const void *q, float *x, size_t n)
     int s, j;
     for (; n >= 64; n -= 64, x += 64, b += 36)
         for (s = 0; s < 4; s++) {
-            const float d = tinyi_direct_e4m3(b[s]);
+            const float d = tinyi_q_e4m3(b[s]);
             for (j = 0; j < 8; j++) {
                 x[16 * s + j] = (float)tinyi_direct_e2m1[b[4 + 8 * s + j] & 15] * d;
                 x[16 * s + j + 8] = (float)tinyi_direct_e2m1[b[4 + 8 * s + j] >> 4] * d;
@@ -488,7 +481,7 @@ TINYI_FN void tinyi_pack_NVFP4(const float *x, void *q, size_t n, const float *i
         for (s = 0; s < 4; s++) {
             float v[16], d;
             b[s] = (unsigned char)tinyi_direct_to_e4m3(tinyi_direct_largest(x + 16 * s, v, 16) / 6.0f);
-            d = tinyi_direct_e4m3(b[s]);
+            d = tinyi_q_e4m3(b[s]);
             for (j = 0; j < 8; j++)
                 b[4 + 8 * s + j] =
                     (unsigned char)(tinyi_direct_nearest(v[j], d) | tinyi_direct_nearest(v[j + 8], d) << 4);

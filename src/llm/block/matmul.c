@@ -4,9 +4,9 @@
  *                   integer products directly with the codes of w, s d (sum of code code') + m d (sum of code') for
  *                   each group of 16 (formats with code books: up to 8 rows, each block decoded once for all of them)
  *          FLOATS   few rows of x with an infinite number, or a format without integer kernels: rows of w as floats
- *          INTEGERS 8 (signed codes on avx2: 13) or more rows of x, avx2, avx512, and neon with dotprod: quantized as
- *                   for VECTORS and interleaved; rows of w are expanded to bytes, and both are multiplied as integers,
- *                   several times as fast as float32
+ *          INTEGERS 8 (signed codes on avx2: 13; w128: 16) or more rows of x, avx2, avx512, w128, and neon with
+ *                   dotprod: quantized as for VECTORS and interleaved; rows of w are expanded to bytes, and both are
+ *                   multiplied as integers, several times as fast as float32 (w128: 1.7 times)
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level
  *                   cache, a block of 256 of k at a time, and multiplied with all columns. With AMX both are rounded to
  *                   bfloat16. Rows of x beyond whole columns use VECTORS.
@@ -40,6 +40,7 @@
 #define TINYI_BLK_TILES 9                   /* rows of x from which tiles of bfloat16 are */
 #define TINYI_BLK_GROUP 8                   /* rows of x from which INTEGERS are, where there is `panel`, */
 #define TINYI_BLK_SIGNS 13                  /* of codes with a sign, which take three instructions a product there */
+#define TINYI_BLK_PAIRS 16                  /* and on w128, where `few` multiplies bytes and `panel` pairs of 16 bits */
 #define TINYI_BLK_HIGH 256 /* most rows of w in a panel: columns come from the third level once for all of them */
 #define TINYI_BLK_DEEP 256 /* most numbers of a row in a panel: 32 rows and as many columns fit the first level */
 /* groups of rows of x that an expanded block of INTEGERS is multiplied with: their sums fit the first level, or (16
@@ -726,6 +727,7 @@ static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan
     if (p->n <= TINYI_BLK_FEW && p->eight >= 0 && kn->eight) return 0;
     if (tinyi_blk_tiles_for(k, p)) return p->n >= TINYI_BLK_TILES ? p->n : 0;
     if (tinyi_blk_is_integers(p, kn)) {
+        if (kn->from == TINY_TARGET_W128 && p->n < TINYI_BLK_PAIRS) return 0;
         if (!kn->rest) return p->n;
         if (kn->traits[p->blk] & TINYI_BLK_HAS_SIGN && p->n < TINYI_BLK_SIGNS) return 0;
         /* half of a group of 16 would be empty, and eight rows take half a vector */

@@ -12,7 +12,8 @@
  * For each 256 activations: d holds 8 scales and 8 sums of codes of 32 numbers, sum those of 16 numbers, FINE order.
  *
  * One row of activations: two rows of weights share what is loaded of it (neon). A few rows of activations: the codes
- * of a half stay in registers for all of them; with i8mm they are multiplied two by two. Many rows: many.simd.h. */
+ * of a half stay in registers for all of them; with i8mm they are multiplied two by two. Many rows: many.simd.h and, on
+ * w128, pair.simd.h. */
 
 #define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
 #if V_W128                                  /* one text for both */
@@ -323,6 +324,59 @@ TINYI_QUAD_CODES(MXFP4)
 TINYI_QUAD_SCALES(MXFP4) { (void)m; TINY_FN(tinyi_quad_powers)(s, b, 17); return -16.0f; }
 TINYI_QUAD_CODES(TQ2_0) { TINY_FN(tinyi_quad_twos)(c, b + 32 * h); }
 TINYI_QUAD_SCALES(TQ2_0) { (void)m; s[0] = s[1] = v_set_f16(b + 64); return -1.0f; }
+TINYI_QUAD_CODES(NVFP4)
+{
+    int i;
+    TINYI_BLK_EACH(i, 4) {                  /* eight bytes are a group of 16, low halves first */
+        const v_i8 x = vb_load(b + 72 * h + i / 2 * 36 + 4 + i % 2 * 16), low = vb_and(x, vb_set(15)),
+                   high = vb_shr(x, 4);
+        c[2 * i] = vb_lows(low, high);
+        c[2 * i + 1] = vb_highs(low, high);
+    }
+    TINY_FN(tinyi_quad_look_up)(c, tinyi_blk_e2m1_16);
+}
+TINYI_QUAD_SCALES(NVFP4)
+{
+    unsigned char k[16];
+    int i;
+    (void)m;
+    TINYI_BLK_EACH(i, 4) memcpy(k + 4 * i, b + 36 * i, 4);
+    vb_store(k, TINY_FN(tinyi_quad_order)(k));
+    TINYI_BLK_EACH(i, 4) {                  /* tinyi_q_e4m3 */
+        const v_i32 all = vi_load_u8(k + 4 * i), x = vi_and(all, vi_set(0x7f));
+        const v_f32 large = v_float(vi_add(vi_shl(x, 20), vi_set(119 << 23))),
+                    low = v_mul(v_from_i32(x), v_set(1.0f / 1024.0f));
+        s[i] = v_select(vi_eq(all, vi_set(0x7f)), v_zero(), v_select(vi_gt(vi_set(8), x), low, large));
+    }
+    return -16.0f;
+}
+TINYI_QUAD_CODES(Q1_0)
+{
+    int i;
+    TINYI_BLK_EACH(i, 8) c[i] = vb_and(vb_bits(b + 18 * h + 2 + 2 * i), vb_set(2));
+}
+TINYI_QUAD_SCALES(Q1_0) { (void)m; s[0] = v_set_f16(b); s[1] = v_set_f16(b + 18); return -1.0f; }
+TINYI_QUAD_CODES(Q2_0)                      /* a byte holds four numbers, the lowest bits first */
+{
+    int i, j;
+    TINYI_BLK_EACH(i, 2) {
+        const v_i8 x = vb_load(b + 36 * h + 18 * i + 2), low = vb_and(x, vb_set(15)), high = vb_shr(x, 4);
+        TINYI_BLK_EACH(j, 2) {
+            const v_i8 two = j ? vb_zip_high(low, high) : vb_zip_low(low, high);
+            const v_i8 even = vb_and(two, vb_set(3)), odd = vb_shr(two, 2);
+            c[4 * i + 2 * j] = vb_zip_low(even, odd);
+            c[4 * i + 2 * j + 1] = vb_zip_high(even, odd);
+        }
+    }
+}
+TINYI_QUAD_SCALES(Q2_0)
+{
+    const v_f32 d = v_load_f16_each(b, 18);
+    (void)m;
+    s[0] = v_zip_low(d, d);
+    s[1] = v_zip_high(d, d);
+    return -1.0f;
+}
 
 #if V_I8MM
 /* ---- products of pairs of rows: with i8mm, from two rows of activations on
@@ -507,17 +561,12 @@ static void TINY_FN(tinyi_quad_expand_by)(unsigned char *code, float *s16, float
         } else
             for (ask = 0; ask < each; ask += 64) TINYI_BLK_AHEAD(w + ahead + (ptrdiff_t)ask);
         shared = get(c, s, m, w);
-        for (i = 0; i < 16; i++) vb_store(code + 16 * i, c[i]);
+        for (i = 0; i < 16; i++) vb_store(code + 16 * i, vb_add(c[i], vb_set((int8_t)shared)));
         TINYI_BLK_EACH(i, 4) {
-            const v_f32 low = traits & TINYI_BLK_MINIMA ? m[i] : v_mul(s[i], v_set(shared));
-            if (traits & TINYI_BLK_FINE) {
-                TINY_FN(tinyi_quad_spread)(s16, s[i], i, 1);
-                TINY_FN(tinyi_quad_spread)(m16, low, i, 1);
-            } else {
-                if (i == 2) break;
-                TINY_FN(tinyi_quad_spread)(s16, s[i], i, 0);
-                TINY_FN(tinyi_quad_spread)(m16, low, i, 0);
-            }
+            const int fine = (traits & TINYI_BLK_FINE) != 0;
+            if (i == 2 && !fine) break;
+            TINY_FN(tinyi_quad_spread)(s16, s[i], i, fine);
+            if (traits & TINYI_BLK_MINIMA) TINY_FN(tinyi_quad_spread)(m16, m[i], i, fine);
         }
     }
 }
@@ -740,7 +789,7 @@ TINYI_BLKS_BOOKS(TINYI_BLK_WITH_BOOK)
 #undef TINYI_BLK_WITH_BOOK
 #endif
 
-#if !V_DOTPROD                              /* with byte dots `few` is faster for any number of rows */
+#if !V_DOTPROD && !V_W128
 static void TINY_FN(tinyi_quad_floats)(float *to, const unsigned char *code, const float *s, const float *m,
                                        int is_signed, size_t blocks)
 {
@@ -821,12 +870,17 @@ static int TINY_FN(tinyi_quad_quantize)(int8_t *code, float *d, float *sum, cons
 #define TINYI_QUAD_MANY                                                                                \
     TINYI_MANY_SIDE, TINYI_MANY_PART, TINY_FN(tinyi_many_turn), TINY_FN(tinyi_many_panel), NULL, NULL, \
         NULL
+#elif V_W128
+#include "llm/block/pair.simd.h"
+#define TINYI_QUAD_MANY                                                                                \
+    TINYI_PAIR_SIDE, TINYI_PAIR_PART, TINY_FN(tinyi_pair_turn), TINY_FN(tinyi_pair_panel), NULL, NULL, \
+        NULL
 #else
 #define TINYI_QUAD_MANY 0, 0, NULL, NULL, NULL, NULL, NULL
 #endif
 /* what is expanded for many rows has a sign */
 #define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) \
-    ((traits) & ~TINYI_BLK_PAIRED) | (V_DOTPROD ? TINYI_BLK_HAS_SIGN : 0),
+    ((traits) & ~TINYI_BLK_PAIRED) | (V_DOTPROD || V_W128 ? TINYI_BLK_HAS_SIGN : 0),
 #define TINYI_BLK_TABLE_FEW(name, values, bytes, traits) TINY_FN(tinyi_quad_few_##name),
 #define TINYI_BLK_TABLE_BOOK(name, values, bytes, traits) NULL,        /* nothing expands these */
 #if V_I8MM && TINYI_HAVE_NEONDOT            /* one row of activations has nothing to gain */
@@ -842,7 +896,7 @@ static int TINY_FN(tinyi_quad_quantize)(int8_t *code, float *d, float *sum, cons
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_quad_expand_##name),
 #define TINYI_BLK_TABLE_BOOK_FEW(name, values, bytes, traits) TINY_FN(tinyi_quad_few_##name),
 #endif
-#if V_DOTPROD || V_I8MM
+#if V_DOTPROD || V_I8MM || V_W128
 #define TINYI_QUAD_FLOATS NULL
 #else
 #define TINYI_QUAD_FLOATS TINY_FN(tinyi_quad_floats)
@@ -867,6 +921,8 @@ TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_quad_table))
 #undef TINYI_QUAD_MANY
 #undef TINYI_MANY_SIDE
 #undef TINYI_MANY_PART
+#undef TINYI_PAIR_SIDE
+#undef TINYI_PAIR_PART
 #undef TINYI_BLK_KERNELS
 #undef TINYI_BLK_TABLE_TRAITS
 #undef TINYI_BLK_TABLE_DOT

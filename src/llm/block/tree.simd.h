@@ -436,6 +436,66 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ1_0)(v_i8 *c, v_f32 *s, v_f32 
     s[0] = v_set(TINY_FN(tinyi_tree_half)(b + 52));
     return -1.0f;
 }
+/* NVFP4: eight bytes are a group of 16, low halves first. The bits of an E4M3 number, seven places higher, are those of
+ * a half that is 2^-8 of it; 2^7 times that is the scale, since the codes are doubled. */
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_NVFP4)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    __m128i k = _mm_set_epi32((int)tinyi_q_u32(b + 108), (int)tinyi_q_u32(b + 72), (int)tinyi_q_u32(b + 36),
+                              (int)tinyi_q_u32(b));
+    v_i32 half;
+    int i;
+    (void)m;
+    TINYI_BLK_EACH(i, 4) {
+        /* groups 0 2 1 3, so that both halves of bytes of a group meet in one lane */
+        const v_i8 x = _mm256_permute4x64_epi64(TINYI_BLK_256(b + 36 * i + 4), 0xd8);
+        const v_i8 low = vb_table16(tinyi_blk_e2m1_16, vb_and(x, vb_set(15))),
+                   high = vb_table16(tinyi_blk_e2m1_16, vb_and(_mm256_srli_epi16(x, 4), vb_set(15)));
+        c[2 * i] = _mm256_unpacklo_epi64(low, high);
+        c[2 * i + 1] = _mm256_unpackhi_epi64(low, high);
+    }
+    k = TINY_FN(tinyi_tree_order)(_mm_andnot_si128(_mm_cmpeq_epi8(k, _mm_set1_epi8(0x7f)), k));
+    half = _mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm_and_si128(k, _mm_set1_epi8(0x7f))), 7);
+    s[0] = v_mul(_mm256_cvtph_ps(_mm256_castsi256_si128(half)), v_set(128.0f));
+    s[1] = v_mul(_mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)), v_set(128.0f));
+    return -16.0f;
+}
+/* Q1_0: bit j of a block belongs to number j. 0 and 1 stand for -1/2 and 1/2 of twice the scale. */
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q1_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    const v_i8 x = TINY_FN(tinyi_tree_halves)(b + 2, 18), bit = _mm256_set1_epi64x((long long)0x8040201008040201u),
+               low = _mm256_set_epi64x(0x0101010101010101, 0, 0x0101010101010101, 0);
+    int i;
+    (void)m;
+    TINYI_BLK_EACH(i, 8)
+        c[i] = _mm256_min_epu8(vb_and(_mm256_shuffle_epi8(x, vb_add(low, vb_set((int8_t)(2 * i)))), bit), vb_set(1));
+    s[0] = _mm256_cvtph_ps(
+        _mm_unpacklo_epi64(_mm_set1_epi16((short)tinyi_q_u16(b)), _mm_set1_epi16((short)tinyi_q_u16(b + 18))));
+    s[0] = v_add(s[0], s[0]);
+    return -0.5f;
+}
+/* Q2_0: a byte holds four numbers, the lowest bits first */
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q2_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    const __m128i d = _mm_set_epi16(0, 0, 0, 0, (short)tinyi_q_u16(b + 54), (short)tinyi_q_u16(b + 36),
+                                    (short)tinyi_q_u16(b + 18), (short)tinyi_q_u16(b));
+    int i, j;
+    (void)m;
+    TINYI_BLK_EACH(i, 2) {
+        const v_i8 x = TINY_FN(tinyi_tree_halves)(b + 18 * i + 2, 36);
+        v_i8 f[4], two[2];
+        TINYI_BLK_EACH(j, 4) f[j] = vb_and(_mm256_srli_epi16(x, 2 * j), vb_set(3));
+        two[0] = _mm256_unpacklo_epi8(f[0], f[1]);
+        two[1] = _mm256_unpacklo_epi8(f[2], f[3]);
+        c[4 * i] = _mm256_unpacklo_epi16(two[0], two[1]);
+        c[4 * i + 1] = _mm256_unpackhi_epi16(two[0], two[1]);
+        two[0] = _mm256_unpackhi_epi8(f[0], f[1]);
+        two[1] = _mm256_unpackhi_epi8(f[2], f[3]);
+        c[4 * i + 2] = _mm256_unpacklo_epi16(two[0], two[1]);
+        c[4 * i + 3] = _mm256_unpackhi_epi16(two[0], two[1]);
+    }
+    s[0] = _mm256_cvtph_ps(_mm_unpacklo_epi16(d, d));
+    return -1.0f;
+}
 
 /* ---- Q4_0, the format of small machines: four rows of whole super-blocks at once, in the order of sums of the others
  *

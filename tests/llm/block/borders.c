@@ -9,21 +9,25 @@
 static const struct { const char *name; int at[2]; } form[] = { { "Q8_0", { 0, -1 } },  { "Q4_0", { 0, -1 } },
                                                                 { "Q5_1", { 0, 2 } },   { "IQ4_NL", { 0, -1 } },
                                                                 { "Q4_K", { 0, 2 } },   { "Q6_K", { 208, -1 } },
-                                                                { "Q2_K", { 80, 82 } }, { "TQ2_0", { 64, -1 } } };
+                                                                { "Q2_K", { 80, 82 } }, { "TQ2_0", { 64, -1 } },
+                                                                { "NVFP4", { -2, -1 } }, { "Q1_0", { 0, -1 } },
+                                                                { "Q2_0", { 0, -1 } } };
 enum { MOST = 40, OUT = 37, K = 19 * 32 };
 
-/* random codes; halves that scale are 1 */
+/* random codes; halves that scale are 1, and so are the four scales of NVFP4 (-2) */
 static void fill(const tllm_format *f, const int *at, unsigned char *w, size_t bytes)
 {
     size_t b;
     int j;
     for (b = 0; b < bytes; b++) w[b] = (unsigned char)t_rand_below(256);
-    for (b = 0; b < bytes; b += (size_t)f->bytes)
+    for (b = 0; b < bytes; b += (size_t)f->bytes) {
+        if (at[0] == -2) memset(w + b, 0x40, 4);
         for (j = 0; j < 2; j++)
             if (at[j] >= 0) {
                 w[b + (size_t)at[j]] = 0;
                 w[b + (size_t)at[j] + 1] = 0x3c;
             }
+    }
 }
 
 static void product(tiny_ctx *ctx, const tllm_format *f, int repacked, const unsigned char *w, tiny_idx n,
@@ -53,7 +57,7 @@ static void test_borders(tiny_target target)
         const tllm_format *f = tllm_format_by_name(form[s].name);
         for (n = 1; n <= MOST; n++) {
             const tiny_idx n_out = 1 + (n * 11 + (tiny_idx)s) % OUT,
-                           k = f->values == 256 ? 256 * (1 + n % 2) : 32 * (1 + 2 * (n % 10));
+                           k = f->values > 32 ? f->values * (1 + n % (K / f->values)) : 32 * (1 + 2 * (n % 10));
             const size_t bytes = (size_t)n_out * tllm_format_bytes(f, (uint64_t)k);
             unsigned char *w = (unsigned char *)t_keep(bytes + 1) + 1,
                           *turned = (unsigned char *)t_keep(bytes + 1) + 1;

@@ -6,16 +6,18 @@
 
 static const char *const formats[] = { "Q8_0",  "Q4_0",    "Q4_1",   "Q5_0",   "Q5_1",    "Q2_K",  "Q3_K",
                                        "Q4_K",  "Q5_K",    "Q6_K",   "IQ4_NL", "IQ4_XS",  "MXFP4", "TQ2_0",
-                                       "TQ1_0", "IQ2_XXS", "IQ2_XS", "IQ2_S",  "IQ3_XXS", "IQ3_S", "IQ1_S",
-                                       "IQ1_M", "NVFP4",   "Q1_0",   "Q2_0",   "F16" };
-#define N_INTEGER 22                        /* the first ones have integer kernels, */
-#define FIRST_BOOK 15                       /* and those from here on for up to 8 rows of activations */
+                                       "TQ1_0", "NVFP4",   "Q1_0",   "Q2_0",   "IQ2_XXS", "IQ2_XS", "IQ2_S",
+                                       "IQ3_XXS", "IQ3_S", "IQ1_S",  "IQ1_M",  "F16" };
+#define N_INTEGER 25                        /* the first ones have integer kernels, */
+#define FIRST_BOOK 18                       /* and those from here on for up to 8 rows of activations */
 
-/* the place of the halves that scale a block; -1: none; MXFP4 has a power of two; -2: see below */
+/* the place of the halves that scale a block; -1: none; MXFP4 has a power of two; -2: see below; -3: NVFP4 has four
+ * scales of a byte */
 static const int scale_at[N_INTEGER][2] = { { 0, -1 },   { 0, -1 },  { 0, 2 },   { 0, -1 },   { 0, 2 },  { 80, 82 },
                                             { 108, -1 }, { 0, 2 },   { 0, 2 },   { 208, -1 }, { 0, -1 }, { 0, -1 },
-                                            { -1, -1 },  { 64, -1 }, { 52, -1 }, { 0, -1 },   { 0, -1 }, { 0, -1 },
-                                            { 0, -1 },   { 0, -1 },  { 0, -1 },  { -2, -1 } };
+                                            { -1, -1 },  { 64, -1 }, { 52, -1 }, { -3, -1 },  { 0, -1 }, { 0, -1 },
+                                            { 0, -1 },   { 0, -1 },  { 0, -1 },  { 0, -1 },   { 0, -1 }, { 0, -1 },
+                                            { -2, -1 } };
 /* the four high halves of bytes that IQ1_M keeps its scale in, lowest first */
 static const int scale_of_iq1m[4] = { 49, 51, 53, 55 };
 
@@ -56,6 +58,7 @@ static unsigned char *weights(const tllm_format *f, tiny_idx n_out, tiny_idx k, 
                 p[scale_of_iq1m[j]] = (unsigned char)((p[scale_of_iq1m[j]] & 15) | (h >> 4 * j & 15) << 4);
         }
         if (scale_at[at][0] == -1) p[0] = (unsigned char)(ones ? 128 : 110 + draw() % 12);
+        if (scale_at[at][0] == -3 && ones) memset(p, 0x40, 4);      /* otherwise any byte is one */
     }
     return w;
 }
@@ -71,8 +74,9 @@ static double bound_of(tiny_ctx *ctx, tiny_target target, int i_format, tiny_idx
 {
     if (target == TINY_TARGET_AMX && meant(target, i_format, n) == TINY_TARGET_AMX) return 131400.0;
     if (i_format >= FIRST_BOOK && n > 8) return 4.0;
-    /* avx2, avx512, and neon with byte dots: integers for any number of rows */
-    return i_format < N_INTEGER && (target == TINY_TARGET_AVX2 || target == TINY_TARGET_AVX512 || n < 32 || n % 32 ||
+    /* avx2, avx512, w128, and neon with byte dots: integers for any number of rows */
+    return i_format < N_INTEGER && (target == TINY_TARGET_AVX2 || target == TINY_TARGET_AVX512 ||
+                                    target == TINY_TARGET_W128 || n < 32 || n % 32 ||
                                     (target == TINY_TARGET_NEON && strcmp(tllm_matmul_pass(ctx), "neon")))
                ? 66100.0
                : 4.0;
@@ -199,7 +203,8 @@ static void test_largest(tiny_target target)
                 w[q] = at % 2 && at > 48 ? (unsigned char)((w[q] & 0xf0) | (fill[i / 2 % 3] & 15)) : fill[i / 2 % 3];
                 continue;
             }
-            if (s[0] < 0 ? at > 0 : at != s[0] && at != s[0] + 1 && (s[1] < 0 || (at != s[1] && at != s[1] + 1)))
+            if (s[0] < 0 ? at > (s[0] == -3 ? 3 : 0)
+                         : at != s[0] && at != s[0] + 1 && (s[1] < 0 || (at != s[1] && at != s[1] + 1)))
                 w[q] = fill[i / 2 % 3];
         }
         for (q = 0; q < MOST * K; q++) x[q] = i % 2 ? -1.0f : 1.0f;
@@ -249,6 +254,7 @@ static void test_scale_of_zero(tiny_target target)
                 unsigned char *p = w + q * row + b * f->bytes;
                 for (j = 0; j < 2; j++) if (scale_at[i][j] >= 0) p[scale_at[i][j]] = p[scale_at[i][j] + 1] = 0;
                 for (j = 0; j < 4 && scale_at[i][0] == -2; j++) p[scale_of_iq1m[j]] &= 15;
+                if (scale_at[i][0] == -3) memset(p, b % 2 ? 0 : 0x7f, 4);   /* 0x7f stands for 0 too */
             }
         for (q = 0; q < MOST * K; q++) x[q] = (float)((int)(draw() % 255) - 127);
         for (q = 0; q < MOST; q++) for (b = 0; b < K; b += 32) x[q * K + b] = 127.0f;     /* 8 bits hold them exactly */
@@ -513,7 +519,7 @@ static void test_together(tiny_target target)
  * several rows or blocks at once have the bits of one by one, for whole numbers of super-blocks and others. */
 static void test_rows_alone(tiny_target target)
 {
-    static const tiny_idx depth[] = { 256, 512, 768, 1024, 1280, 2048, 1312, 4096 };
+    static const tiny_idx depth[] = { 256, 512, 768, 1024, 1280, 2048, 1312, 1344, 1408, 4096 };
     tiny_ctx *ctx = t_ctx(target, 1);
     tiny_idx r;
     int i, j;
