@@ -816,13 +816,22 @@ static int TINY_FN(tinyi_quad_quantize)(int8_t *code, float *d, float *sum, cons
     return v_sum(odd) == 0.0f;
 }
 
+#if !V_DOTPROD || defined TINYI_NO_REPACK
+#define TINYI_QUAD_EIGHT NULL
+#elif V_I8MM && TINYI_HAVE_NEONDOT          /* no form of pairs */
+#define TINYI_QUAD_EIGHT &tinyi_lane_table_neondot
+#elif V_I8MM
+#define TINYI_QUAD_EIGHT &tinyi_lane_table_neon
+#else
+#include "llm/block/eight_dot.simd.h"
+#define TINYI_QUAD_EIGHT &TINY_FN(tinyi_lane_table)
+#endif
 #if V_DOTPROD
 #include "llm/block/many.simd.h"
 #define TINYI_QUAD_MANY                                                                                \
-    TINYI_MANY_SIDE, TINYI_MANY_PART, TINY_FN(tinyi_many_turn), TINY_FN(tinyi_many_panel), NULL, NULL, \
-        NULL
+    TINYI_MANY_SIDE, TINYI_MANY_PART, TINY_FN(tinyi_many_turn), TINY_FN(tinyi_many_panel), NULL, NULL
 #else
-#define TINYI_QUAD_MANY 0, 0, NULL, NULL, NULL, NULL, NULL
+#define TINYI_QUAD_MANY 0, 0, NULL, NULL, NULL, NULL
 #endif
 /* what is expanded for many rows has a sign */
 #define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) \
@@ -855,7 +864,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_quad_table) = {
     { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) },
     NULL, TINYI_QUAD_FLOATS,
     { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_FEW) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK_FEW) },
-    TINYI_QUAD_MANY
+    TINYI_QUAD_MANY, TINYI_QUAD_EIGHT
 };
 TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_quad_table))
 
@@ -865,6 +874,7 @@ TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_quad_table))
 #undef TINYI_QUAD_SCALES
 #undef TINYI_QUAD_FLOATS
 #undef TINYI_QUAD_MANY
+#undef TINYI_QUAD_EIGHT
 #undef TINYI_MANY_SIDE
 #undef TINYI_MANY_PART
 #undef TINYI_BLK_KERNELS

@@ -1,0 +1,458 @@
+/* src/llm/block/eight_dot.simd.h - products of repacked matrices (eight.h) on NEON with dotprod (a part of quad.simd.h)
+ *
+ * A lane is a row of weights: a vector of 16 bytes has four codes of each of four rows, and SDOT multiplies it with one
+ * element of a vector of activations. There is no shuffle and no sum over lanes. The two times four rows of a group
+ * share what is loaded of activations.
+ *
+ * Everything but loads and scalar instructions goes through two pipes, so vector instructions are what is saved:
+ *   - Sums of integers begin at the bits of 1.5 * 2^23 (many.simd.h); one subtraction converts them and takes off the
+ *     offset that all codes share.
+ *   - A byte k becomes the float 2^23 + k by one table look-up. One fma with -2^23 d in place gives k d, rounded once.
+ *   - Constants that an instruction overwrites are loaded each time, since a copy would take a slot of the same pipes.
+ *
+ * Activations lie in order. For each 256 of them d holds 8 scales and 8 times scale times sum of 32 codes; the place of
+ * `sum` has 16 sums of 16 codes as 16-bit integers, then 8 times -2^23 times a scale. */
+
+#define TINYI_LANE_ROWS 4                  /* of activations that meet codes in registers */
+#define TINYI_LANE_BEGIN 0x4b400000        /* the bits of 1.5 * 2^23 */
+
+#if TINYI_DOT_ASM
+#define TINYI_LANE_DOT(t, a, b, lane) __asm__("sdot %0.4s, %1.16b, %2.4b[" #lane "]" : "+w"(t) : "w"(a), "w"(b))
+#else
+#define TINYI_LANE_DOT(t, a, b, lane) t = vdotq_laneq_s32(t, a, b, lane)
+#endif
+
+/* what a format is made of */
+TINYI_FORCE_INLINE int TINY_FN(tinyi_lane_five)(int blk)
+{
+#ifdef TINYLLM_FEW_FORMATS
+    (void)blk;
+    return 0;
+#else
+    return blk == TINYI_BLK_Q5_0 || blk == TINYI_BLK_Q5_1 || blk == TINYI_BLK_Q5_K;
+#endif
+}
+TINYI_FORCE_INLINE int TINY_FN(tinyi_lane_wide)(int blk)
+{
+#ifndef TINYLLM_FEW_FORMATS
+    if (blk == TINYI_BLK_Q5_K) return 1;
+#endif
+    return blk == TINYI_BLK_Q4_K || blk == TINYI_BLK_Q6_K;
+}
+TINYI_FORCE_INLINE int TINY_FN(tinyi_lane_offset)(int blk)    /* what is taken off each code; of formats with minima 0 */
+{
+    if (blk == TINYI_BLK_Q4_0) return 8;
+    if (blk == TINYI_BLK_Q6_K) return 32;
+#ifndef TINYLLM_FEW_FORMATS
+    if (blk == TINYI_BLK_Q5_0) return 16;
+#endif
+    return 0;
+}
+
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_lane_again)(const int32_t *p)   /* four numbers */
+{
+#if TINYI_GCC || TINYI_CLANG
+    v_i32 v;
+    __asm__ volatile("ldr %q0, %1" : "=w"(v) : "m"(*(const int32_t(*)[4])p));   /* a plain load would become a copy */
+    return v;
+#else
+    return vld1q_s32(p);
+#endif
+}
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_lane_begin)(void)
+{
+    static const int32_t begin[4] = { TINYI_LANE_BEGIN, TINYI_LANE_BEGIN, TINYI_LANE_BEGIN, TINYI_LANE_BEGIN };
+    return TINY_FN(tinyi_lane_again)(begin);
+}
+/* a number in every lane, by an instruction that no vector pipe executes */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_lane_splat)(const float *p)
+{
+    int32_t bits;
+    memcpy(&bits, p, 4);
+#if TINYI_GCC || TINYI_CLANG
+    {
+        v_f32 v;
+        __asm__ volatile("dup %0.4s, %w1" : "=w"(v) : "r"(bits));
+        return v;
+    }
+#else
+    return vreinterpretq_f32_s32(vdupq_n_s32(bits));
+#endif
+}
+
+/* 2^23 + bytes 8 second + 4 h .. + 3 of k */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_lane_bytes)(v_i8 k, int second, int h)
+{
+    static const int32_t ones[4] = { 0x4b000000, 0x4b000000, 0x4b000000, 0x4b000000 };
+    static const unsigned char at[4][16] = {
+        { 0, 255, 255, 255, 1, 255, 255, 255, 2, 255, 255, 255, 3, 255, 255, 255 },
+        { 4, 255, 255, 255, 5, 255, 255, 255, 6, 255, 255, 255, 7, 255, 255, 255 },
+        { 8, 255, 255, 255, 9, 255, 255, 255, 10, 255, 255, 255, 11, 255, 255, 255 },
+        { 12, 255, 255, 255, 13, 255, 255, 255, 14, 255, 255, 255, 15, 255, 255, 255 }
+    };
+    return vreinterpretq_f32_s8(vqtbx1q_s8(vreinterpretq_s8_s32(TINY_FN(tinyi_lane_again)(ones)), k,
+                                           vld1q_u8(at[2 * second + h])));
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_lane_halves)(const unsigned char *p)
+{
+    return TINY_FN(tinyi_f16_up)(vreinterpret_u16_u8(vld1_u8(p)));
+}
+
+/* ---- codes of four rows */
+
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_lane_under)(v_i8 a, v_i8 b)     /* two bits of a, those of b after them */
+{
+    return vreinterpretq_s8_u8(vsriq_n_u8(vreinterpretq_u8_s8(a), vreinterpretq_u8_s8(b), 2));
+}
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_lane_last)(v_i8 a, v_i8 b)      /* four bits of a, those of b after them */
+{
+    return vreinterpretq_s8_u8(vsriq_n_u8(vreinterpretq_u8_s8(a), vreinterpretq_u8_s8(b), 4));
+}
+/* 32 numbers; p: where the four rows lie in the first vector of 32 bytes. second: of 64 numbers of Q4_K the others. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_codes)(v_i8 *c, const unsigned char *p, int blk, int second)
+{
+    int v;
+    if (blk == TINYI_BLK_Q8_0) {
+        TINYI_BLK_EACH(v, 8) c[v] = vb_load(p + 32 * v);
+        return;
+    }
+    if (blk == TINYI_BLK_Q6_K) {
+        int i;
+        TINYI_BLK_EACH(i, 2) {
+            v_i8 x[3], *to = c + 4 * i;
+            TINYI_BLK_EACH(v, 3) {
+                x[v] = vb_load(p + 96 * i + 32 * v);
+                to[v] = vb_and(x[v], vb_set(63));
+            }
+            to[3] = vb_shr(TINY_FN(tinyi_lane_last)(TINY_FN(tinyi_lane_under)(x[2], x[1]), x[0]), 2);
+        }
+        return;
+    }
+    if (TINY_FN(tinyi_lane_five)(blk)) {
+        v_i8 x[5];
+        uint8x16_t t;
+        TINYI_BLK_EACH(v, 5) {
+            x[v] = vb_load(p + 32 * v);
+            c[v] = vb_and(x[v], vb_set(31));
+        }
+        TINYI_BLK_EACH(v, 2)                /* bits 5, 6 of one, then 5 - 7 of the other */
+            c[5 + v] = vb_shr(TINY_FN(tinyi_lane_under)(vb_shl(x[2 * v + 1], 1), x[2 * v]), 3);
+        t = vsriq_n_u8(vreinterpretq_u8_s8(x[1]), vreinterpretq_u8_s8(x[3]), 1);
+        c[7] = vb_shr(TINY_FN(tinyi_lane_under)(vreinterpretq_s8_u8(t), x[4]), 3);
+        return;
+    }
+    if (blk == TINYI_BLK_Q4_K) {
+        if (second) TINYI_BLK_EACH(v, 8) c[v] = vb_shr(vb_load(p + 32 * v), 4);
+        else TINYI_BLK_EACH(v, 8) c[v] = vb_and(vb_load(p + 32 * v), vb_set(15));
+        return;
+    }
+    TINYI_BLK_EACH(v, 4) {
+        const v_i8 x = vb_load(p + 32 * v);
+        c[v] = vb_and(x, vb_set(15));
+        c[4 + v] = vb_shr(x, 4);
+    }
+}
+/* 16 numbers: t += */
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_lane_sum)(v_i32 t, const v_i8 *c, v_i8 q)
+{
+    TINYI_LANE_DOT(t, c[0], q, 0);
+    TINYI_LANE_DOT(t, c[1], q, 1);
+    TINYI_LANE_DOT(t, c[2], q, 2);
+    TINYI_LANE_DOT(t, c[3], q, 3);
+    return t;
+}
+/* The floats of sums of 32 (g < 8) or 16 codes (`fine`) from BEGIN on, of which offset times the sum of activations is
+ * taken off; sums: 16 integers. */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_lane_base)(const float *sums, int g, int fine, int offset)
+{
+    const unsigned char *p = (const unsigned char *)(const void *)sums + (fine ? 2 : 4) * g;
+    int16_t one, two;
+    if (!offset) return v_set(12582912.0f);
+    memcpy(&one, p, 2);
+    if (fine) return v_float(vi_set(TINYI_LANE_BEGIN + offset * one));
+    memcpy(&two, p + 2, 2);
+    return v_float(vi_set(TINYI_LANE_BEGIN + offset * (one + two)));
+}
+
+/* ---- products */
+
+/* the scales (`minima` 0) or minima of groups 2 j and 2 j + 1 of Q4_K and Q5_K as bytes; p: the 96 bytes */
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_lane_scales)(const unsigned char *p, int j, int minima)
+{
+    if (!minima) return vb_and(vb_load(p + 16 * j), vb_set(63));
+    if (j < 2) return vb_and(vb_load(p + 64 + 16 * j), vb_set(63));
+    p += 16 * (j - 2);
+    return vb_shr(TINY_FN(tinyi_lane_last)(TINY_FN(tinyi_lane_under)(vb_load(p + 64), vb_load(p + 32)), vb_load(p)),
+                  2);
+}
+/* bytes of a block of eight rows where its codes of 32 numbers g lie */
+#define TINYI_LANE_AT(blk, five, g) \
+    ((blk) == TINYI_BLK_Q6_K ? 144 + (g)*192 : 128 + ((five) ? (g)*160 : (g) / 2 * 256))
+
+/* One block of eight rows times `rows` rows of activations: block b of 256 numbers, and for blocks of 32 g of them. acc
+ * (4 rows, then the other 4) += */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_narrow)(v_f32 *acc, const unsigned char *w, const tinyi_q8 *x, size_t b,
+                                                    int g, int rows, int blk, int traits)
+{
+    const int minima = (traits & TINYI_BLK_MINIMA) != 0, offset = TINY_FN(tinyi_lane_offset)(blk);
+    int h, r;
+    TINYI_BLK_EACH(h, 2) {
+        const v_f32 s = TINY_FN(tinyi_lane_halves)(w + 8 * h),
+                    m = minima ? TINY_FN(tinyi_lane_halves)(w + 16 + 8 * h) : s;
+        v_i8 c[8];
+        TINY_FN(tinyi_lane_codes)(c, w + (minima ? 32 : 16) + 16 * h, blk, 0);
+        TINYI_BLK_EACH(r, rows) {
+            const size_t at = (size_t)r * x->blocks + b;
+            const int8_t *q = x->code + 256 * at + 32 * g;
+            const float *d = x->d + 16 * at + g;
+            v_i32 t = TINY_FN(tinyi_lane_sum)(TINY_FN(tinyi_lane_begin)(), c, vb_load(q));
+            v_f32 f;
+            t = TINY_FN(tinyi_lane_sum)(t, c + 4, vb_load(q + 16));
+            f = v_sub(v_float(t), TINY_FN(tinyi_lane_base)(x->sum + 16 * at, g, 0, offset));
+            acc[h * rows + r] = v_fma(f, vmulq_n_f32(s, d[0]), acc[h * rows + r]);
+            if (minima) acc[h * rows + r] = vfmaq_n_f32(acc[h * rows + r], m, d[8]);
+        }
+    }
+}
+/* a group of 32 numbers of four rows: part += scale d sum, low += minimum d (sum of codes) */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_group_of)(v_f32 *part, v_f32 *low, const v_i8 *c, v_i8 k, v_i8 k_low,
+                                                      int second, int h, const tinyi_q8 *x, size_t b, int g, int rows)
+{
+    const v_f32 s = TINY_FN(tinyi_lane_bytes)(k, second, h),
+                m = v_sub(TINY_FN(tinyi_lane_bytes)(k_low, second, h), v_set(8388608.0f));
+    int r;
+    TINYI_BLK_EACH(r, rows) {
+        const size_t at = (size_t)r * x->blocks + b;
+        const int8_t *q = x->code + 256 * at + 32 * g;
+        const float *d = x->d + 16 * at + g;
+        const v_f32 scale = vfmaq_n_f32(TINY_FN(tinyi_lane_splat)(x->sum + 16 * at + 8 + g), s, d[0]);
+        v_i32 t = TINY_FN(tinyi_lane_sum)(TINY_FN(tinyi_lane_begin)(), c, vb_load(q));
+        t = TINY_FN(tinyi_lane_sum)(t, c + 4, vb_load(q + 16));
+        part[r] = v_fma(v_sub(v_float(t), v_set(12582912.0f)), scale, part[r]);
+        low[r] = vfmaq_n_f32(low[r], m, d[8]);
+    }
+}
+/* halves h0 .. h1 - 1 of the eight rows of a block of 256 numbers */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_broad)(v_f32 *acc, const unsigned char *w, const tinyi_q8 *x, size_t b,
+                                                   int rows, int h0, int h1, int blk)
+{
+    const int five = TINY_FN(tinyi_lane_five)(blk), high = h1 - h0;
+    v_f32 part[2 * TINYI_LANE_ROWS], low[2 * TINYI_LANE_ROWS];
+    v_i8 c[8];
+    int g, h, r;
+    TINYI_BLK_EACH(r, high * rows) part[r] = low[r] = v_zero();
+    if (blk == TINYI_BLK_Q6_K) {
+        for (g = 0; g < 8; g++) {
+            const v_i8 k = vb_xor(vb_load(w + 16 + 16 * g), vb_set(-128));     /* 128 more than meant */
+            TINYI_BLK_EACH(h, high) {
+                const v_f32 s0 = v_sub(TINY_FN(tinyi_lane_bytes)(k, 0, h0 + h), v_set(8388736.0f)),
+                            s1 = v_sub(TINY_FN(tinyi_lane_bytes)(k, 1, h0 + h), v_set(8388736.0f));
+                TINY_FN(tinyi_lane_codes)(c, w + TINYI_LANE_AT(blk, 0, g) + 16 * (h0 + h), blk, 0);
+                TINYI_BLK_EACH(r, rows) {
+                    const size_t at = (size_t)r * x->blocks + b;
+                    const int8_t *q = x->code + 256 * at + 32 * g;
+                    const float *sums = x->sum + 16 * at;
+                    const v_i32 t0 = TINY_FN(tinyi_lane_sum)(TINY_FN(tinyi_lane_begin)(), c, vb_load(q)),
+                                t1 = TINY_FN(tinyi_lane_sum)(TINY_FN(tinyi_lane_begin)(), c + 4, vb_load(q + 16));
+                    const v_f32 f0 = v_mul(s0, v_sub(v_float(t0), TINY_FN(tinyi_lane_base)(sums, 2 * g, 1, 32))),
+                                f1 = v_sub(v_float(t1), TINY_FN(tinyi_lane_base)(sums, 2 * g + 1, 1, 32));
+                    part[h * rows + r] = vfmaq_n_f32(part[h * rows + r], v_fma(s1, f1, f0), x->d[16 * at + (size_t)g]);
+                }
+            }
+        }
+        TINYI_BLK_EACH(h, high)
+            TINYI_BLK_EACH(r, rows)
+                acc[h * rows + r] =
+                    v_fma(TINY_FN(tinyi_lane_halves)(w + 8 * (h0 + h)), part[h * rows + r], acc[h * rows + r]);
+        return;
+    }
+    for (g = 0; g < 8; g += 2) {
+        const v_i8 k = TINY_FN(tinyi_lane_scales)(w + 32, g / 2, 0), k_low = TINY_FN(tinyi_lane_scales)(w + 32, g / 2, 1);
+        const unsigned char *p = w + TINYI_LANE_AT(blk, five, g) + 16 * h0;
+        TINYI_BLK_EACH(h, high) {
+            TINY_FN(tinyi_lane_codes)(c, p + 16 * h, blk, 0);
+            TINY_FN(tinyi_lane_group_of)(part + h * rows, low + h * rows, c, k, k_low, 0, h0 + h, x, b, g, rows);
+            TINY_FN(tinyi_lane_codes)(c, p + 16 * h + (five ? 160 : 0), blk, 1);
+            TINY_FN(tinyi_lane_group_of)(part + h * rows, low + h * rows, c, k, k_low, 1, h0 + h, x, b, g + 1, rows);
+        }
+    }
+    TINYI_BLK_EACH(h, high)
+        TINYI_BLK_EACH(r, rows) {
+            const unsigned char *head = w + 8 * (h0 + h);
+            acc[h * rows + r] = v_fnma(TINY_FN(tinyi_lane_halves)(head + 16), low[h * rows + r],
+                                       v_fma(TINY_FN(tinyi_lane_halves)(head), part[h * rows + r], acc[h * rows + r]));
+        }
+}
+
+/* one group of eight rows times `rows` rows of activations from x on */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_rows)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w,
+                                                  const tinyi_q8 *x, size_t k, int rows, int values, int bytes, int blk,
+                                                  int traits)
+{
+    v_f32 acc[2 * TINYI_LANE_ROWS];
+    size_t b;
+    int g, h, r, i;
+    TINYI_BLK_EACH(r, 2 * rows) acc[r] = v_zero();
+    for (b = 0; 256 * b < k; b++) {
+        if (values == 256) {
+            TINYI_BLK_EACH(i, 8 * bytes / 64) TINYI_BLK_AHEAD(w + 2048 + 64 * i);
+            if (rows == 1) TINY_FN(tinyi_lane_broad)(acc, w, x, b, 1, 0, 2, blk);
+            else
+                TINYI_BLK_EACH(h, 2)
+                    TINY_FN(tinyi_lane_broad)(acc + h * rows, w, x, b, rows, h, h + 1, blk);
+            w += 8 * bytes;
+            continue;
+        }
+        for (g = 0; g < 8 && 256 * b + 32 * (size_t)g < k; g++, w += 8 * bytes) {
+            TINYI_BLK_EACH(i, (8 * bytes + 63) / 64) TINYI_BLK_AHEAD(w + 2048 + 64 * i);
+            TINY_FN(tinyi_lane_narrow)(acc, w, x, b, g, rows, blk, traits);
+        }
+    }
+    TINYI_BLK_EACH(h, 2)
+        TINYI_BLK_EACH(r, rows) {
+            float *to = y + 4 * h * y_row + r * y_x, t[4];
+            if (y_row == 1) {
+                v_store(to, acc[h * rows + r]);
+                continue;
+            }
+            v_store(t, acc[h * rows + r]);
+            for (i = 0; i < 4; i++) to[i * y_row] = t[i];
+        }
+}
+
+/* ---- expanded rows, as `panel` needs them */
+
+/* 32 numbers of four rows, of which `offset` is taken off */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_apart)(unsigned char *to, const v_i8 *c, int offset)
+{
+    int i;
+    TINYI_BLK_EACH(i, 2) {
+        const v_f32 c0 = vreinterpretq_f32_s8(c[4 * i]), c1 = vreinterpretq_f32_s8(c[4 * i + 1]),
+                    c2 = vreinterpretq_f32_s8(c[4 * i + 2]), c3 = vreinterpretq_f32_s8(c[4 * i + 3]);
+        const v_f32 a0 = v_zip_low(c0, c2), a1 = v_zip_low(c1, c3), b0 = v_zip_high(c0, c2), b1 = v_zip_high(c1, c3);
+        const v_i8 off = vb_set((int8_t)offset);
+        vb_store(to + 16 * i, vb_sub(vreinterpretq_s8_f32(v_zip_low(a0, a1)), off));
+        vb_store(to + 16 * i + TINYI_BLK_PANEL, vb_sub(vreinterpretq_s8_f32(v_zip_high(a0, a1)), off));
+        vb_store(to + 16 * i + 2 * TINYI_BLK_PANEL, vb_sub(vreinterpretq_s8_f32(v_zip_low(b0, b1)), off));
+        vb_store(to + 16 * i + 3 * TINYI_BLK_PANEL, vb_sub(vreinterpretq_s8_f32(v_zip_high(b0, b1)), off));
+    }
+}
+/* number `at` of 32 floats after the codes of four rows, and the next one if `twice` */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_column)(unsigned char *to, int at, v_f32 s, int twice)
+{
+    float t[4];
+    int i;
+    v_store(t, s);
+    for (i = 0; i < 4; i++, to += TINYI_BLK_PANEL) {
+        memcpy(to + 256 + 4 * at, t + i, 4);
+        if (twice) memcpy(to + 260 + 4 * at, t + i, 4);
+    }
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_out)(unsigned char *to, const unsigned char *w, size_t n, ptrdiff_t ahead,
+                                                 int values, int bytes, int blk, int traits)
+{
+    const int five = TINY_FN(tinyi_lane_five)(blk), minima = (traits & TINYI_BLK_MINIMA) != 0,
+              offset = TINY_FN(tinyi_lane_offset)(blk);
+    v_i8 c[8];
+    v_f32 s, m;
+    int g, h, i;
+    for (i = 0; i < 8 * bytes * (256 / values); i += 64) TINYI_BLK_AHEAD(w + ahead + i);
+    if (n < 256)
+        for (i = 0; i < 8; i++) memset(to + i * TINYI_BLK_PANEL, 0, TINYI_BLK_PANEL);
+    for (g = 0; g < (int)(n / 32); g++)
+        for (h = 0; h < 2; h++) {
+            unsigned char *at = to + 4 * h * TINYI_BLK_PANEL;
+            const unsigned char *head = values == 32 ? w + g * 8 * bytes : w;
+            s = TINY_FN(tinyi_lane_halves)(head + 8 * h);
+            if (values == 32) {
+                TINY_FN(tinyi_lane_codes)(c, head + (minima ? 32 : 16) + 16 * h, blk, 0);
+                m = TINY_FN(tinyi_lane_halves)(head + (minima ? 16 : 0) + 8 * h);
+            } else if (blk == TINYI_BLK_Q6_K) {
+                TINY_FN(tinyi_lane_codes)(c, w + TINYI_LANE_AT(blk, 0, g) + 16 * h, blk, 0);
+                for (i = 0; i < 2; i++)
+                    TINY_FN(tinyi_lane_column)
+                    (at, 2 * g + i, v_mul(s, v_from_i32(vi_load_i8((const int8_t *)(w + 16 + 16 * g + 8 * i + 4 * h)))),
+                     0);
+                TINY_FN(tinyi_lane_apart)(at + 32 * g, c, offset);
+                continue;
+            } else {
+                unsigned char k[32];
+                vb_store(k, TINY_FN(tinyi_lane_scales)(w + 32, g / 2, 0));
+                vb_store(k + 16, TINY_FN(tinyi_lane_scales)(w + 32, g / 2, 1));
+                TINY_FN(tinyi_lane_codes)(c, w + TINYI_LANE_AT(blk, five, g) + 16 * h, blk, g % 2);
+                m = v_neg(v_mul(TINY_FN(tinyi_lane_halves)(w + 16 + 8 * h),
+                                v_from_i32(vi_load_u8(k + 16 + 8 * (g % 2) + 4 * h))));
+                s = v_mul(s, v_from_i32(vi_load_u8(k + 8 * (g % 2) + 4 * h)));
+            }
+            TINY_FN(tinyi_lane_column)(at, 2 * g, s, 1);
+            if (minima) TINY_FN(tinyi_lane_column)(at, 16 + 2 * g, m, 1);
+            TINY_FN(tinyi_lane_apart)(at + 32 * g, c, offset);
+        }
+}
+
+/* in place of sums: what the head of this file says */
+static int TINY_FN(tinyi_lane_ready)(const int8_t *code, float *d, float *sum, size_t blocks)
+{
+    float largest = 0.0f;
+    size_t b;
+    int g;
+    (void)code;
+    for (b = 0; b < blocks; b++, d += 16, sum += 16) {
+        int16_t sums[16];
+        for (g = 0; g < 8; g++) {
+            const int at = g / 4 * 8 + g % 4;
+            sums[2 * g] = (int16_t)sum[at];
+            sums[2 * g + 1] = (int16_t)sum[at + 4];
+        }
+        memcpy(sum, sums, sizeof sums);
+        for (g = 0; g < 8; g++) {
+            largest = TINYI_MAX(largest, d[g]);
+            d[8 + g] *= d[g];
+            sum[8 + g] = -8388608.0f * d[g];
+        }
+    }
+    return largest < 1e29f;                 /* scales of weights come after sums, which are below 2^31 */
+}
+
+#define TINYI_LANE_CASE(name, values, bytes, traits, n)                                                              \
+    TINY_FN(tinyi_lane_rows)(to, y_row, y_x, w, &at, k, n, values, bytes, TINYI_BLK_##name, traits)
+#define TINYI_LANE_KERNELS(name, values, bytes, traits)                                                              \
+    static void TINY_FN(tinyi_lane_dot_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w,     \
+                                                ptrdiff_t group_step, size_t groups, const tinyi_q8 *x, size_t k,     \
+                                                size_t n)                                                             \
+    {                                                                                                                 \
+        for (; groups; groups--, w += group_step, y += 8 * y_row) {                                                   \
+            tinyi_q8 at = *x;                                                                                         \
+            float *to = y;                                                                                            \
+            size_t left = n, step;                                                                                    \
+            for (; left; left -= step, to += (ptrdiff_t)step * y_x, at.code += step * 256 * x->blocks,                \
+                         at.d += step * 16 * x->blocks, at.sum += step * 16 * x->blocks) {                            \
+                /* 3 + 2, 3 + 3, 4 + 3 */                                                                             \
+                step = left == 4 || left > 6 ? 4 : left > 4 ? 3 : left;                                               \
+                if (step == 1) TINYI_LANE_CASE(name, values, bytes, traits, 1);                                      \
+                else if (step == 2) TINYI_LANE_CASE(name, values, bytes, traits, 2);                                 \
+                else if (step == 3) TINYI_LANE_CASE(name, values, bytes, traits, 3);                                 \
+                else TINYI_LANE_CASE(name, values, bytes, traits, 4);                                                \
+            }                                                                                                         \
+        }                                                                                                             \
+    }                                                                                                                 \
+    static void TINY_FN(tinyi_lane_expand_##name)(unsigned char *to, const unsigned char *w, size_t n,               \
+                                                   ptrdiff_t ahead)                                                   \
+    {                                                                                                                 \
+        TINY_FN(tinyi_lane_out)(to, w, n, ahead, values, bytes, TINYI_BLK_##name, traits);                           \
+    }
+TINYI_EIGHTS(TINYI_LANE_KERNELS)
+#define TINYI_LANE_DOT_OF(name, values, bytes, traits) TINY_FN(tinyi_lane_dot_##name),
+#define TINYI_LANE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_lane_expand_##name),
+static const tinyi_eight_kernels TINY_FN(tinyi_lane_table) = { { TINYI_EIGHTS(TINYI_LANE_DOT_OF) },
+                                                                { TINYI_EIGHTS(TINYI_LANE_EXPAND) },
+                                                                TINY_FN(tinyi_lane_ready) };
+
+#undef TINYI_LANE_ROWS
+#undef TINYI_LANE_BEGIN
+#undef TINYI_LANE_DOT
+#undef TINYI_LANE_AT
+#undef TINYI_LANE_CASE
+#undef TINYI_LANE_KERNELS
+#undef TINYI_LANE_DOT_OF
+#undef TINYI_LANE_EXPAND
