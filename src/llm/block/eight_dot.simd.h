@@ -14,6 +14,12 @@
  * `sum` has 16 sums of 16 codes as 16-bit integers, then 8 times -2^23 times a scale. */
 
 #define TINYI_LANE_ROWS 4                  /* of activations that meet codes in registers */
+/* gcc 12 loads ahead, for which there are no registers, unless the pointer is said to change */
+#if TINYI_GCC || TINYI_CLANG
+#define TINYI_LANE_HERE(p) __asm__ volatile("" : "+r"(p))
+#else
+#define TINYI_LANE_HERE(p) ((void)0)
+#endif
 #define TINYI_LANE_BEGIN 0x4b400000        /* the bits of 1.5 * 2^23 */
 
 #if TINYI_DOT_ASM
@@ -77,6 +83,18 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_lane_splat)(const float *p)
     }
 #else
     return vreinterpretq_f32_s32(vdupq_n_s32(bits));
+#endif
+}
+
+/* a number that multiplies as element 0 of its register, without a copy of it in every lane */
+TINYI_FORCE_INLINE float TINY_FN(tinyi_lane_scalar)(const float *p)
+{
+#if TINYI_GCC || TINYI_CLANG
+    float x;
+    __asm__ volatile("ldr %s0, %1" : "=w"(x) : "m"(*p));
+    return x;
+#else
+    return *p;
 #endif
 }
 
@@ -209,27 +227,33 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_narrow)(v_f32 *acc, const unsigned ch
             v_f32 f;
             t = TINY_FN(tinyi_lane_sum)(t, c + 4, vb_load(q + 16));
             f = v_sub(v_float(t), TINY_FN(tinyi_lane_base)(x->sum + 16 * at, g, 0, offset));
-            acc[h * rows + r] = v_fma(f, vmulq_n_f32(s, d[0]), acc[h * rows + r]);
-            if (minima) acc[h * rows + r] = vfmaq_n_f32(acc[h * rows + r], m, d[8]);
+            acc[h * rows + r] = v_fma(f, vmulq_n_f32(s, TINY_FN(tinyi_lane_scalar)(d)), acc[h * rows + r]);
+            if (minima) acc[h * rows + r] = vfmaq_n_f32(acc[h * rows + r], m, TINY_FN(tinyi_lane_scalar)(d + 8));
         }
     }
 }
-/* a group of 32 numbers of four rows: part += scale d sum, low += minimum d (sum of codes) */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_group_of)(v_f32 *part, v_f32 *low, const v_i8 *c, v_i8 k, v_i8 k_low,
-                                                      int second, int h, const tinyi_q8 *x, size_t b, int g, int rows)
+/* 32 numbers of four rows, whose codes are at p: part += scale d sum, low += minimum d (sum of codes) */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_group)(v_f32 *part, v_f32 *low, const unsigned char *p, v_i8 k, v_i8 k_low,
+                                                  int second, int h, const tinyi_q8 *x, size_t b, int g, int rows,
+                                                  int blk)
 {
-    const v_f32 s = TINY_FN(tinyi_lane_bytes)(k, second, h),
-                m = v_sub(TINY_FN(tinyi_lane_bytes)(k_low, second, h), v_set(8388608.0f));
+    v_f32 s, m;
+    v_i8 c[8];
     int r;
+    TINYI_LANE_HERE(p);
+    TINY_FN(tinyi_lane_codes)(c, p, blk, second);
+    s = TINY_FN(tinyi_lane_bytes)(k, second, h);
+    m = v_sub(TINY_FN(tinyi_lane_bytes)(k_low, second, h), v_set(8388608.0f));
     TINYI_BLK_EACH(r, rows) {
         const size_t at = (size_t)r * x->blocks + b;
         const int8_t *q = x->code + 256 * at + 32 * g;
         const float *d = x->d + 16 * at + g;
-        const v_f32 scale = vfmaq_n_f32(TINY_FN(tinyi_lane_splat)(x->sum + 16 * at + 8 + g), s, d[0]);
+        const v_f32 scale =
+            vfmaq_n_f32(TINY_FN(tinyi_lane_splat)(x->sum + 16 * at + 8 + g), s, TINY_FN(tinyi_lane_scalar)(d));
         v_i32 t = TINY_FN(tinyi_lane_sum)(TINY_FN(tinyi_lane_begin)(), c, vb_load(q));
         t = TINY_FN(tinyi_lane_sum)(t, c + 4, vb_load(q + 16));
         part[r] = v_fma(v_sub(v_float(t), v_set(12582912.0f)), scale, part[r]);
-        low[r] = vfmaq_n_f32(low[r], m, d[8]);
+        low[r] = vfmaq_n_f32(low[r], m, TINY_FN(tinyi_lane_scalar)(d + 8));
     }
 }
 /* halves h0 .. h1 - 1 of the eight rows of a block of 256 numbers */
@@ -238,13 +262,13 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_broad)(v_f32 *acc, const unsigned cha
 {
     const int five = TINY_FN(tinyi_lane_five)(blk), high = h1 - h0;
     v_f32 part[2 * TINYI_LANE_ROWS], low[2 * TINYI_LANE_ROWS];
-    v_i8 c[8];
     int g, h, r;
     TINYI_BLK_EACH(r, high * rows) part[r] = low[r] = v_zero();
     if (blk == TINYI_BLK_Q6_K) {
         for (g = 0; g < 8; g++) {
             const v_i8 k = vb_xor(vb_load(w + 16 + 16 * g), vb_set(-128));     /* 128 more than meant */
             TINYI_BLK_EACH(h, high) {
+                v_i8 c[8];
                 const v_f32 s0 = v_sub(TINY_FN(tinyi_lane_bytes)(k, 0, h0 + h), v_set(8388736.0f)),
                             s1 = v_sub(TINY_FN(tinyi_lane_bytes)(k, 1, h0 + h), v_set(8388736.0f));
                 TINY_FN(tinyi_lane_codes)(c, w + TINYI_LANE_AT(blk, 0, g) + 16 * (h0 + h), blk, 0);
@@ -256,7 +280,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_broad)(v_f32 *acc, const unsigned cha
                                 t1 = TINY_FN(tinyi_lane_sum)(TINY_FN(tinyi_lane_begin)(), c + 4, vb_load(q + 16));
                     const v_f32 f0 = v_mul(s0, v_sub(v_float(t0), TINY_FN(tinyi_lane_base)(sums, 2 * g, 1, 32))),
                                 f1 = v_sub(v_float(t1), TINY_FN(tinyi_lane_base)(sums, 2 * g + 1, 1, 32));
-                    part[h * rows + r] = vfmaq_n_f32(part[h * rows + r], v_fma(s1, f1, f0), x->d[16 * at + (size_t)g]);
+                    part[h * rows + r] = vfmaq_n_f32(part[h * rows + r], v_fma(s1, f1, f0),
+                                                        TINY_FN(tinyi_lane_scalar)(x->d + 16 * at + g));
                 }
             }
         }
@@ -270,10 +295,11 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_broad)(v_f32 *acc, const unsigned cha
         const v_i8 k = TINY_FN(tinyi_lane_scales)(w + 32, g / 2, 0), k_low = TINY_FN(tinyi_lane_scales)(w + 32, g / 2, 1);
         const unsigned char *p = w + TINYI_LANE_AT(blk, five, g) + 16 * h0;
         TINYI_BLK_EACH(h, high) {
-            TINY_FN(tinyi_lane_codes)(c, p + 16 * h, blk, 0);
-            TINY_FN(tinyi_lane_group_of)(part + h * rows, low + h * rows, c, k, k_low, 0, h0 + h, x, b, g, rows);
-            TINY_FN(tinyi_lane_codes)(c, p + 16 * h + (five ? 160 : 0), blk, 1);
-            TINY_FN(tinyi_lane_group_of)(part + h * rows, low + h * rows, c, k, k_low, 1, h0 + h, x, b, g + 1, rows);
+            TINY_FN(tinyi_lane_group)
+            (part + h * rows, low + h * rows, p + 16 * h, k, k_low, 0, h0 + h, x, b, g, rows, blk);
+            TINY_FN(tinyi_lane_group)
+            (part + h * rows, low + h * rows, p + 16 * h + (five ? 160 : 0), k, k_low, 1, h0 + h, x, b, g + 1, rows,
+             blk);
         }
     }
     TINYI_BLK_EACH(h, high)
@@ -295,7 +321,6 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_rows)(float *y, ptrdiff_t y_row, ptrd
     TINYI_BLK_EACH(r, 2 * rows) acc[r] = v_zero();
     for (b = 0; 256 * b < k; b++) {
         if (values == 256) {
-            TINYI_BLK_EACH(i, 8 * bytes / 64) TINYI_BLK_AHEAD(w + 2048 + 64 * i);
             if (rows == 1) TINY_FN(tinyi_lane_broad)(acc, w, x, b, 1, 0, 2, blk);
             else
                 TINYI_BLK_EACH(h, 2)
@@ -304,7 +329,6 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_rows)(float *y, ptrdiff_t y_row, ptrd
             continue;
         }
         for (g = 0; g < 8 && 256 * b + 32 * (size_t)g < k; g++, w += 8 * bytes) {
-            TINYI_BLK_EACH(i, (8 * bytes + 63) / 64) TINYI_BLK_AHEAD(w + 2048 + 64 * i);
             TINY_FN(tinyi_lane_narrow)(acc, w, x, b, g, rows, blk, traits);
         }
     }
@@ -449,6 +473,7 @@ static const tinyi_eight_kernels TINY_FN(tinyi_lane_table) = { { TINYI_EIGHTS(TI
                                                                 TINY_FN(tinyi_lane_ready) };
 
 #undef TINYI_LANE_ROWS
+#undef TINYI_LANE_HERE
 #undef TINYI_LANE_BEGIN
 #undef TINYI_LANE_DOT
 #undef TINYI_LANE_AT
