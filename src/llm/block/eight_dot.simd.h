@@ -98,18 +98,27 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_lane_scalar)(const float *p)
 #endif
 }
 
-/* 2^23 + bytes 8 second + 4 h .. + 3 of k */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_lane_bytes)(v_i8 k, int second, int h)
+/* places for a table look-up: bytes 4 i .. 4 i + 3 go to the lowest bytes of four lanes, whose other bytes stay */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_places)(v_i8 *to)
 {
-    static const int32_t ones[4] = { 0x4b000000, 0x4b000000, 0x4b000000, 0x4b000000 };
     static const unsigned char at[4][16] = {
         { 0, 255, 255, 255, 1, 255, 255, 255, 2, 255, 255, 255, 3, 255, 255, 255 },
         { 4, 255, 255, 255, 5, 255, 255, 255, 6, 255, 255, 255, 7, 255, 255, 255 },
         { 8, 255, 255, 255, 9, 255, 255, 255, 10, 255, 255, 255, 11, 255, 255, 255 },
         { 12, 255, 255, 255, 13, 255, 255, 255, 14, 255, 255, 255, 15, 255, 255, 255 }
     };
-    return vreinterpretq_f32_s8(vqtbx1q_s8(vreinterpretq_s8_s32(TINY_FN(tinyi_lane_again)(ones)), k,
-                                           vld1q_u8(at[2 * second + h])));
+    int i;
+    TINYI_BLK_EACH(i, 4) to[i] = vb_load(at[i]);
+#if TINYI_GCC || TINYI_CLANG                /* they stay in registers */
+    __asm__("" : "+w"(to[0]), "+w"(to[1]), "+w"(to[2]), "+w"(to[3]));
+#endif
+}
+/* 2^23 + four bytes of k */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_lane_bytes)(v_i8 k, v_i8 places)
+{
+    static const int32_t ones[4] = { 0x4b000000, 0x4b000000, 0x4b000000, 0x4b000000 };
+    return vreinterpretq_f32_s8(
+        vqtbx1q_s8(vreinterpretq_s8_s32(TINY_FN(tinyi_lane_again)(ones)), k, vreinterpretq_u8_s8(places)));
 }
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_lane_halves)(const unsigned char *p)
 {
@@ -126,49 +135,55 @@ TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_lane_last)(v_i8 a, v_i8 b)      /* four bi
 {
     return vreinterpretq_s8_u8(vsriq_n_u8(vreinterpretq_u8_s8(a), vreinterpretq_u8_s8(b), 4));
 }
-/* 32 numbers; p: where the four rows lie in the first vector of 32 bytes. second: of 64 numbers of Q4_K the others. */
+/* 32 numbers; p: where the four rows lie in the first vector of 32 bytes. second: of 64 numbers of Q4_K the others.
+ * Written out: gcc 12 stores an array that loops fill. What SRI overwrites is loaded again, which is no copy. */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_codes)(v_i8 *c, const unsigned char *p, int blk, int second)
 {
-    int v;
-    if (blk == TINYI_BLK_Q8_0) {
-        TINYI_BLK_EACH(v, 8) c[v] = vb_load(p + 32 * v);
-        return;
-    }
-    if (blk == TINYI_BLK_Q6_K) {
-        int i;
-        TINYI_BLK_EACH(i, 2) {
-            v_i8 x[3], *to = c + 4 * i;
-            TINYI_BLK_EACH(v, 3) {
-                x[v] = vb_load(p + 96 * i + 32 * v);
-                to[v] = vb_and(x[v], vb_set(63));
-            }
-            to[3] = vb_shr(TINY_FN(tinyi_lane_last)(TINY_FN(tinyi_lane_under)(x[2], x[1]), x[0]), 2);
-        }
-        return;
-    }
-    if (TINY_FN(tinyi_lane_five)(blk)) {
-        v_i8 x[5];
+#define TINYI_LANE_AT(v) vb_load(p + 32 * (v))
+#define TINYI_LANE_4(X) do { X(0); X(1); X(2); X(3); } while (0)
+#define TINYI_LANE_8(X) do { X(0); X(1); X(2); X(3); X(4); X(5); X(6); X(7); } while (0)
+#define TINYI_LANE_PLAIN(v) c[v] = TINYI_LANE_AT(v)
+#define TINYI_LANE_LOW(v) c[v] = vb_and(TINYI_LANE_AT(v), vb_set(15))
+#define TINYI_LANE_HIGH(v) c[v] = vb_shr(TINYI_LANE_AT(v), 4)
+#define TINYI_LANE_BOTH(v) c[v] = vb_and(TINYI_LANE_AT(v), vb_set(15)), c[4 + (v)] = vb_shr(TINYI_LANE_AT(v), 4)
+    const unsigned char *again = p;
+    if (blk == TINYI_BLK_Q8_0) TINYI_LANE_8(TINYI_LANE_PLAIN);
+    else if (blk == TINYI_BLK_Q6_K) {
+        const v_i8 x0 = TINYI_LANE_AT(0), x1 = TINYI_LANE_AT(1), x2 = TINYI_LANE_AT(2), x3 = TINYI_LANE_AT(3),
+                   x4 = TINYI_LANE_AT(4), x5 = TINYI_LANE_AT(5), mask = vb_set(63);
+        c[0] = vb_and(x0, mask);
+        c[1] = vb_and(x1, mask);
+        c[2] = vb_and(x2, mask);
+        TINYI_LANE_HERE(again);
+        c[3] = vb_shr(TINY_FN(tinyi_lane_last)(TINY_FN(tinyi_lane_under)(vb_load(again + 64), x1), x0), 2);
+        c[4] = vb_and(x3, mask);
+        c[5] = vb_and(x4, mask);
+        c[6] = vb_and(x5, mask);
+        c[7] = vb_shr(TINY_FN(tinyi_lane_last)(TINY_FN(tinyi_lane_under)(vb_load(again + 160), x4), x3), 2);
+    } else if (TINY_FN(tinyi_lane_five)(blk)) {
+        const v_i8 x0 = TINYI_LANE_AT(0), x1 = TINYI_LANE_AT(1), x2 = TINYI_LANE_AT(2), x3 = TINYI_LANE_AT(3),
+                   x4 = TINYI_LANE_AT(4), mask = vb_set(31);
         uint8x16_t t;
-        TINYI_BLK_EACH(v, 5) {
-            x[v] = vb_load(p + 32 * v);
-            c[v] = vb_and(x[v], vb_set(31));
-        }
-        TINYI_BLK_EACH(v, 2)                /* bits 5, 6 of one, then 5 - 7 of the other */
-            c[5 + v] = vb_shr(TINY_FN(tinyi_lane_under)(vb_shl(x[2 * v + 1], 1), x[2 * v]), 3);
-        t = vsriq_n_u8(vreinterpretq_u8_s8(x[1]), vreinterpretq_u8_s8(x[3]), 1);
-        c[7] = vb_shr(TINY_FN(tinyi_lane_under)(vreinterpretq_s8_u8(t), x[4]), 3);
-        return;
-    }
-    if (blk == TINYI_BLK_Q4_K) {
-        if (second) TINYI_BLK_EACH(v, 8) c[v] = vb_shr(vb_load(p + 32 * v), 4);
-        else TINYI_BLK_EACH(v, 8) c[v] = vb_and(vb_load(p + 32 * v), vb_set(15));
-        return;
-    }
-    TINYI_BLK_EACH(v, 4) {
-        const v_i8 x = vb_load(p + 32 * v);
-        c[v] = vb_and(x, vb_set(15));
-        c[4 + v] = vb_shr(x, 4);
-    }
+        TINYI_LANE_HERE(again);
+        t = vsriq_n_u8(vreinterpretq_u8_s8(vb_load(again + 32)), vreinterpretq_u8_s8(x3), 1);
+        c[0] = vb_and(x0, mask);
+        c[1] = vb_and(x1, mask);
+        c[2] = vb_and(x2, mask);
+        c[3] = vb_and(x3, mask);
+        c[4] = vb_and(x4, mask);
+        c[5] = vb_shr(TINY_FN(tinyi_lane_under)(vb_shl(x1, 1), x0), 3);    /* bits 5, 6 of one, then 5 - 7 of the other */
+        c[6] = vb_shr(TINY_FN(tinyi_lane_under)(vb_shl(x3, 1), x2), 3);
+        c[7] = vb_shr(TINY_FN(tinyi_lane_under)(vreinterpretq_s8_u8(t), x4), 3);
+    } else if (blk != TINYI_BLK_Q4_K) TINYI_LANE_4(TINYI_LANE_BOTH);
+    else if (second) TINYI_LANE_8(TINYI_LANE_HIGH);
+    else TINYI_LANE_8(TINYI_LANE_LOW);
+#undef TINYI_LANE_AT
+#undef TINYI_LANE_4
+#undef TINYI_LANE_8
+#undef TINYI_LANE_PLAIN
+#undef TINYI_LANE_LOW
+#undef TINYI_LANE_HIGH
+#undef TINYI_LANE_BOTH
 }
 /* 16 numbers: t += */
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_lane_sum)(v_i32 t, const v_i8 *c, v_i8 q)
@@ -194,17 +209,14 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_lane_base)(const float *sums, int g, int 
 
 /* ---- products */
 
-/* the scales (`minima` 0) or minima of groups 2 j and 2 j + 1 of Q4_K and Q5_K as bytes; p: the 96 bytes */
-TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_lane_scales)(const unsigned char *p, int j, int minima)
+/* the minima of groups 2 j and 2 j + 1 of Q4_K and Q5_K as bytes; p: 16 j bytes after the first of the 96 */
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_lane_minima)(const unsigned char *p, int j)
 {
-    if (!minima) return vb_and(vb_load(p + 16 * j), vb_set(63));
-    if (j < 2) return vb_and(vb_load(p + 64 + 16 * j), vb_set(63));
-    p += 16 * (j - 2);
-    return vb_shr(TINY_FN(tinyi_lane_last)(TINY_FN(tinyi_lane_under)(vb_load(p + 64), vb_load(p + 32)), vb_load(p)),
-                  2);
+    if (j < 2) return vb_and(vb_load(p + 64), vb_set(63));
+    return vb_shr(TINY_FN(tinyi_lane_last)(TINY_FN(tinyi_lane_under)(vb_load(p + 32), vb_load(p)), vb_load(p - 32)), 2);
 }
 /* bytes of a block of eight rows where its codes of 32 numbers g lie */
-#define TINYI_LANE_AT(blk, five, g) \
+#define TINYI_LANE_WHERE(blk, five, g) \
     ((blk) == TINYI_BLK_Q6_K ? 144 + (g)*192 : 128 + ((five) ? (g)*160 : (g) / 2 * 256))
 
 /* One block of eight rows times `rows` rows of activations: block b of 256 numbers, and for blocks of 32 g of them. acc
@@ -232,9 +244,17 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_narrow)(v_f32 *acc, const unsigned ch
         }
     }
 }
-/* 32 numbers of four rows, whose codes are at p: part += scale d sum, low += minimum d (sum of codes) */
+/* Sums t of 32 numbers of four rows: part += scale d sum, low += minimum d (sum of codes); s: 2^23 + scale, m: minimum.
+ * d, z: of the group */
+#define TINYI_LANE_ADD(part, low, t, s, m, d, z)                                                                 \
+    do {                                                                                                         \
+        const v_f32 scale = vfmaq_n_f32(TINY_FN(tinyi_lane_splat)(z), s, TINY_FN(tinyi_lane_scalar)(d));         \
+        part = v_fma(v_sub(v_float(t), v_set(12582912.0f)), scale, part);                                        \
+        low = vfmaq_n_f32(low, m, TINY_FN(tinyi_lane_scalar)((d) + 8));                                          \
+    } while (0)
+/* 32 numbers of four rows, whose codes are at p */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_group)(v_f32 *part, v_f32 *low, const unsigned char *p, v_i8 k, v_i8 k_low,
-                                                  int second, int h, const tinyi_q8 *x, size_t b, int g, int rows,
+                                                  v_i8 places, int second, const tinyi_q8 *x, size_t b, int g, int rows,
                                                   int blk)
 {
     v_f32 s, m;
@@ -242,46 +262,77 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_group)(v_f32 *part, v_f32 *low, const
     int r;
     TINYI_LANE_HERE(p);
     TINY_FN(tinyi_lane_codes)(c, p, blk, second);
-    s = TINY_FN(tinyi_lane_bytes)(k, second, h);
-    m = v_sub(TINY_FN(tinyi_lane_bytes)(k_low, second, h), v_set(8388608.0f));
+    s = TINY_FN(tinyi_lane_bytes)(k, places);
+    m = v_sub(TINY_FN(tinyi_lane_bytes)(k_low, places), v_set(8388608.0f));
     TINYI_BLK_EACH(r, rows) {
         const size_t at = (size_t)r * x->blocks + b;
         const int8_t *q = x->code + 256 * at + 32 * g;
-        const float *d = x->d + 16 * at + g;
-        const v_f32 scale =
-            vfmaq_n_f32(TINY_FN(tinyi_lane_splat)(x->sum + 16 * at + 8 + g), s, TINY_FN(tinyi_lane_scalar)(d));
         v_i32 t = TINY_FN(tinyi_lane_sum)(TINY_FN(tinyi_lane_begin)(), c, vb_load(q));
         t = TINY_FN(tinyi_lane_sum)(t, c + 4, vb_load(q + 16));
-        part[r] = v_fma(v_sub(v_float(t), v_set(12582912.0f)), scale, part[r]);
-        low[r] = vfmaq_n_f32(low[r], m, TINY_FN(tinyi_lane_scalar)(d + 8));
+        TINYI_LANE_ADD(part[r], low[r], t, s, m, x->d + 16 * at + g, x->sum + 16 * at + 8 + g);
     }
+}
+/* 64 numbers of Q4_K, of which each byte has two, times one row of activations: q, d, z are those of the first 32 */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_two)(v_f32 *part, v_f32 *low, const unsigned char *p, v_i8 k, v_i8 k_low,
+                                                const v_i8 *places, const int8_t *q, const float *d, const float *z)
+{
+    v_i32 t0 = TINY_FN(tinyi_lane_begin)(), t1 = TINY_FN(tinyi_lane_begin)();
+    v_f32 s, m;
+    int i;
+    TINYI_BLK_EACH(i, 2) {
+        v_i8 x0, x1, x2, x3, q0, q1;
+        TINYI_LANE_HERE(p);
+        x0 = vb_load(p + 128 * i);
+        x1 = vb_load(p + 128 * i + 32);
+        x2 = vb_load(p + 128 * i + 64);
+        x3 = vb_load(p + 128 * i + 96);
+        q0 = vb_load(q + 16 * i);
+        q1 = vb_load(q + 16 * i + 32);
+        TINYI_LANE_DOT(t0, vb_and(x0, vb_set(15)), q0, 0);
+        TINYI_LANE_DOT(t1, vb_shr(x0, 4), q1, 0);
+        TINYI_LANE_DOT(t0, vb_and(x1, vb_set(15)), q0, 1);
+        TINYI_LANE_DOT(t1, vb_shr(x1, 4), q1, 1);
+        TINYI_LANE_DOT(t0, vb_and(x2, vb_set(15)), q0, 2);
+        TINYI_LANE_DOT(t1, vb_shr(x2, 4), q1, 2);
+        TINYI_LANE_DOT(t0, vb_and(x3, vb_set(15)), q0, 3);
+        TINYI_LANE_DOT(t1, vb_shr(x3, 4), q1, 3);
+    }
+    s = TINY_FN(tinyi_lane_bytes)(k, places[0]);
+    m = v_sub(TINY_FN(tinyi_lane_bytes)(k_low, places[0]), v_set(8388608.0f));
+    TINYI_LANE_ADD(*part, *low, t0, s, m, d, z);
+    s = TINY_FN(tinyi_lane_bytes)(k, places[2]);
+    m = v_sub(TINY_FN(tinyi_lane_bytes)(k_low, places[2]), v_set(8388608.0f));
+    TINYI_LANE_ADD(*part, *low, t1, s, m, d + 1, z + 1);
 }
 /* halves h0 .. h1 - 1 of the eight rows of a block of 256 numbers */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_broad)(v_f32 *acc, const unsigned char *w, const tinyi_q8 *x, size_t b,
                                                    int rows, int h0, int h1, int blk)
 {
     const int five = TINY_FN(tinyi_lane_five)(blk), high = h1 - h0;
+    const unsigned char *at, *p;
     v_f32 part[2 * TINYI_LANE_ROWS], low[2 * TINYI_LANE_ROWS];
+    v_i8 places[4];
     int g, h, r;
+    TINY_FN(tinyi_lane_places)(places);
     TINYI_BLK_EACH(r, high * rows) part[r] = low[r] = v_zero();
     if (blk == TINYI_BLK_Q6_K) {
         for (g = 0; g < 8; g++) {
             const v_i8 k = vb_xor(vb_load(w + 16 + 16 * g), vb_set(-128));     /* 128 more than meant */
             TINYI_BLK_EACH(h, high) {
                 v_i8 c[8];
-                const v_f32 s0 = v_sub(TINY_FN(tinyi_lane_bytes)(k, 0, h0 + h), v_set(8388736.0f)),
-                            s1 = v_sub(TINY_FN(tinyi_lane_bytes)(k, 1, h0 + h), v_set(8388736.0f));
-                TINY_FN(tinyi_lane_codes)(c, w + TINYI_LANE_AT(blk, 0, g) + 16 * (h0 + h), blk, 0);
+                const v_f32 s0 = v_sub(TINY_FN(tinyi_lane_bytes)(k, places[h0 + h]), v_set(8388736.0f)),
+                            s1 = v_sub(TINY_FN(tinyi_lane_bytes)(k, places[2 + h0 + h]), v_set(8388736.0f));
+                TINY_FN(tinyi_lane_codes)(c, w + TINYI_LANE_WHERE(blk, 0, g) + 16 * (h0 + h), blk, 0);
                 TINYI_BLK_EACH(r, rows) {
-                    const size_t at = (size_t)r * x->blocks + b;
-                    const int8_t *q = x->code + 256 * at + 32 * g;
-                    const float *sums = x->sum + 16 * at;
+                    const size_t row = (size_t)r * x->blocks + b;
+                    const int8_t *q = x->code + 256 * row + 32 * g;
+                    const float *sums = x->sum + 16 * row;
                     const v_i32 t0 = TINY_FN(tinyi_lane_sum)(TINY_FN(tinyi_lane_begin)(), c, vb_load(q)),
                                 t1 = TINY_FN(tinyi_lane_sum)(TINY_FN(tinyi_lane_begin)(), c + 4, vb_load(q + 16));
                     const v_f32 f0 = v_mul(s0, v_sub(v_float(t0), TINY_FN(tinyi_lane_base)(sums, 2 * g, 1, 32))),
                                 f1 = v_sub(v_float(t1), TINY_FN(tinyi_lane_base)(sums, 2 * g + 1, 1, 32));
                     part[h * rows + r] = vfmaq_n_f32(part[h * rows + r], v_fma(s1, f1, f0),
-                                                        TINY_FN(tinyi_lane_scalar)(x->d + 16 * at + g));
+                                                        TINY_FN(tinyi_lane_scalar)(x->d + 16 * row + g));
                 }
             }
         }
@@ -291,15 +342,22 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_broad)(v_f32 *acc, const unsigned cha
                     v_fma(TINY_FN(tinyi_lane_halves)(w + 8 * (h0 + h)), part[h * rows + r], acc[h * rows + r]);
         return;
     }
-    for (g = 0; g < 8; g += 2) {
-        const v_i8 k = TINY_FN(tinyi_lane_scales)(w + 32, g / 2, 0), k_low = TINY_FN(tinyi_lane_scales)(w + 32, g / 2, 1);
-        const unsigned char *p = w + TINYI_LANE_AT(blk, five, g) + 16 * h0;
+    at = w + 32;
+    p = w + 128 + 16 * h0;
+    for (g = 0; g < 8; g += 2, at += 16, p += five ? 320 : 256) {
+        const v_i8 k = vb_and(vb_load(at), vb_set(63)), k_low = TINY_FN(tinyi_lane_minima)(at, g / 2);
         TINYI_BLK_EACH(h, high) {
+            if (rows == 1 && blk == TINYI_BLK_Q4_K) {
+                TINY_FN(tinyi_lane_two)
+                (part + h, low + h, p + 16 * h, k, k_low, places + h0 + h, x->code + 256 * b + 32 * g,
+                 x->d + 16 * b + g, x->sum + 16 * b + 8 + g);
+                continue;
+            }
             TINY_FN(tinyi_lane_group)
-            (part + h * rows, low + h * rows, p + 16 * h, k, k_low, 0, h0 + h, x, b, g, rows, blk);
+            (part + h * rows, low + h * rows, p + 16 * h, k, k_low, places[h0 + h], 0, x, b, g, rows, blk);
             TINY_FN(tinyi_lane_group)
-            (part + h * rows, low + h * rows, p + 16 * h + (five ? 160 : 0), k, k_low, 1, h0 + h, x, b, g + 1, rows,
-             blk);
+            (part + h * rows, low + h * rows, p + 16 * h + (five ? 160 : 0), k, k_low, places[2 + h0 + h], 1, x, b,
+             g + 1, rows, blk);
         }
     }
     TINYI_BLK_EACH(h, high)
@@ -392,7 +450,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_out)(unsigned char *to, const unsigne
                 TINY_FN(tinyi_lane_codes)(c, head + (minima ? 32 : 16) + 16 * h, blk, 0);
                 m = TINY_FN(tinyi_lane_halves)(head + (minima ? 16 : 0) + 8 * h);
             } else if (blk == TINYI_BLK_Q6_K) {
-                TINY_FN(tinyi_lane_codes)(c, w + TINYI_LANE_AT(blk, 0, g) + 16 * h, blk, 0);
+                TINY_FN(tinyi_lane_codes)(c, w + TINYI_LANE_WHERE(blk, 0, g) + 16 * h, blk, 0);
                 for (i = 0; i < 2; i++)
                     TINY_FN(tinyi_lane_column)
                     (at, 2 * g + i, v_mul(s, v_from_i32(vi_load_i8((const int8_t *)(w + 16 + 16 * g + 8 * i + 4 * h)))),
@@ -401,9 +459,9 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_out)(unsigned char *to, const unsigne
                 continue;
             } else {
                 unsigned char k[32];
-                vb_store(k, TINY_FN(tinyi_lane_scales)(w + 32, g / 2, 0));
-                vb_store(k + 16, TINY_FN(tinyi_lane_scales)(w + 32, g / 2, 1));
-                TINY_FN(tinyi_lane_codes)(c, w + TINYI_LANE_AT(blk, five, g) + 16 * h, blk, g % 2);
+                vb_store(k, vb_and(vb_load(w + 32 + g / 2 * 16), vb_set(63)));
+                vb_store(k + 16, TINY_FN(tinyi_lane_minima)(w + 32 + g / 2 * 16, g / 2));
+                TINY_FN(tinyi_lane_codes)(c, w + TINYI_LANE_WHERE(blk, five, g) + 16 * h, blk, g % 2);
                 m = v_neg(v_mul(TINY_FN(tinyi_lane_halves)(w + 16 + 8 * h),
                                 v_from_i32(vi_load_u8(k + 16 + 8 * (g % 2) + 4 * h))));
                 s = v_mul(s, v_from_i32(vi_load_u8(k + 8 * (g % 2) + 4 * h)));
@@ -476,7 +534,8 @@ static const tinyi_eight_kernels TINY_FN(tinyi_lane_table) = { { TINYI_EIGHTS(TI
 #undef TINYI_LANE_HERE
 #undef TINYI_LANE_BEGIN
 #undef TINYI_LANE_DOT
-#undef TINYI_LANE_AT
+#undef TINYI_LANE_WHERE
+#undef TINYI_LANE_ADD
 #undef TINYI_LANE_CASE
 #undef TINYI_LANE_KERNELS
 #undef TINYI_LANE_DOT_OF
