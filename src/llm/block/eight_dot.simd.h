@@ -14,13 +14,6 @@
  * `sum` has 16 sums of 16 codes as 16-bit integers, then 8 times -2^23 times a scale. */
 
 #define TINYI_LANE_ROWS 4                  /* of activations that meet codes in registers */
-/* gcc 12 loads ahead, for which there are no registers, unless the pointer is said to change */
-#if TINYI_GCC || TINYI_CLANG
-#define TINYI_LANE_HERE(p) __asm__ volatile("" : "+r"(p))
-#else
-#define TINYI_LANE_HERE(p) ((void)0)
-#endif
-#define TINYI_LANE_BEGIN 0x4b400000        /* the bits of 1.5 * 2^23 */
 
 #if TINYI_DOT_ASM
 #define TINYI_LANE_DOT(t, a, b, lane) __asm__("sdot %0.4s, %1.16b, %2.4b[" #lane "]" : "+w"(t) : "w"(a), "w"(b))
@@ -55,20 +48,10 @@ TINYI_FORCE_INLINE int TINY_FN(tinyi_lane_offset)(int blk)    /* what is taken o
     return 0;
 }
 
-TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_lane_again)(const int32_t *p)   /* four numbers */
-{
-#if TINYI_GCC || TINYI_CLANG
-    v_i32 v;
-    __asm__ volatile("ldr %q0, %1" : "=w"(v) : "m"(*(const int32_t(*)[4])p));   /* a plain load would become a copy */
-    return v;
-#else
-    return vld1q_s32(p);
-#endif
-}
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_lane_begin)(void)
 {
-    static const int32_t begin[4] = { TINYI_LANE_BEGIN, TINYI_LANE_BEGIN, TINYI_LANE_BEGIN, TINYI_LANE_BEGIN };
-    return TINY_FN(tinyi_lane_again)(begin);
+    static const int32_t begin[4] = { TINYI_QUAD_BEGIN, TINYI_QUAD_BEGIN, TINYI_QUAD_BEGIN, TINYI_QUAD_BEGIN };
+    return TINY_FN(tinyi_quad_again)(begin);
 }
 /* a number in every lane, by an instruction that no vector pipe executes */
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_lane_splat)(const float *p)
@@ -98,27 +81,14 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_lane_scalar)(const float *p)
 #endif
 }
 
-/* places for a table look-up: bytes 4 i .. 4 i + 3 go to the lowest bytes of four lanes, whose other bytes stay */
+/* where tinyi_quad_bytes finds bytes, to stay in registers */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_places)(v_i8 *to)
 {
-    static const unsigned char at[4][16] = {
-        { 0, 255, 255, 255, 1, 255, 255, 255, 2, 255, 255, 255, 3, 255, 255, 255 },
-        { 4, 255, 255, 255, 5, 255, 255, 255, 6, 255, 255, 255, 7, 255, 255, 255 },
-        { 8, 255, 255, 255, 9, 255, 255, 255, 10, 255, 255, 255, 11, 255, 255, 255 },
-        { 12, 255, 255, 255, 13, 255, 255, 255, 14, 255, 255, 255, 15, 255, 255, 255 }
-    };
     int i;
-    TINYI_BLK_EACH(i, 4) to[i] = vb_load(at[i]);
-#if TINYI_GCC || TINYI_CLANG                /* they stay in registers */
+    TINYI_BLK_EACH(i, 4) to[i] = TINY_FN(tinyi_quad_places)(i);
+#if TINYI_GCC || TINYI_CLANG
     __asm__("" : "+w"(to[0]), "+w"(to[1]), "+w"(to[2]), "+w"(to[3]));
 #endif
-}
-/* 2^23 + four bytes of k */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_lane_bytes)(v_i8 k, v_i8 places)
-{
-    static const int32_t ones[4] = { 0x4b000000, 0x4b000000, 0x4b000000, 0x4b000000 };
-    return vreinterpretq_f32_s8(
-        vqtbx1q_s8(vreinterpretq_s8_s32(TINY_FN(tinyi_lane_again)(ones)), k, vreinterpretq_u8_s8(places)));
 }
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_lane_halves)(const unsigned char *p)
 {
@@ -154,7 +124,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_codes)(v_i8 *c, const unsigned char *
         c[0] = vb_and(x0, mask);
         c[1] = vb_and(x1, mask);
         c[2] = vb_and(x2, mask);
-        TINYI_LANE_HERE(again);
+        TINYI_QUAD_HERE(again);
         c[3] = vb_shr(TINY_FN(tinyi_lane_last)(TINY_FN(tinyi_lane_under)(vb_load(again + 64), x1), x0), 2);
         c[4] = vb_and(x3, mask);
         c[5] = vb_and(x4, mask);
@@ -164,7 +134,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_codes)(v_i8 *c, const unsigned char *
         const v_i8 x0 = TINYI_LANE_AT(0), x1 = TINYI_LANE_AT(1), x2 = TINYI_LANE_AT(2), x3 = TINYI_LANE_AT(3),
                    x4 = TINYI_LANE_AT(4), mask = vb_set(31);
         uint8x16_t t;
-        TINYI_LANE_HERE(again);
+        TINYI_QUAD_HERE(again);
         t = vsriq_n_u8(vreinterpretq_u8_s8(vb_load(again + 32)), vreinterpretq_u8_s8(x3), 1);
         c[0] = vb_and(x0, mask);
         c[1] = vb_and(x1, mask);
@@ -200,11 +170,11 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_lane_base)(const float *sums, int g, int 
 {
     const unsigned char *p = (const unsigned char *)(const void *)sums + (fine ? 2 : 4) * g;
     int16_t one, two;
-    if (!offset) return v_set(12582912.0f);
+    if (!offset) return v_set(TINYI_QUAD_START);
     memcpy(&one, p, 2);
-    if (fine) return v_float(vi_set(TINYI_LANE_BEGIN + offset * one));
+    if (fine) return v_float(vi_set(TINYI_QUAD_BEGIN + offset * one));
     memcpy(&two, p + 2, 2);
-    return v_float(vi_set(TINYI_LANE_BEGIN + offset * (one + two)));
+    return v_float(vi_set(TINYI_QUAD_BEGIN + offset * (one + two)));
 }
 
 /* ---- products */
@@ -249,7 +219,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_narrow)(v_f32 *acc, const unsigned ch
 #define TINYI_LANE_ADD(part, low, t, s, m, d, z)                                                                 \
     do {                                                                                                         \
         const v_f32 scale = vfmaq_n_f32(TINY_FN(tinyi_lane_splat)(z), s, TINY_FN(tinyi_lane_scalar)(d));         \
-        part = v_fma(v_sub(v_float(t), v_set(12582912.0f)), scale, part);                                        \
+        part = v_fma(v_sub(v_float(t), v_set(TINYI_QUAD_START)), scale, part);                                        \
         low = vfmaq_n_f32(low, m, TINY_FN(tinyi_lane_scalar)((d) + 8));                                          \
     } while (0)
 /* 32 numbers of four rows, whose codes are at p */
@@ -260,10 +230,10 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_group)(v_f32 *part, v_f32 *low, const
     v_f32 s, m;
     v_i8 c[8];
     int r;
-    TINYI_LANE_HERE(p);
+    TINYI_QUAD_HERE(p);
     TINY_FN(tinyi_lane_codes)(c, p, blk, second);
-    s = TINY_FN(tinyi_lane_bytes)(k, places);
-    m = v_sub(TINY_FN(tinyi_lane_bytes)(k_low, places), v_set(8388608.0f));
+    s = TINY_FN(tinyi_quad_bytes)(k, places);
+    m = v_sub(TINY_FN(tinyi_quad_bytes)(k_low, places), v_set(8388608.0f));
     TINYI_BLK_EACH(r, rows) {
         const size_t at = (size_t)r * x->blocks + b;
         const int8_t *q = x->code + 256 * at + 32 * g;
@@ -281,7 +251,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_two)(v_f32 *part, v_f32 *low, const u
     int i;
     TINYI_BLK_EACH(i, 2) {
         v_i8 x0, x1, x2, x3, q0, q1;
-        TINYI_LANE_HERE(p);
+        TINYI_QUAD_HERE(p);
         x0 = vb_load(p + 128 * i);
         x1 = vb_load(p + 128 * i + 32);
         x2 = vb_load(p + 128 * i + 64);
@@ -297,11 +267,11 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_two)(v_f32 *part, v_f32 *low, const u
         TINYI_LANE_DOT(t0, vb_and(x3, vb_set(15)), q0, 3);
         TINYI_LANE_DOT(t1, vb_shr(x3, 4), q1, 3);
     }
-    s = TINY_FN(tinyi_lane_bytes)(k, places[0]);
-    m = v_sub(TINY_FN(tinyi_lane_bytes)(k_low, places[0]), v_set(8388608.0f));
+    s = TINY_FN(tinyi_quad_bytes)(k, places[0]);
+    m = v_sub(TINY_FN(tinyi_quad_bytes)(k_low, places[0]), v_set(8388608.0f));
     TINYI_LANE_ADD(*part, *low, t0, s, m, d, z);
-    s = TINY_FN(tinyi_lane_bytes)(k, places[2]);
-    m = v_sub(TINY_FN(tinyi_lane_bytes)(k_low, places[2]), v_set(8388608.0f));
+    s = TINY_FN(tinyi_quad_bytes)(k, places[2]);
+    m = v_sub(TINY_FN(tinyi_quad_bytes)(k_low, places[2]), v_set(8388608.0f));
     TINYI_LANE_ADD(*part, *low, t1, s, m, d + 1, z + 1);
 }
 /* halves h0 .. h1 - 1 of the eight rows of a block of 256 numbers */
@@ -320,8 +290,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_broad)(v_f32 *acc, const unsigned cha
             const v_i8 k = vb_xor(vb_load(w + 16 + 16 * g), vb_set(-128));     /* 128 more than meant */
             TINYI_BLK_EACH(h, high) {
                 v_i8 c[8];
-                const v_f32 s0 = v_sub(TINY_FN(tinyi_lane_bytes)(k, places[h0 + h]), v_set(8388736.0f)),
-                            s1 = v_sub(TINY_FN(tinyi_lane_bytes)(k, places[2 + h0 + h]), v_set(8388736.0f));
+                const v_f32 s0 = v_sub(TINY_FN(tinyi_quad_bytes)(k, places[h0 + h]), v_set(8388736.0f)),
+                            s1 = v_sub(TINY_FN(tinyi_quad_bytes)(k, places[2 + h0 + h]), v_set(8388736.0f));
                 TINY_FN(tinyi_lane_codes)(c, w + TINYI_LANE_WHERE(blk, 0, g) + 16 * (h0 + h), blk, 0);
                 TINYI_BLK_EACH(r, rows) {
                     const size_t row = (size_t)r * x->blocks + b;
@@ -531,8 +501,6 @@ static const tinyi_eight_kernels TINY_FN(tinyi_lane_table) = { { TINYI_EIGHTS(TI
                                                                 TINY_FN(tinyi_lane_ready) };
 
 #undef TINYI_LANE_ROWS
-#undef TINYI_LANE_HERE
-#undef TINYI_LANE_BEGIN
 #undef TINYI_LANE_DOT
 #undef TINYI_LANE_WHERE
 #undef TINYI_LANE_ADD
