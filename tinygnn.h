@@ -13,221 +13,221 @@
  *    1735  core/op.h
  *    1848  core/record.h
  *    1870  core/accel.h
- *    1930  core/bytes.h
- *    1941  core/doc/json.h
- *    1959  core/safetensors.h
- *    1976  core/file.h
- *    2015  core/forget.h
- *    2023  core/box/checkpoint.h
- *    2157  core/time.h
- *    2167  core/net.h
- *    2240  core/comm.h
- *    2312  core/conform.h
- *    2411  core/tune.h
- *    2451  math/binary.h
- *    2482  math/elem.h
- *    2520  math/convert.h
- *    2554  math/reduce.h
- *    2596  math/softmax.h
- *    2632  math/norm.h
- *    2668  math/matmul.h
- *    2705  math/layout.h
- *    2744  math/conv.h
- *    2792  math/sort.h
- *    2834  math/linalg_lu.h
- *    2861  math/linalg_qr.h
- *    2888  math/linalg_eig.h
- *    2910  math/linalg_svd.h
- *    2933  math/linalg.h
- *    2989  math/fft.h
- *    3061  math/fwht.h
- *    3101  math/attention.h
- *    3127  math/gla.h
- *    3171  math/gla_grad.h
- *    3198  math/twist.h
- *    3245  math/slope.h
- *    3273  math/loss.h
- *    3303  math/rope.h
- *    3326  math/patch.h
- *    3368  math/sparse.h
- *    3471  math/edges.h
- *    3522  math/edges_score.h
- *    3567  math/ops.h
- *    3591  math/init.h
- *    3606  math/optim.h
- *    3720  math/tape.h
- *    3838  math/layer.h
- *    3913  math/train.h
- *    3980  math/all.h
- *    3986  declarations of the shared functions, if the other header came first
- *    4392  gnn/ops.h
- *    4409  gnn/graph/graph.h
- *    4512  gnn/graph/community.h
- *    4552  gnn/graph/partition.h
- *    4614  gnn/graph/halo.h
- *    4655  gnn/graph/sample.h
- *    4716  gnn/graph/npy.h
- *    4751  gnn/graph/read.h
- *    4803  gnn/graph/stream.h
- *    4852  gnn/layer/layer.h
- *    4945  gnn/layer/net.h
- *    5061  gnn/layer/pool.h
- *    5102  gnn/train/train.h
- *    5216  gnn/quant/bits.h
- *    5243  gnn/quant/a2q.h
- *    5317  gnn/quant/a2q_net.h
- *    5404  gnn/quant/packed.h
- *    5469  gnn/quant/quant.h
- *    5531  gnn/embed/fastrp.h
- *    5576  gnn/train/data.h
- *    5612  gnn/tinygnn.h
- *    6351  internal functions
- *    7210  core/status.c
- *    7264  core/atomic_inside.h
- *    7330  core/state_inside.h
- *    7542  core/tensor.c
- *    7709  core/cpu_inside.h
- *    7753  core/half_inside.h
- *    7806  core/target.h
- *    8309  core/ctx.c
- *    8616  core/mem.c
- *    8763  core/thread.c
- *    9391  core/rng.c
- *    9481  core/op.c
- *    9993  core/record.c
- *   10098  core/accel.c
- *   10390  core/bytes.c
- *   10543  core/doc/json.c
- *   10837  core/safetensors.c
- *   11114  core/file.c
- *   11610  core/forget.c
- *   11647  core/hash_inside.h
- *   11671  core/box/box_inside.h
- *   11765  core/box/checkpoint.c
- *   12419  core/time.c
- *   12473  core/net.c
- *   12773  core/comm.c
- *   13304  core/conform.c
- *   14104  core/tune.c
- *   14476  math/grad_inside.h
- *   14537  math/table_inside.h
- *   14711  math/rows_inside.h
- *   14782  math/walk_inside.h
- *   14906  math/binary.c
- *   15271  math/elem.c
- *   16152  math/convert.c
- *   16672  math/reduce.c
- *   17277  math/softmax.c
- *   17688  math/norm.c
- *   18260  math/gemm_inside.h
- *   18356  math/gemm_i8_inside.h
- *   18387  math/matmul.c
- *   18806  math/layout.c
- *   19615  math/conv.c
- *   20212  math/sort.c
- *   21149  math/linalg_block_inside.h
- *   21311  math/linalg_lu.c
- *   21679  math/linalg_qr.c
- *   22055  math/linalg_eig.c
- *   22578  math/linalg_svd.c
- *   22989  math/linalg.c
- *   23270  math/fft_way_inside.h
- *   23341  math/fft.c
- *   23863  math/hadamard_inside.h
- *   23892  math/fwht.c
- *   24092  math/attention.c
- *   24756  math/gla.c
- *   25329  math/gla_grad.c
- *   25731  math/twist.c
- *   26100  math/slope.c
- *   26307  math/loss.c
- *   26492  math/rope.c
- *   26658  math/patch.c
- *   27011  math/bits_inside.h
- *   27053  math/sparse_lines_inside.h
- *   27083  math/sparse_forms_inside.h
- *   27108  math/sparse.c
- *   27469  math/edges_inside.h
- *   27511  math/edges.c
- *   28025  math/edges_score.c
- *   28516  math/ops.c
- *   28621  math/init.c
- *   28687  math/optim.c
- *   29300  math/tape.c
- *   30251  math/layer.c
- *   30765  math/train.c
- *   30975  core/doc/value_inside.h
- *   31109  core/doc/value_text.c
- *   31346  math/edges_grad.c
- *   31845  math/normal.c
- *   31866  math/targets.c
- *   31934  math/all.c
- *   31941  core/cpu.c
- *   32206  core/hash.c
- *   32317  core/box/box.c
- *   32575  math/grad.c
- *   33412  math/matvec_inside.h
- *   33423  math/gemm.c
- *   34083  math/gemm_i8.c
- *   34374  math/linalg_block.c
- *   34932  math/fft_way.c
- *   35360  math/hadamard.c
- *   35450  math/bits.c
- *   35470  math/sparse_lines.c
- *   35962  math/sparse_forms.c
- *   36189  core/doc/value.c
- *   36737  math/matvec.c
- *   36798  the shared functions forward to the other header, if that has their bodies
- *   37612  internal functions of this header
- *   37715  gnn/ops.c
- *   37734  gnn/graph/graph_inside.h
- *   37792  gnn/graph/graph.c
- *   38627  gnn/graph/community.c
- *   38859  gnn/graph/coarsen_inside.h
- *   38890  gnn/graph/refine_inside.h
- *   38937  gnn/graph/partition.c
- *   39357  gnn/graph/halo.c
- *   39528  gnn/graph/sample.c
- *   39930  gnn/graph/inflate_inside.h
- *   39962  gnn/graph/words_inside.h
- *   40010  gnn/graph/npy.c
- *   40587  gnn/graph/form_inside.h
- *   40629  gnn/graph/read.c
- *   41574  gnn/graph/stream.c
- *   42342  gnn/layer/layer.c
- *   42943  gnn/layer/net_file_inside.h
- *   42969  gnn/layer/net.c
- *   43626  gnn/layer/pool.c
- *   43785  gnn/quant/bits.c
- *   43912  gnn/quant/a2q.c
- *   44430  gnn/train/pass_inside.h
- *   44533  gnn/quant/a2q_net.c
- *   45137  gnn/quant/nibble_inside.h
- *   45167  gnn/quant/packed.c
- *   45660  gnn/quant/quant.c
- *   45976  gnn/embed/fastrp.c
- *   46541  gnn/train/data.c
- *   46751  gnn/graph/coarsen.c
- *   47182  gnn/graph/refine.c
- *   47565  gnn/graph/inflate.c
- *   47937  gnn/graph/words.c
- *   48156  gnn/layer/net_file.c
- *   48638  gnn/train/pass.c
- *   49273  gnn/quant/nibble.c
- *   49281  gnn/train/kit_inside.h
- *   49316  gnn/train/kit.c
- *   49440  gnn/train/nodes.c
- *   49619  gnn/train/graphs.c
- *   49925  gnn/train/links.c
- *   50236  gnn/train/tape_pool.c
- *   50264  gnn/quant/quant_file.c
- *   50630  gnn/targets.c
- *   50634  gnn/tinygnn.c
- *   50640  the kernels of each target: this header again
- *   50807  core/simd.h, the vectors of one target
- *   52592  math/kernels.h
- *   59014  gnn/kernels.h
- *   59302  the licence
+ *    1933  core/bytes.h
+ *    1944  core/doc/json.h
+ *    1962  core/safetensors.h
+ *    1979  core/file.h
+ *    2018  core/forget.h
+ *    2026  core/box/checkpoint.h
+ *    2160  core/time.h
+ *    2170  core/net.h
+ *    2243  core/comm.h
+ *    2315  core/conform.h
+ *    2414  core/tune.h
+ *    2454  math/binary.h
+ *    2485  math/elem.h
+ *    2523  math/convert.h
+ *    2557  math/reduce.h
+ *    2599  math/softmax.h
+ *    2635  math/norm.h
+ *    2671  math/matmul.h
+ *    2708  math/layout.h
+ *    2747  math/conv.h
+ *    2795  math/sort.h
+ *    2837  math/linalg_lu.h
+ *    2864  math/linalg_qr.h
+ *    2891  math/linalg_eig.h
+ *    2913  math/linalg_svd.h
+ *    2936  math/linalg.h
+ *    2992  math/fft.h
+ *    3064  math/fwht.h
+ *    3104  math/attention.h
+ *    3130  math/gla.h
+ *    3174  math/gla_grad.h
+ *    3201  math/twist.h
+ *    3248  math/slope.h
+ *    3276  math/loss.h
+ *    3306  math/rope.h
+ *    3329  math/patch.h
+ *    3371  math/sparse.h
+ *    3474  math/edges.h
+ *    3525  math/edges_score.h
+ *    3570  math/ops.h
+ *    3594  math/init.h
+ *    3609  math/optim.h
+ *    3723  math/tape.h
+ *    3841  math/layer.h
+ *    3916  math/train.h
+ *    3983  math/all.h
+ *    3989  declarations of the shared functions, if the other header came first
+ *    4395  gnn/ops.h
+ *    4412  gnn/graph/graph.h
+ *    4515  gnn/graph/community.h
+ *    4555  gnn/graph/partition.h
+ *    4617  gnn/graph/halo.h
+ *    4658  gnn/graph/sample.h
+ *    4719  gnn/graph/npy.h
+ *    4754  gnn/graph/read.h
+ *    4806  gnn/graph/stream.h
+ *    4855  gnn/layer/layer.h
+ *    4948  gnn/layer/net.h
+ *    5064  gnn/layer/pool.h
+ *    5105  gnn/train/train.h
+ *    5219  gnn/quant/bits.h
+ *    5246  gnn/quant/a2q.h
+ *    5320  gnn/quant/a2q_net.h
+ *    5407  gnn/quant/packed.h
+ *    5472  gnn/quant/quant.h
+ *    5534  gnn/embed/fastrp.h
+ *    5579  gnn/train/data.h
+ *    5615  gnn/tinygnn.h
+ *    6356  internal functions
+ *    7216  core/status.c
+ *    7270  core/atomic_inside.h
+ *    7336  core/state_inside.h
+ *    7548  core/tensor.c
+ *    7715  core/cpu_inside.h
+ *    7759  core/half_inside.h
+ *    7812  core/target.h
+ *    8315  core/ctx.c
+ *    8622  core/mem.c
+ *    8769  core/thread.c
+ *    9397  core/rng.c
+ *    9487  core/op.c
+ *    9999  core/record.c
+ *   10104  core/accel.c
+ *   10396  core/bytes.c
+ *   10549  core/doc/json.c
+ *   10843  core/safetensors.c
+ *   11120  core/file.c
+ *   11621  core/forget.c
+ *   11658  core/hash_inside.h
+ *   11682  core/box/box_inside.h
+ *   11776  core/box/checkpoint.c
+ *   12430  core/time.c
+ *   12484  core/net.c
+ *   12784  core/comm.c
+ *   13315  core/conform.c
+ *   14115  core/tune.c
+ *   14488  math/grad_inside.h
+ *   14549  math/table_inside.h
+ *   14723  math/rows_inside.h
+ *   14794  math/walk_inside.h
+ *   14918  math/binary.c
+ *   15283  math/elem.c
+ *   16164  math/convert.c
+ *   16684  math/reduce.c
+ *   17289  math/softmax.c
+ *   17700  math/norm.c
+ *   18272  math/gemm_inside.h
+ *   18368  math/gemm_i8_inside.h
+ *   18399  math/matmul.c
+ *   18818  math/layout.c
+ *   19627  math/conv.c
+ *   20224  math/sort.c
+ *   21161  math/linalg_block_inside.h
+ *   21323  math/linalg_lu.c
+ *   21691  math/linalg_qr.c
+ *   22067  math/linalg_eig.c
+ *   22590  math/linalg_svd.c
+ *   23001  math/linalg.c
+ *   23282  math/fft_way_inside.h
+ *   23353  math/fft.c
+ *   23875  math/hadamard_inside.h
+ *   23904  math/fwht.c
+ *   24104  math/attention.c
+ *   24768  math/gla.c
+ *   25341  math/gla_grad.c
+ *   25743  math/twist.c
+ *   26112  math/slope.c
+ *   26319  math/loss.c
+ *   26504  math/rope.c
+ *   26670  math/patch.c
+ *   27023  math/bits_inside.h
+ *   27065  math/sparse_lines_inside.h
+ *   27095  math/sparse_forms_inside.h
+ *   27120  math/sparse.c
+ *   27481  math/edges_inside.h
+ *   27523  math/edges.c
+ *   28037  math/edges_score.c
+ *   28528  math/ops.c
+ *   28633  math/init.c
+ *   28699  math/optim.c
+ *   29312  math/tape.c
+ *   30263  math/layer.c
+ *   30777  math/train.c
+ *   30987  core/doc/value_inside.h
+ *   31121  core/doc/value_text.c
+ *   31358  math/edges_grad.c
+ *   31857  math/normal.c
+ *   31878  math/targets.c
+ *   31946  math/all.c
+ *   31953  core/cpu.c
+ *   32218  core/hash.c
+ *   32329  core/box/box.c
+ *   32587  math/grad.c
+ *   33424  math/matvec_inside.h
+ *   33435  math/gemm.c
+ *   34095  math/gemm_i8.c
+ *   34386  math/linalg_block.c
+ *   34944  math/fft_way.c
+ *   35372  math/hadamard.c
+ *   35462  math/bits.c
+ *   35482  math/sparse_lines.c
+ *   35974  math/sparse_forms.c
+ *   36201  core/doc/value.c
+ *   36749  math/matvec.c
+ *   36810  the shared functions forward to the other header, if that has their bodies
+ *   37624  internal functions of this header
+ *   37727  gnn/ops.c
+ *   37746  gnn/graph/graph_inside.h
+ *   37804  gnn/graph/graph.c
+ *   38639  gnn/graph/community.c
+ *   38871  gnn/graph/coarsen_inside.h
+ *   38902  gnn/graph/refine_inside.h
+ *   38949  gnn/graph/partition.c
+ *   39369  gnn/graph/halo.c
+ *   39540  gnn/graph/sample.c
+ *   39942  gnn/graph/inflate_inside.h
+ *   39974  gnn/graph/words_inside.h
+ *   40022  gnn/graph/npy.c
+ *   40599  gnn/graph/form_inside.h
+ *   40641  gnn/graph/read.c
+ *   41586  gnn/graph/stream.c
+ *   42354  gnn/layer/layer.c
+ *   42955  gnn/layer/net_file_inside.h
+ *   42981  gnn/layer/net.c
+ *   43638  gnn/layer/pool.c
+ *   43797  gnn/quant/bits.c
+ *   43924  gnn/quant/a2q.c
+ *   44442  gnn/train/pass_inside.h
+ *   44545  gnn/quant/a2q_net.c
+ *   45149  gnn/quant/nibble_inside.h
+ *   45179  gnn/quant/packed.c
+ *   45672  gnn/quant/quant.c
+ *   45988  gnn/embed/fastrp.c
+ *   46553  gnn/train/data.c
+ *   46763  gnn/graph/coarsen.c
+ *   47194  gnn/graph/refine.c
+ *   47577  gnn/graph/inflate.c
+ *   47949  gnn/graph/words.c
+ *   48168  gnn/layer/net_file.c
+ *   48650  gnn/train/pass.c
+ *   49285  gnn/quant/nibble.c
+ *   49293  gnn/train/kit_inside.h
+ *   49328  gnn/train/kit.c
+ *   49452  gnn/train/nodes.c
+ *   49631  gnn/train/graphs.c
+ *   49937  gnn/train/links.c
+ *   50248  gnn/train/tape_pool.c
+ *   50276  gnn/quant/quant_file.c
+ *   50642  gnn/targets.c
+ *   50646  gnn/tinygnn.c
+ *   50652  the kernels of each target: this header again
+ *   50819  core/simd.h, the vectors of one target
+ *   52657  math/kernels.h
+ *   59079  gnn/kernels.h
+ *   59371  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -675,7 +675,7 @@ before the first of the two headers is included"
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x4cd0686d
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xe5a62623
 #error "tinyllm.h and tinygnn.h have different versions: use two of the same version"
 #endif
 
@@ -1290,7 +1290,7 @@ before the first of the two headers is included"
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x4cd0686d
+#define TINYI_SHARED_DECLARED 0xe5a62623
 
 /* src/core/config.h - the options of the user, and the differences between compilers
  *
@@ -1883,10 +1883,10 @@ TINYI_C_END
 #define TINYI_ACCEL_H
 TINYI_C_BEGIN
 
-#define TINY_ACCEL_VERSION 2                /* 1 is accepted too: the members from fetch on are then not read */
+#define TINY_ACCEL_VERSION 3                /* 1 and 2 are accepted too: later members are then not read */
 
 struct tiny_accel {
-    int version;                            /* TINY_ACCEL_VERSION, or 1 */
+    int version;                            /* TINY_ACCEL_VERSION, or less */
     const char *name;
     void *user;                             /* passed to every function */
     int (*can_run)(void *user, const tiny_op *op, const tiny_op_row *row);      /* nonzero: yes */
@@ -1907,6 +1907,9 @@ struct tiny_accel {
      * fails. A back end may also write an output to the host at once and do nothing in fetch. */
     tiny_status (*fetch)(void *user, const tiny_tensor *out, char *says);
     void (*discard)(void *user, const tiny_tensor *out);                        /* the numbers are no longer needed */
+    /* From version 3 on. Nonzero: it observes operations, and wants all of them on all rows. Models then also compute
+     * the rows of their last layers that no result needs. */
+    int all_rows;
 };
 
 /* These call the accelerator of the context; without one they return TINY_OK. Download also fetches outputs of
@@ -5625,7 +5628,7 @@ TINYI_C_END
 /* The passes are more text than gcc can number columns for. gcc -Wall would then report that it stops
  * checking indentation; a #line, although it changes nothing, prevents that. */
 #if defined __GNUC__ && !defined __clang__
-#line 0005629
+#line 0005632
 #endif
 #if TINYI_PARTED
 #define tinyi_tensor_reach tinygnn_tinyi_tensor_reach
@@ -5717,6 +5720,7 @@ TINYI_C_END
 #define tinyi_st_end tinygnn_tinyi_st_end
 #define tinyi_file_most tinygnn_tinyi_file_most
 #define tinyi_file_special tinygnn_tinyi_file_special
+#define tinyi_machine_memory tinygnn_tinyi_machine_memory
 #define tinyi_part_open tinygnn_tinyi_part_open
 #define tinyi_part_close tinygnn_tinyi_part_close
 #define tinyi_part_rename tinygnn_tinyi_part_rename
@@ -5732,6 +5736,7 @@ TINYI_C_END
 #define tinyi_in_close tinygnn_tinyi_in_close
 #define tinyi_out_look tinygnn_tinyi_out_look
 #define tinyi_file_special tinygnn_tinyi_file_special
+#define tinyi_machine_memory tinygnn_tinyi_machine_memory
 #define tinyi_file_most tinygnn_tinyi_file_most
 #define tinyi_file_special tinygnn_tinyi_file_special
 #define tinyi_part_open tinygnn_tinyi_part_open
@@ -6578,6 +6583,7 @@ typedef struct tinyi_out {
 } tinyi_out;
 TINYI_FN uint64_t tinyi_file_most(const char *path);   /* the most bytes that are read from it */
 TINYI_FN int tinyi_file_special(const char *path);     /* it exists, and is neither a regular file nor a folder */
+TINYI_FN uint64_t tinyi_machine_memory(void);          /* bytes; 0: the system does not tell */
 /* The steps of a write, for a writer of several files. *file is a FILE. close returns 0, with errno set, if not all
  * bytes were written. The part stays locked until its file is closed and tinyi_part_unlock was called. Call that after
  * the part was renamed or removed. lock may be NULL; *lock 0: no lock. */
@@ -11289,17 +11295,22 @@ static tiny_status tinyi_file_enter(tiny_ctx *ctx, const char *path, tiny_file *
     return TINY_OK;
 }
 
+TINYI_FN uint64_t tinyi_machine_memory(void)
+{
+#if TINYI_HAVE_MMAP && defined _SC_PHYS_PAGES
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    if (pages > 0 && page > 0) return (uint64_t)pages * (uint64_t)page;
+#endif
+    return 0;
+}
+
 /* A device (/dev/zero) or the writer of a pipe may never end, so both have a limit; a pipe gets half of the memory. */
 TINYI_FN uint64_t tinyi_file_most(const char *path)
 {
 #if TINYI_HAVE_MMAP
     struct stat info;
     if (!stat(path, &info) && !S_ISREG(info.st_mode)) {
-        uint64_t half = TINY_FILE_MOST_PIPE;
-#ifdef _SC_PHYS_PAGES
-        const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-        if (pages > 0 && page > 0) half = (uint64_t)pages / 2 * (uint64_t)page;
-#endif
+        const uint64_t memory = tinyi_machine_memory(), half = memory ? memory / 2 : TINY_FILE_MOST_PIPE;
         return S_ISCHR(info.st_mode) ? TINY_FILE_MOST_DEVICE : TINYI_MIN(half, TINY_FILE_MOST_PIPE);
     }
 #endif
@@ -14249,8 +14260,8 @@ TINYI_FN tiny_status tinyi_tune_run(tiny_ctx *ctx, const tiny_op *op, const tiny
 static int tinyi_tune_head(const tiny_ctx *ctx, char *line)
 {
     const struct tinyi_tune *t = ctx->tune;
-    int i, n = snprintf(line, TINYI_TUNE_LINE, "tinytune version %d.%d.%d cpu %x threads %d targets", TINY_VERSION_MAJOR,
-                        TINY_VERSION_MINOR, TINY_VERSION_PATCH, ctx->cpu, ctx->n_threads);
+    int i, n = snprintf(line, TINYI_TUNE_LINE, "tinytune version %d.%d.%d cpu %x threads %d targets",
+                        TINY_VERSION_MAJOR, TINY_VERSION_MINOR, TINY_VERSION_PATCH, ctx->cpu, ctx->n_threads);
     for (i = 0; i < t->n_targets; i++)
         n += snprintf(line + n, TINYI_TUNE_LINE - (size_t)n, " %s", tiny_target_name(t->target[i]));
     return n;
@@ -14336,7 +14347,8 @@ static int tinyi_tune_read(tiny_ctx *ctx, char *line)
     if (!name || !tinyi_tune_type(tinyi_tune_word(&line), &key.type[0]) ||
         !tinyi_tune_type(tinyi_tune_word(&line), &key.type[1]) ||
         !tinyi_tune_number(tinyi_tune_word(&line), 1 << 20, &key.format) ||
-        !tinyi_tune_number(tinyi_tune_word(&line), 255, &first) || !tinyi_tune_number(tinyi_tune_word(&line), 255, &all))
+        !tinyi_tune_number(tinyi_tune_word(&line), 255, &first) ||
+        !tinyi_tune_number(tinyi_tune_word(&line), 255, &all))
         return 0;
     word = tinyi_tune_word(&line);
     target = word ? tiny_target_by_name(word) : TINY_TARGET_COUNT;
@@ -50834,13 +50846,15 @@ TINYI_C_END
  *                             step bytes apart (8 bytes at p are read); v_set_f16(p): the half at p in all lanes;
  *                             vb_shl: each byte by 0..7; vb_merge(a, b, m): the bits of b where m has them, where a has
  *                             none, and those of a elsewhere; vb_bits(p): bit j of the two bytes at p as all bits of
- *                             byte j
- *   neon only: v_zip_low(a, b): a0 b0 a1 b1, v_zip_high: a2 b2 a3 b3; v_twice(p): p0 p1 p0 p1; vb_lows(a, b),
- *                             vb_highs(a, b): the lower or upper halves side by side; v_mmla_i8(acc, a, b), V_I8MM: acc
- *                             + the products of rows a0..7, a8..15 with rows b0..7, b8..15: a0b0 a0b8 a8b0 a8b8
+ *                             byte j; v_zip_low(a, b): a0 b0 a1 b1, v_zip_high: a2 b2 a3 b3, vb_zip_low and vb_zip_high
+ *                             the same with 16 bytes; vb_lows(a, b), vb_highs(a, b): the lower or upper halves next to
+ *                             each other
+ *   neon only: v_twice(p): p0 p1 p0 p1; v_mmla_i8(acc, a, b), V_I8MM: acc + the products of rows a0..7, a8..15 with
+ *                             rows b0..7, b8..15: a0b0 a0b8 a8b0 a8b8
  *   vw_                       (w128 and avx2 only) a v_i8 as 16-bit lanes; vw_even_ and vw_odd_: the bytes of even and
  *                             odd places widened, on a big-endian machine the other way round; vw_dot: a[2j]*b[2j] +
- *                             a[2j+1]*b[2j+1]
+ *                             a[2j+1]*b[2j+1]; w128 only: vw_load_i8(p): eight bytes widened; vw_pair(a, i): lanes 2 i
+ *                             and 2 i + 1 again and again, i a constant
  *   v_dot_i8(acc,a,b)         acc[j] + a[4j]*b[4j] + ... + a[4j+3]*b[4j+3], signed bytes, exact
  *   v_dot_u8i8                a unsigned, b signed, exact
  *   v_dot_i8_b127             as v_dot_i8 where no byte of b is -128; v_dot_u7i8: as v_dot_u8i8 where a <= 127: two
@@ -51094,6 +51108,8 @@ TINYI_C_END
 #define vb_shl TINY_FN(tinyi_vb_shl)
 #define vb_merge TINY_FN(tinyi_vb_merge)
 #define vb_bits TINY_FN(tinyi_vb_bits)
+#define vb_zip_low TINY_FN(tinyi_vb_zip_low)
+#define vb_zip_high TINY_FN(tinyi_vb_zip_high)
 #define vb_lows TINY_FN(tinyi_vb_lows)
 #define vb_highs TINY_FN(tinyi_vb_highs)
 #define vb_table16 TINY_FN(tinyi_vb_table16)
@@ -51101,6 +51117,8 @@ TINYI_C_END
 #define vw_odd_i8 TINY_FN(tinyi_vw_odd_i8)
 #define vw_even_u8 TINY_FN(tinyi_vw_even_u8)
 #define vw_odd_u8 TINY_FN(tinyi_vw_odd_u8)
+#define vw_load_i8 TINY_FN(tinyi_vw_load_i8)
+#define vw_pair TINY_FN(tinyi_vw_pair)
 #define vw_add TINY_FN(tinyi_vw_add)
 #define vw_dot TINY_FN(tinyi_vw_dot)
 #define v_dot_i8 TINY_FN(tinyi_v_dot_i8)
@@ -51133,7 +51151,6 @@ TINYI_FORCE_INLINE int32_t TINY_FN(tinyi_wrap)(uint32_t u)
 {
     return u <= 0x7fffffffu ? (int32_t)u : (int32_t)(u - 0x7fffffffu - 1u) - 0x7fffffff - 1;
 }
-TINYI_FORCE_INLINE int32_t TINY_FN(tinyi_sbyte)(uint8_t b) { return (int32_t)b - ((b & 0x80) << 1); }
 
 /* ---- floats: make, load, store */
 TINYI_FORCE_INLINE v_mask v_first(size_t n) { return n > 0; }
@@ -51275,28 +51292,46 @@ TINYI_FORCE_INLINE v_i8 vb_zero(void) { return vb_set(0); }
 TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { v_i8 r; memcpy(r.b, p, 4); return r; }
 TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { return vb_load(p); }
 TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { memcpy(p, v.b, 4); }
-#define TINYI_SIMD_BYTES(expr) v_i8 r; int i; for (i = 0; i < 4; i++) r.b[i] = (uint8_t)(expr); return r
-TINYI_FORCE_INLINE v_i8 vb_and(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] & b.b[i]); }
-TINYI_FORCE_INLINE v_i8 vb_or(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] | b.b[i]); }
-TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] ^ b.b[i]); }
-TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] + b.b[i]); }
-TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] - b.b[i]); }
-TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { TINYI_SIMD_BYTES(a.b[i] >> n); }
-TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 k) { TINYI_SIMD_BYTES(((const uint8_t *)t)[k.b[i] & 15]); }
+/* four bytes in one word: what a shift or a sum carries over the border of a byte is masked */
+TINYI_FORCE_INLINE uint32_t TINY_FN(tinyi_word)(v_i8 a) { uint32_t u; memcpy(&u, a.b, 4); return u; }
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_bytes)(uint32_t u) { v_i8 r; memcpy(r.b, &u, 4); return r; }
+#define TINYI_SIMD_BYTES(expr) const uint32_t x = TINY_FN(tinyi_word)(a), y = TINY_FN(tinyi_word)(b); \
+    return TINY_FN(tinyi_bytes)(expr)
+TINYI_FORCE_INLINE v_i8 vb_and(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(x & y); }
+TINYI_FORCE_INLINE v_i8 vb_or(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(x | y); }
+TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(x ^ y); }
+TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b)
+{
+    TINYI_SIMD_BYTES(((x & 0x7f7f7f7fu) + (y & 0x7f7f7f7fu)) ^ ((x ^ y) & 0x80808080u));
+}
+TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b)
+{
+    TINYI_SIMD_BYTES(((x | 0x80808080u) - (y & 0x7f7f7f7fu)) ^ ((x ^ ~y) & 0x80808080u));
+}
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n)
+{
+    return TINY_FN(tinyi_bytes)(TINY_FN(tinyi_word)(a) >> n & 0x01010101u * (0xffu >> n));
+}
+TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 k)
+{
+    v_i8 r;
+    int i;
+    for (i = 0; i < 4; i++) r.b[i] = ((const uint8_t *)t)[k.b[i] & 15];
+    return r;
+}
 #undef TINYI_SIMD_BYTES
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    int32_t s = 0;
-    int i;
-    for (i = 0; i < 4; i++) s += TINY_FN(tinyi_sbyte)(a.b[i]) * TINY_FN(tinyi_sbyte)(b.b[i]);
-    return vi_add(acc, s);
+    int8_t x[4], y[4];
+    memcpy(x, a.b, 4);
+    memcpy(y, b.b, 4);
+    return vi_add(acc, x[0] * y[0] + x[1] * y[1] + x[2] * y[2] + x[3] * y[3]);
 }
 TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    int32_t s = 0;
-    int i;
-    for (i = 0; i < 4; i++) s += (int32_t)a.b[i] * TINY_FN(tinyi_sbyte)(b.b[i]);
-    return vi_add(acc, s);
+    int8_t y[4];
+    memcpy(y, b.b, 4);
+    return vi_add(acc, a.b[0] * y[0] + a.b[1] * y[1] + a.b[2] * y[2] + a.b[3] * y[3]);
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_u8i8(acc, a, b); }
@@ -51675,6 +51710,21 @@ TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i)
 }
 
 /* ---- bytes */
+/* SIMDe 0.7 writes these two as loops over bytes for WebAssembly, which has instructions for them. Bytes of k are below
+ * 16. */
+#if TINYI_W128_SIMDE && defined SIMDE_WASM_SIMD128_NATIVE
+#define TINYI_W_WASM(how)                                                                        \
+    simde__m128i_private x = simde__m128i_to_private(a);                                         \
+    const simde__m128i_private y = simde__m128i_to_private(b);                                   \
+    x.wasm_v128 = how(x.wasm_v128, y.wasm_v128);                                                 \
+    return simde__m128i_from_private(x)
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_pick)(v_i8 a, v_i8 b) { TINYI_W_WASM(wasm_i8x16_swizzle); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_dot16)(v_i8 a, v_i8 b) { TINYI_W_WASM(wasm_i32x4_dot_i16x8); }
+#undef TINYI_W_WASM
+#else
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_pick)(v_i8 a, v_i8 b) { return TINYI_W(shuffle_epi8)(a, b); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_dot16)(v_i8 a, v_i8 b) { return TINYI_W(madd_epi16)(a, b); }
+#endif
 TINYI_FORCE_INLINE v_i8 vb_zero(void) { return TINYI_W(setzero_si128)(); }
 TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { TINYI_W_LOADED(x); return TINYI_W(set1_epi8)(x); }
 TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { return TINYI_W(loadu_si128)(TINYI_W_FROM(p)); }
@@ -51707,9 +51757,15 @@ TINYI_FORCE_INLINE v_i8 vb_bits(const void *p)
                                which[16] = { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1 };
     int32_t t = 0;
     memcpy(&t, p, 2);                       /* the order in memory, on every machine */
-    return TINYI_W(cmpeq_epi8)(vb_and(TINYI_W(shuffle_epi8)(vi_set(t), vb_load(which)), vb_load(bit)), vb_load(bit));
+    return TINYI_W(cmpeq_epi8)(vb_and(TINY_FN(tinyi_pick)(vi_set(t), vb_load(which)), vb_load(bit)), vb_load(bit));
 }
-TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return TINYI_W(shuffle_epi8)(vb_load(t), i); }
+TINYI_FORCE_INLINE v_i8 vb_zip_low(v_i8 a, v_i8 b) { return TINYI_W(unpacklo_epi8)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_zip_high(v_i8 a, v_i8 b) { return TINYI_W(unpackhi_epi8)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_lows(v_i8 a, v_i8 b) { return TINYI_W(unpacklo_epi64)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_highs(v_i8 a, v_i8 b) { return TINYI_W(unpackhi_epi64)(a, b); }
+TINYI_FORCE_INLINE v_f32 v_zip_low(v_f32 a, v_f32 b) { return TINYI_W(unpacklo_ps)(a, b); }
+TINYI_FORCE_INLINE v_f32 v_zip_high(v_f32 a, v_f32 b) { return TINYI_W(unpackhi_ps)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return TINY_FN(tinyi_pick)(vb_load(t), i); }
 /* the bytes of number i stand at 4 i and the three behind it */
 TINYI_FORCE_INLINE v_f32 v_table4(const float *t, v_i32 i)
 {
@@ -51722,8 +51778,15 @@ TINYI_FORCE_INLINE v_i8 vw_even_i8(v_i8 a) { return TINY_FN(tinyi_even)(a); }
 TINYI_FORCE_INLINE v_i8 vw_odd_i8(v_i8 a) { return TINY_FN(tinyi_odd)(a); }
 TINYI_FORCE_INLINE v_i8 vw_even_u8(v_i8 a) { return vi_and(a, vi_set(0xff00ff)); }
 TINYI_FORCE_INLINE v_i8 vw_odd_u8(v_i8 a) { return TINY_FN(tinyi_shr16)(a, 8); }
+TINYI_FORCE_INLINE v_i8 vw_load_i8(const void *p) { return TINYI_W(cvtepi8_epi16)(TINY_FN(tinyi_low)(p)); }
+TINYI_FORCE_INLINE v_i8 vw_pair(v_i8 a, int i)
+{
+    return i == 0 ? TINYI_W(shuffle_epi32)(a, 0x00) : i == 1 ? TINYI_W(shuffle_epi32)(a, 0x55)
+                                                    : i == 2 ? TINYI_W(shuffle_epi32)(a, 0xaa)
+                                                             : TINYI_W(shuffle_epi32)(a, 0xff);
+}
 TINYI_FORCE_INLINE v_i8 vw_add(v_i8 a, v_i8 b) { return TINYI_W(add_epi16)(a, b); }
-TINYI_FORCE_INLINE v_i32 vw_dot(v_i8 a, v_i8 b) { return TINYI_W(madd_epi16)(a, b); }
+TINYI_FORCE_INLINE v_i32 vw_dot(v_i8 a, v_i8 b) { return TINY_FN(tinyi_dot16)(a, b); }
 
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {
@@ -52039,6 +52102,8 @@ TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8
 
 /* ---- products of pairs of rows */
 TINYI_FORCE_INLINE v_i8 vb_lows(v_i8 a, v_i8 b) { return vcombine_s8(vget_low_s8(a), vget_low_s8(b)); }
+TINYI_FORCE_INLINE v_i8 vb_zip_low(v_i8 a, v_i8 b) { return vzip1q_s8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_zip_high(v_i8 a, v_i8 b) { return vzip2q_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_highs(v_i8 a, v_i8 b) { return vcombine_s8(vget_high_s8(a), vget_high_s8(b)); }
 TINYI_FORCE_INLINE v_f32 v_zip_low(v_f32 a, v_f32 b) { return vzip1q_f32(a, b); }
 TINYI_FORCE_INLINE v_f32 v_zip_high(v_f32 a, v_f32 b) { return vzip2q_f32(a, b); }
@@ -59253,6 +59318,8 @@ static TINYI_UNUSED void TINY_FN(tinyi_pass_of_tinygnn)(void) {}        /* clang
 #undef vb_shl
 #undef vb_merge
 #undef vb_bits
+#undef vb_zip_low
+#undef vb_zip_high
 #undef vb_lows
 #undef vb_highs
 #undef vb_table16
@@ -59260,6 +59327,8 @@ static TINYI_UNUSED void TINY_FN(tinyi_pass_of_tinygnn)(void) {}        /* clang
 #undef vw_odd_i8
 #undef vw_even_u8
 #undef vw_odd_u8
+#undef vw_load_i8
+#undef vw_pair
 #undef vw_add
 #undef vw_dot
 #undef v_dot_i8

@@ -6,7 +6,7 @@
 Each product runs under qemu-aarch64 with bench/arm/count.c. Printed for 256 weights times one row of activations:
 executed instructions, and cycles as the port bound of llvm-mca: every executed instruction weighs what the model of the
 core says that it occupies, and the largest of vector pipes, loads and width counts. No caches, no waiting: a lower
-bound, good for ratios of kernels. llama.cpp's figures come from docs/dev/notes-arm.tsv.
+bound, good for ratios of kernels. llama.cpp's figures come from docs/dev/notes-arm.tsv. Q4_0+ is Q4_0 with repacked weights.
 
 CC, ARM_CC, QEMU, LLVM_MCA name the programs. Without llvm-mca 17 or newer, whose models these are, cycles are left out.
 """
@@ -18,6 +18,7 @@ LEVELS = [("a72", "cortex-a72", "cortex-a72", ("UnitW", "UnitX"), 1, 3),
           ("a76", "cortex-a76", "neoverse-n1", ("UnitV0", "UnitV1", "UnitV"), 2, 4),
           ("max", "max", "neoverse-n2", ("UnitV0", "UnitV1", "UnitV"), 2, 4)]
 FORMATS = ["Q4_0", "Q8_0", "Q4_K", "Q5_0", "Q6_K", "Q2_K", "IQ4_NL", "MXFP4"]
+REPACKED = ["Q4_0+", "Q8_0+", "Q4_K+", "Q4_1+", "Q5_0+", "Q5_1+", "Q5_K+", "Q6_K+"]   # with dotprod only
 ROWS = [1, 8, 32, 128]
 
 
@@ -115,8 +116,8 @@ def main():
           ("" if mca else ": no llvm-mca 17 or newer"))
     print("| format | level | pass | rows | ours | llama.cpp |")
     print("|---|---|---|---|---|---|")
-    for name in FORMATS[:1] if check else FORMATS:
-        for level in LEVELS[1:2] if check else LEVELS:
+    for name in FORMATS[:1] if check else FORMATS + REPACKED:
+        for level in LEVELS[1:2] if check else LEVELS[1:] if name in REPACKED else LEVELS:
             rows = ROWS[1:2] if check else ROWS
             prefix = folder + "/" + name + "." + level[0]
             said = text(qemu, "-cpu", level[1], "-plugin", plugin + ",out=" + prefix, program, name,
@@ -132,7 +133,7 @@ def main():
                 ours = "%.1f" % (sum(hot.values()) / unit)
                 if mca:
                     ours += " (%.1f)" % (bound(mca, level, code, hot, folder) / unit)
-                other = theirs.get((level[0], name, n))
+                other = theirs.get((level[0], name.rstrip("+"), n))
                 print("| %s | %s | %s | %d | %s | %s |" %
                       (name, level[0], said.split()[0], n, ours,
                        "%s (%s)" % (other["instructions"], other["cycles"]) if other else ""))

@@ -24,6 +24,60 @@
 
 /* ---- sums of groups */
 
+#if V_DOTPROD
+#define TINYI_QUAD_BEGIN 0x4b400000         /* the bits of 1.5 * 2^23: see many.simd.h */
+#define TINYI_QUAD_START 12582912.0f
+/* gcc 12 loads ahead, for which there are no registers, unless the pointer is said to change */
+#if TINYI_GCC || TINYI_CLANG
+#define TINYI_QUAD_HERE(p) __asm__ volatile("" : "+r"(p))
+/* to = a times element `lane` of b, which it would rather copy to all lanes first */
+#define TINYI_QUAD_TIMES(to, a, b, lane) __asm__("fmul %0.4s, %1.4s, %2.s[" #lane "]" : "=w"(to) : "w"(a), "w"(b))
+#else
+#define TINYI_QUAD_HERE(p) ((void)0)
+#define TINYI_QUAD_TIMES(to, a, b, lane) to = vmulq_laneq_f32(a, b, lane)
+#endif
+/* Four constants that an instruction will overwrite: a copy would take a slot of the pipes that multiply, a load takes
+ * none. */
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_quad_again)(const int32_t *p)
+{
+#if TINYI_GCC || TINYI_CLANG
+    v_i32 v;
+    __asm__ volatile("ldr %q0, %1" : "=w"(v) : "m"(*(const int32_t(*)[4])p));
+    return v;
+#else
+    return vld1q_s32(p);
+#endif
+}
+/* What four partial sums begin with: together with BEGIN. general: from a general register, where loads are the limit. */
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_quad_from)(int general)
+{
+    static const int32_t begin[4] = { TINYI_QUAD_BEGIN, 0, 0, 0 };
+#if TINYI_GCC || TINYI_CLANG
+    if (general) {
+        v_i32 v;
+        __asm__ volatile("fmov %s0, %w1" : "=w"(v) : "r"(TINYI_QUAD_BEGIN));
+        return v;
+    }
+#else
+    (void)general;
+#endif
+    return TINY_FN(tinyi_quad_again)(begin);
+}
+/* sums from there on as floats, of which what all codes share is added: `shared` times the sums of activations */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_floats_of)(v_i32 p, v_f32 sums, float shared)
+{
+    return v_sub(v_float(p), shared != 0.0f ? v_fnma(sums, v_set(shared), v_set(TINYI_QUAD_START))
+                                            : v_set(TINYI_QUAD_START));
+}
+#else
+#define TINYI_QUAD_HERE(p) ((void)0)
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_quad_from)(int general) { (void)general; return vi_zero(); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_floats_of)(v_i32 p, v_f32 sums, float shared)
+{
+    return shared != 0.0f ? v_fma(sums, v_set(shared), v_from_i32(p)) : v_from_i32(p);
+}
+#endif
+
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_quad_product)(v_i32 acc, v_i8 c, v_i8 q, int traits)
 {
     return traits & TINYI_BLK_HAS_SIGN ? v_dot_i8_b127(acc, c, q) : v_dot_u7i8(acc, c, q);
@@ -34,13 +88,16 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_sums)(v_i32 *p, const v_i8 *c, const 
     v_i32 t[8];
     int i;
     if (traits & TINYI_BLK_FINE) {
-        TINYI_BLK_EACH(i, 8) t[i] = TINY_FN(tinyi_quad_product)(vi_zero(), c[i], q[i], traits);
+        TINYI_BLK_EACH(i, 8)
+            t[i] = TINY_FN(tinyi_quad_product)(TINY_FN(tinyi_quad_from)(0), c[i], q[i], traits);
         p[0] = vi_pairs(vi_pairs(t[0], t[2]), vi_pairs(t[4], t[6]));
         p[1] = vi_pairs(vi_pairs(t[1], t[3]), vi_pairs(t[5], t[7]));
     } else {
-        TINYI_BLK_EACH(i, 4)
-            t[i] = TINY_FN(tinyi_quad_product)(TINY_FN(tinyi_quad_product)(vi_zero(), c[2 * i], q[2 * i], traits),
-                                               c[2 * i + 1], q[2 * i + 1], traits);
+        TINYI_BLK_EACH(i, 4) {
+            const int is_q8_0 = traits == (TINYI_BLK_FITS | TINYI_BLK_HAS_SIGN);
+            t[i] = TINY_FN(tinyi_quad_product)(TINY_FN(tinyi_quad_from)(is_q8_0 && i % 2), c[2 * i], q[2 * i], traits);
+            t[i] = TINY_FN(tinyi_quad_product)(t[i], c[2 * i + 1], q[2 * i + 1], traits);
+        }
         p[0] = vi_pairs(vi_pairs(t[0], t[1]), vi_pairs(t[2], t[3]));
     }
 }
@@ -56,18 +113,13 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_step)(v_f32 acc, const v_i8 *c, cons
     TINY_FN(tinyi_quad_sums)(p, c, q, traits);
     TINYI_BLK_EACH(i, 2) {
         const int at = traits & TINYI_BLK_FINE ? 2 * h + i : h;
-        v_f32 f;
+        v_f32 f, sums = scale;
         if (i && !(traits & TINYI_BLK_FINE)) break;
-        f = v_from_i32(p[i]);
-        if ((traits & TINYI_BLK_MINIMA) || shared != 0.0f) {
-            const v_f32 sums = v_load(traits & TINYI_BLK_FINE ? sum + 4 * at : d + 8 + 4 * h);
-            if (shared != 0.0f) f = v_fma(sums, v_set(shared), f);
-            if (traits & TINYI_BLK_MINIMA) {
-                acc = v_fma(scale, v_fma(s[at], f, v_mul(m[at], sums)), acc);
-                continue;
-            }
-        }
-        acc = v_fma(v_mul(s[at], scale), f, acc);
+        if ((traits & TINYI_BLK_MINIMA) || shared != 0.0f)
+            sums = v_load(traits & TINYI_BLK_FINE ? sum + 4 * at : d + 8 + 4 * h);
+        f = TINY_FN(tinyi_quad_floats_of)(p[i], sums, shared);
+        if (traits & TINYI_BLK_MINIMA) acc = v_fma(scale, v_fma(s[at], f, v_mul(m[at], sums)), acc);
+        else acc = v_fma(v_mul(s[at], scale), f, acc);
     }
     return acc;
 }
@@ -129,8 +181,49 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_high)(v_i8 *c, const unsigned char *p
 
 /* ---- scales: s and m of the whole super-block, 2 vectors or, FINE, 4 */
 
+#if V_DOTPROD
+/* Bytes 4 i .. 4 i + 3 of a vector become the lowest bytes of four lanes; the other bytes stay. */
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_quad_places)(int i)
+{
+    static const unsigned char at[4][16] = {
+        { 0, 255, 255, 255, 1, 255, 255, 255, 2, 255, 255, 255, 3, 255, 255, 255 },
+        { 4, 255, 255, 255, 5, 255, 255, 255, 6, 255, 255, 255, 7, 255, 255, 255 },
+        { 8, 255, 255, 255, 9, 255, 255, 255, 10, 255, 255, 255, 11, 255, 255, 255 },
+        { 12, 255, 255, 255, 13, 255, 255, 255, 14, 255, 255, 255, 15, 255, 255, 255 }
+    };
+    return vb_load(at[i]);
+}
+/* 2^23 + those four bytes of k: one table look-up in place of two steps to 32 bits and a conversion */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_bytes)(v_i8 k, v_i8 places)
+{
+    static const int32_t ones[4] = { 0x4b000000, 0x4b000000, 0x4b000000, 0x4b000000 };
+    return vreinterpretq_f32_s8(
+        vqtbx1q_s8(vreinterpretq_s8_s32(TINY_FN(tinyi_quad_again)(ones)), k, vreinterpretq_u8_s8(places)));
+}
+#endif
+
+#if V_NEON
+/* Four halves, put together in a general register: loads into lanes take slots of the vector pipes. */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_four)(const unsigned char *p, int step)
+{
+    uint16_t t[4];
+    memcpy(t, p, 2);
+    memcpy(t + 1, p + step, 2);
+    memcpy(t + 2, p + 2 * step, 2);
+    memcpy(t + 3, p + 3 * step, 2);
+    return TINY_FN(tinyi_f16_up)(
+        vcreate_u16((uint64_t)t[0] | (uint64_t)t[1] << 16 | (uint64_t)t[2] << 32 | (uint64_t)t[3] << 48));
+}
+#endif
 TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_halves)(v_f32 *s, const unsigned char *p, int step)
 {
+#if V_NEON
+    if (step != 34) {                       /* blocks of Q8_0: there the number of instructions limits, not the pipes */
+        s[0] = TINY_FN(tinyi_quad_four)(p, step);
+        s[1] = TINY_FN(tinyi_quad_four)(p + 4 * step, step);
+        return;
+    }
+#endif
     s[0] = v_load_f16_each(p, step);
     s[1] = v_load_f16_each(p + 4 * step, step);
 }
@@ -142,16 +235,21 @@ TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_quad_order)(const unsigned char *p)
 }
 TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_times)(v_f32 *s, v_f32 d, v_i8 k)
 {
-    int8_t t[16];
     int i;
+#if V_DOTPROD                               /* 128 more than meant: without a sign */
+    k = vb_xor(k, vb_set(-128));
+    TINYI_BLK_EACH(i, 4)
+        s[i] = v_mul(d, v_sub(TINY_FN(tinyi_quad_bytes)(k, TINY_FN(tinyi_quad_places)(i)), v_set(8388736.0f)));
+#else
+    int8_t t[16];
     vb_store(t, k);
     TINYI_BLK_EACH(i, 4) s[i] = v_mul(d, v_from_i32(vi_load_i8(t + 4 * i)));
+#endif
 }
 /* Q4_K, Q5_K: eight scales and eight minima of six bits in twelve bytes, behind the halves that both are multiplied
  * by */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_scales6)(v_f32 *s, v_f32 *m, const unsigned char *b)
 {
-    const v_f32 d = v_set_f16(b), low = v_neg(v_set_f16(b + 2));
     uint32_t a[3], k[4];
     int i;
     /* four bytes side by side: their order is that of this machine before and after */
@@ -160,10 +258,31 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_scales6)(v_f32 *s, v_f32 *m, const un
     k[1] = (a[2] & 0x0f0f0f0fu) | (a[0] >> 2 & 0x30303030u);
     k[2] = a[1] & 0x3f3f3f3fu;
     k[3] = (a[2] >> 4 & 0x0f0f0f0fu) | (a[1] >> 2 & 0x30303030u);
-    TINYI_BLK_EACH(i, 2) {
-        s[i] = v_mul(d, v_from_i32(vi_load_u8((const unsigned char *)(k + i))));
-        m[i] = v_mul(low, v_from_i32(vi_load_u8((const unsigned char *)(k + 2 + i))));
+#if V_DOTPROD
+    {
+        const int8x8_t none = vdup_n_s8(0);
+        const v_i8 up = vcombine_s8(vcreate_s8((uint64_t)k[1] << 32 | k[0]), none),
+                   down = vcombine_s8(vcreate_s8((uint64_t)k[3] << 32 | k[2]), none);
+        const v_f32 ones = v_set(8388608.0f);
+        uint32_t both;
+        v_f32 d;
+        memcpy(&both, b, 4);
+        d = TINY_FN(tinyi_f16_up)(vreinterpret_u16_u32(vdup_n_u32(both)));
+        TINYI_BLK_EACH(i, 2) {
+            const v_i8 places = TINY_FN(tinyi_quad_places)(i);
+            TINYI_QUAD_TIMES(s[i], v_sub(TINY_FN(tinyi_quad_bytes)(up, places), ones), d, 0);
+            TINYI_QUAD_TIMES(m[i], v_sub(ones, TINY_FN(tinyi_quad_bytes)(down, places)), d, 1);
+        }
     }
+#else
+    {
+        const v_f32 d = v_set_f16(b), low = v_neg(v_set_f16(b + 2));
+        TINYI_BLK_EACH(i, 2) {
+            s[i] = v_mul(d, v_from_i32(vi_load_u8((const unsigned char *)(k + i))));
+            m[i] = v_mul(low, v_from_i32(vi_load_u8((const unsigned char *)(k + 2 + i))));
+        }
+    }
+#endif
 }
 /* Q3_K: sixteen scales of six bits, 32 more than meant, in the twelve bytes before the half at b + 12 */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_scales3)(v_f32 *s, const unsigned char *b)
@@ -399,25 +518,22 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_twin_step)(v_f32 acc, const v_i8 *w,
                                                        float shared, const int8_t *q, const float *d, const float *sum,
                                                        int h, int traits)
 {
+    static const int32_t begin[4] = { TINYI_QUAD_BEGIN, TINYI_QUAD_BEGIN, TINYI_QUAD_BEGIN, TINYI_QUAD_BEGIN };
     const int fine = (traits & TINYI_BLK_FINE) != 0;
     int g, i;
     TINYI_BLK_EACH(g, 8) {
         const int per = fine ? 2 : 4, at = fine ? g % 2 * 4 + g / 2 : g;        /* where a group stands among scales */
         const v_f32 scale = v_twice(d + 8 * h + 2 * (fine ? g / 2 : g));
-        v_i32 t = vi_zero();
-        v_f32 f;
+        v_f32 f, sums = scale;
+        v_i32 t;
         if (g >= 16 / per) break;
+        t = TINY_FN(tinyi_quad_again)(begin);
         TINYI_BLK_EACH(i, 4) if (i < per) t = v_mmla_i8(t, w[per * g + i], vb_load(q + 16 * (per * g + i)));
-        f = v_from_i32(t);
-        if ((traits & TINYI_BLK_MINIMA) || shared != 0.0f) {
-            const v_f32 sums = v_twice(fine ? sum + 16 * h + 2 * at : d + 16 + 8 * h + 2 * g);
-            if (shared != 0.0f) f = v_fma(sums, v_set(shared), f);
-            if (traits & TINYI_BLK_MINIMA) {
-                acc = v_fma(scale, v_fma(s[at], f, v_mul(m[at], sums)), acc);
-                continue;
-            }
-        }
-        acc = v_fma(v_mul(s[at], scale), f, acc);
+        if ((traits & TINYI_BLK_MINIMA) || shared != 0.0f)
+            sums = v_twice(fine ? sum + 16 * h + 2 * at : d + 16 + 8 * h + 2 * g);
+        f = TINY_FN(tinyi_quad_floats_of)(t, sums, shared);
+        if (traits & TINYI_BLK_MINIMA) acc = v_fma(scale, v_fma(s[at], f, v_mul(m[at], sums)), acc);
+        else acc = v_fma(v_mul(s[at], scale), f, acc);
     }
     return acc;
 }
@@ -692,14 +808,18 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
         {                                                                                                              \
             b[r] = w + r * w_row;                                                                                      \
             acc[r][0] = acc[r][1] = v_zero();                                                                          \
+            /* here, since a call in the loop would make it store the sums */                                          \
+            if (k % 256)                                                                                               \
+                (void)tinyi_blk_last(last[r], sizeof last[r], b[r] + k / 256 * (256 / (values) * (bytes)),             \
+                                     k % 256 / (values) * (bytes));                                                    \
         }                                                                                                              \
         while (left) {                                                                                                 \
             v_f32 s[2][4], m[2][4];                                                                                    \
             float shared = 0.0f;                                                                                       \
             TINYI_BLK_EACH(r, 2)                                                                                       \
             {                                                                                                          \
-                if (left < 256) b[r] = tinyi_blk_last(last[r], sizeof last[r], b[r], left / (values) * (bytes));       \
-                else TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[r] + 2048 + 64 * i);    \
+                if (left < 256) b[r] = last[r];                                                                        \
+                TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[r] + 2048 + 64 * i);         \
                 shared = TINY_FN(tinyi_quad_scales_##name)(s[r], m[r], b[r]);                                          \
             }                                                                                                          \
             TINYI_BLK_EACH(h, 2)                                                                                       \
@@ -709,6 +829,7 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
                 TINYI_BLK_EACH(r, 2)                                                                                   \
                 {                                                                                                      \
                     v_i8 c[8];                                                                                         \
+                    TINYI_QUAD_HERE(b[r]);                                                                             \
                     TINY_FN(tinyi_quad_codes_##name)(c, b[r], h);                                                      \
                     acc[r][h] = TINY_FN(tinyi_quad_step)(acc[r][h], c, part, s[r], m[r], shared, d, sum, h, (traits)); \
                 }                                                                                                      \
@@ -865,18 +986,26 @@ static int TINY_FN(tinyi_quad_quantize)(int8_t *code, float *d, float *sum, cons
     return v_sum(odd) == 0.0f;
 }
 
+#if !V_DOTPROD || defined TINYI_NO_REPACK
+#define TINYI_QUAD_EIGHT NULL
+#elif V_I8MM && TINYI_HAVE_NEONDOT          /* no form of pairs */
+#define TINYI_QUAD_EIGHT &tinyi_lane_table_neondot
+#elif V_I8MM
+#define TINYI_QUAD_EIGHT &tinyi_lane_table_neon
+#else
+#include "llm/block/eight_dot.simd.h"
+#define TINYI_QUAD_EIGHT &TINY_FN(tinyi_lane_table)
+#endif
 #if V_DOTPROD
 #include "llm/block/many.simd.h"
 #define TINYI_QUAD_MANY                                                                                \
-    TINYI_MANY_SIDE, TINYI_MANY_PART, TINY_FN(tinyi_many_turn), TINY_FN(tinyi_many_panel), NULL, NULL, \
-        NULL
+    TINYI_MANY_SIDE, TINYI_MANY_PART, TINY_FN(tinyi_many_turn), TINY_FN(tinyi_many_panel), NULL, NULL
 #elif V_W128
 #include "llm/block/pair.simd.h"
 #define TINYI_QUAD_MANY                                                                                \
-    TINYI_PAIR_SIDE, TINYI_PAIR_PART, TINY_FN(tinyi_pair_turn), TINY_FN(tinyi_pair_panel), NULL, NULL, \
-        NULL
+    TINYI_PAIR_SIDE, TINYI_PAIR_PART, TINY_FN(tinyi_pair_turn), TINY_FN(tinyi_pair_panel), NULL, NULL
 #else
-#define TINYI_QUAD_MANY 0, 0, NULL, NULL, NULL, NULL, NULL
+#define TINYI_QUAD_MANY 0, 0, NULL, NULL, NULL, NULL
 #endif
 /* what is expanded for many rows has a sign */
 #define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) \
@@ -909,16 +1038,21 @@ static const tinyi_blk_kernels TINY_FN(tinyi_quad_table) = {
     { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) },
     NULL, TINYI_QUAD_FLOATS,
     { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_FEW) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK_FEW) },
-    TINYI_QUAD_MANY
+    TINYI_QUAD_MANY, TINYI_QUAD_EIGHT
 };
 TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_quad_table))
 
 #undef TINYI_BLK_EACH
 #undef TINYI_QUAD_CODES
+#undef TINYI_QUAD_BEGIN
+#undef TINYI_QUAD_START
+#undef TINYI_QUAD_HERE
+#undef TINYI_QUAD_TIMES
 #undef TINYI_QUAD_HALVES
 #undef TINYI_QUAD_SCALES
 #undef TINYI_QUAD_FLOATS
 #undef TINYI_QUAD_MANY
+#undef TINYI_QUAD_EIGHT
 #undef TINYI_MANY_SIDE
 #undef TINYI_MANY_PART
 #undef TINYI_PAIR_SIDE

@@ -276,6 +276,16 @@ static void test_together(tiny_target target)
                 }
 }
 
+/* avx2 and above, and NEON where its byte dots are used */
+static int has_kernels(const tiny_ctx *ctx)
+{
+    const char *pass = tllm_matmul_pass(ctx);
+#ifdef __ARM_FEATURE_DOTPROD
+    if (!strcmp(pass, "neon")) return 1;
+#endif
+    return tiny_ctx_target(ctx) >= TINY_TARGET_AVX2 || !strcmp(pass, "neondot") || !strcmp(pass, "neonmm");
+}
+
 static void test_refused(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -311,7 +321,7 @@ static void test_refused(void)
     T_EQ_INT(tllm_repack_has(ctx, TLLM_FORMAT_Q3_K), 0);
     T_EQ_INT(tllm_repack_has(ctx, 999), 0);
     T_TRUE(tllm_repack_has(ctx, TLLM_FORMAT_Q4_0) >= 1);
-    T_EQ_INT(tllm_repack_has(ctx, TLLM_FORMAT_Q4_0), tiny_ctx_target(ctx) >= TINY_TARGET_AVX2 ? 2 : 1);
+    T_EQ_INT(tllm_repack_has(ctx, TLLM_FORMAT_Q4_0), has_kernels(ctx) ? 2 : 1);
     t_close(ctx);
 }
 
