@@ -2,5 +2,6 @@
 #include "core/simd.h"
 #if !V_EXTRA && !V_AMX
 #include "gnn/quant/nibble.simd.h"
+#include "gnn/equivariant/harmonics.simd.h"
 #endif
 #include "core/simd_unname.h"

@@ -2,6 +2,7 @@
 #include "core/state_inside.h"
 #include "gnn/ops.h"
 #include "gnn/quant/a2q.h"
+#include "gnn/equivariant/harmonics.h"
 
 
 static const tiny_op_row *tinyi_gnn_row(int kind)

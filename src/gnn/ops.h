@@ -7,7 +7,10 @@ TINYI_C_BEGIN
 /* ROW(kind, function that returns its row, 1 if it is in this program, else 0); add new operations at the end */
 #define TINYI_OPS_GNN(ROW)                                                  \
     ROW(TGNN_OP_A2Q, tgnn_a2q_row, TINYI_HAS(QUANT))                                 \
-    ROW(TGNN_OP_A2Q_BACK, tgnn_a2q_back_row, TINYI_HAS(QUANT))
+    ROW(TGNN_OP_A2Q_BACK, tgnn_a2q_back_row, TINYI_HAS(QUANT))                       \
+    ROW(TGNN_OP_SPH_HARM, tgnn_sph_harm_row, TINYI_HAS(EQUIVARIANT))                 \
+    ROW(TGNN_OP_SPH_HARM_SLOPES, tgnn_sph_harm_slopes_row, TINYI_HAS(EQUIVARIANT))   \
+    ROW(TGNN_OP_SPH_HARM_BACK, tgnn_sph_harm_back_row, TINYI_HAS(EQUIVARIANT))
 
 #define TINYI_GNN_KIND(kind, row, here) kind,
 enum { TGNN_OP_NONE = TINY_OP_BASE_GNN, TINYI_OPS_GNN(TINYI_GNN_KIND) TGNN_OP_END };

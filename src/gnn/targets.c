@@ -1,5 +1,6 @@
 /* src/gnn/targets.c - compiles the kernels that only tinygnn.h has, once for each target */
 #include "gnn/quant/nibble_inside.h"
+#include "gnn/equivariant/harmonics_inside.h"
 #include "core/target.h"
 
 #define TINYI_PASS_FILE "gnn/kernels.h"

@@ -129,5 +129,8 @@
 #include "gnn/quant/packed.h"
 #include "gnn/quant/quant.h"
 #include "gnn/embed/fastrp.h"
+#include "gnn/equivariant/irreps.h"
+#include "gnn/equivariant/so3.h"
+#include "gnn/equivariant/harmonics.h"
 #include "gnn/train/data.h"
 #endif

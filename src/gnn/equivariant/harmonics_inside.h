@@ -1,0 +1,38 @@
+/* src/gnn/equivariant/harmonics_inside.h - the kernels of harmonics, as harmonics.c calls them and each target has them
+ *
+ * A block holds vectors side by side: number k of vector i is at k * step + i. */
+#ifndef TINYI_GNN_HARMONICS_H
+#define TINYI_GNN_HARMONICS_H
+#include "gnn/equivariant/harmonics.h"
+#include "math/table_inside.h"
+TINYI_C_BEGIN
+
+#define TINYI_SPH_PAIRS ((TGNN_L_MAX + 1) * (TGNN_L_MAX + 2) / 2)
+#define TINYI_SPH_AT(l, m) ((l) * ((l) + 1) / 2 + (m))
+
+/* The factors of the recursions, the norm in them, at TINYI_SPH_AT(l, m):
+ *   q_mm = diagonal[m], q_lm = a y q_(l-1,m) - b r^2 q_(l-2,m)
+ *   dq_lm/dy = along q_(l-1,m), dq_lm/dx = -across x q_(l-1,m+1), and so for z */
+typedef struct tinyi_sph_plan {
+    int l_max, solid;
+    float diagonal[TGNN_L_MAX + 1];
+    float a[TINYI_SPH_PAIRS], b[TINYI_SPH_PAIRS], along[TINYI_SPH_PAIRS], across[TINYI_SPH_PAIRS];
+} tinyi_sph_plan;
+
+/* n is a multiple of lanes.
+ *   values   y of the vectors x (3 rows of the block)
+ *   slopes   y, and s: the 3 * count rows of their derivatives by x, then y, then z
+ *   dots     dx[j] = the sum over the n_terms rows k of g[k] s[j][k]
+ *   past     copies n numbers past the caches, where the target can; y begins on a line, n is a multiple of 16 */
+typedef struct tinyi_sph_kernels {
+    tiny_target from;
+    int lanes;
+    void (*values)(const tinyi_sph_plan *p, float *y, size_t step, const float *x, size_t n);
+    void (*slopes)(const tinyi_sph_plan *p, float *y, float *s, size_t step, const float *x, size_t n);
+    void (*dots)(float *dx, const float *g, const float *s, size_t n_terms, size_t step, size_t n);
+    void (*past)(float *y, const float *x, size_t n);
+} tinyi_sph_kernels;
+TINYI_TABLES(tinyi_sph_kernels, tinyi_sph_kernels)
+
+TINYI_C_END
+#endif
