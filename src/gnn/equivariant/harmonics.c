@@ -275,7 +275,7 @@ static void tinyi_sph_fast(tiny_team *team, const tiny_op *op)
             float *to;
             n = TINYI_MIN(i1 - i, r.step);
             all = tinyi_sph_read(&r, x, i, n, k->lanes);
-            if (dy) k->slopes(r.plan, r.y, r.s, (size_t)r.step, r.x, all);
+            if (dy) k->slopes(r.plan, r.y, r.s, NULL, (size_t)r.step, r.x, all);
             else k->values(r.plan, r.y, (size_t)r.step, r.x, all);
             tinyi_sph_write_rows(team, k, (float *)y->data + i * y->stride[0], y->stride[0], y->stride[1], r.y, r.step,
                                  n, count, past ? r.turned : NULL);
@@ -316,7 +316,7 @@ static void tinyi_sph_back_fast(tiny_team *team, const tiny_op *op)
             size_t all;
             n = TINYI_MIN(i1 - i, r.step);
             all = tinyi_sph_read(&r, x, i, n, k->lanes);
-            k->slopes(r.plan, r.y, r.s, (size_t)r.step, r.x, all);
+            k->slopes(r.plan, r.y, r.s, r.x, (size_t)r.step, r.x, all);
             if (g->stride[1] == 1 || count == 1)
                 turn((unsigned char *)block, r.step * 4, (const unsigned char *)from, g->stride[0] * 4, (size_t)count,
                      (size_t)n);
@@ -325,7 +325,7 @@ static void tinyi_sph_back_fast(tiny_team *team, const tiny_op *op)
                     for (j = 0; j < n; j++) block[c * r.step + j] = from[j * g->stride[0] + c * g->stride[1]];
             for (c = 0; c < count; c++)
                 for (j = n; j < (tiny_idx)all; j++) block[c * r.step + j] = 0.0f;
-            k->dots(r.turned, block, r.s, (size_t)count, (size_t)r.step, all);
+            k->dots(r.turned, block, r.s, r.x, (size_t)count, (size_t)r.step, all);
             for (c = 0; c < 3; c++)
                 for (j = 0; j < n; j++)
                     ((float *)dx->data)[(i + j) * dx->stride[0] + c * dx->stride[1]] = r.turned[c * r.step + j];
@@ -394,10 +394,10 @@ static void tinyi_sph_cost(const tiny_op *op, tiny_cost *c)
     c->bytes = n * (back ? 24.0 + 4.0 * count : 12.0 + (slopes ? 16.0 : 4.0) * count);
 }
 
-static double tinyi_sph_terms(const tiny_op *op) { return (double)tinyi_sph_params(op)->l_max; }
-static double tinyi_sph_back_terms(const tiny_op *op)
+static double tinyi_sph_terms(const tiny_op *op)
 {
-    return (double)tgnn_sph_harm_count(tinyi_sph_params(op)->l_max);
+    const double l = (double)tinyi_sph_params(op)->l_max;
+    return l * l;
 }
 
 static void tinyi_sph_cases(tiny_case *c)
@@ -421,14 +421,14 @@ static const short tinyi_sph_slots[] = { TINYI_K_transpose_b4, -1 };
 static const tiny_op_row tinyi_row_sph_harm_slopes = TINYI_ROW_OF(
     "sph_harm_slopes", TGNN_OP_SPH_HARM_SLOPES, TAKES(1, 1), GIVES(2), PARAMS(tgnn_sph_harm_params),
     FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_sph_shape), REFERENCE(tinyi_sph_ref),
-    FAST(tinyi_sph_fast, tinyi_sph_work), COST(tinyi_sph_cost), CASES(tinyi_sph_cases), BOUND(TINY_BOUND_NORM, 16, 16),
+    FAST(tinyi_sph_fast, tinyi_sph_work), COST(tinyi_sph_cost), CASES(tinyi_sph_cases), BOUND(TINY_BOUND_SCALE, 16, 8),
     TERMS(tinyi_sph_terms), GRADIENT(NULL), KERNELS(tinyi_sph_slots),
     SAYS("y and dy = the harmonics of x and their derivatives by its three components"));
 static const tiny_op_row tinyi_row_sph_harm_back = TINYI_ROW_OF(
     "sph_harm_back", TGNN_OP_SPH_HARM_BACK, TAKES(2, 2), GIVES(1), PARAMS(tgnn_sph_harm_params),
     FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_sph_back_shape), REFERENCE(tinyi_sph_back_ref),
     FAST(tinyi_sph_back_fast, tinyi_sph_back_work), COST(tinyi_sph_cost), CASES(tinyi_sph_cases),
-    BOUND(TINY_BOUND_SCALE, 32, 2), TERMS(tinyi_sph_back_terms), GRADIENT(NULL), KERNELS(tinyi_sph_slots),
+    BOUND(TINY_BOUND_SCALE, 32, 8), TERMS(tinyi_sph_terms), GRADIENT(NULL), KERNELS(tinyi_sph_slots),
     SAYS("dx = sum over k of g[k] d(harmonic k of x) / dx"));
 
 static tiny_status tinyi_sph_grad(tiny_grad *g, const tiny_op *op)
@@ -449,7 +449,7 @@ static tiny_status tinyi_sph_grad(tiny_grad *g, const tiny_op *op)
 static const tiny_op_row tinyi_row_sph_harm = TINYI_ROW_OF(
     "sph_harm", TGNN_OP_SPH_HARM, TAKES(1, 1), GIVES(1), PARAMS(tgnn_sph_harm_params),
     FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_sph_shape), REFERENCE(tinyi_sph_ref),
-    FAST(tinyi_sph_fast, tinyi_sph_work), COST(tinyi_sph_cost), CASES(tinyi_sph_cases), BOUND(TINY_BOUND_NORM, 8, 8),
+    FAST(tinyi_sph_fast, tinyi_sph_work), COST(tinyi_sph_cost), CASES(tinyi_sph_cases), BOUND(TINY_BOUND_NORM, 8, 3),
     TERMS(tinyi_sph_terms), GRADIENT(tinyi_sph_grad), KERNELS(tinyi_sph_slots),
     SAYS("y[l l + l + m] = Y_lm of the direction of x, or the polynomial |x|^l Y_lm, l = 0 .. l_max"));
 TINY_API const tiny_op_row *tgnn_sph_harm_row(void) { return &tinyi_row_sph_harm; }

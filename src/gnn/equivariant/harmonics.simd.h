@@ -17,7 +17,7 @@
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_sph_direction)(v_f32 *x, v_f32 *y, v_f32 *z, v_f32 *inverse)
 {
     const v_f32 one = v_set(1.0f), most = v_max(v_max(v_abs(*x), v_abs(*y)), v_abs(*z));
-    const v_mask none = v_eq(most, v_zero());
+    const v_mask none = v_eq(v_add(v_add(v_abs(*x), v_abs(*y)), v_abs(*z)), v_zero());     /* false for a NaN */
     const v_f32 by = v_select(none, one, most);
     v_f32 a = v_div(*x, by), b = v_div(*y, by), c = v_div(*z, by);
     const v_f32 length = v_sqrt(v_fma(a, a, v_fma(b, b, v_mul(c, c))));
@@ -68,8 +68,8 @@ static void TINY_FN(tinyi_sph_values)(const tinyi_sph_plan *p, float *y, size_t 
     for (i = 0; i < n; i += V_LANES) TINY_FN(tinyi_sph_some)(p, p->l_max, y + i, step, x + i);
 }
 
-/* d of q c or q s by x, y, z to its three rows, step count rows apart: of the polynomial, or of the direction, where
- * the part along the vector is l times the value */
+/* d of q c or q s by x, y, z to its three rows: of the polynomial, or of the direction, where the part along the vector
+ * is degree * value */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_sph_write)(float *row, size_t apart, v_f32 dx, v_f32 dy, v_f32 dz, v_f32 value,
                                                  const v_f32 *n, v_f32 degree, v_f32 inverse, int solid)
 {
@@ -84,18 +84,23 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_sph_write)(float *row, size_t apart, v_f32
     v_store(row + 2 * apart, dz);
 }
 
-TINYI_FORCE_INLINE void TINY_FN(tinyi_sph_some_slopes)(const tinyi_sph_plan *p, float *to, float *slope, size_t step,
-                                                       const float *from)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_sph_some_slopes)(const tinyi_sph_plan *p, float *to, float *slope, float *factor,
+                                                       size_t step, const float *from)
 {
     const v_f32 root2 = v_set(1.41421356f), zero = v_zero();
     const size_t apart = (size_t)((p->l_max + 1) * (p->l_max + 1)) * step;
-    v_f32 q[TINYI_SPH_PAIRS], n[3], c = v_set(1.0f), s = v_zero(), c0 = v_zero(), s0 = v_zero(), r2, inverse = v_zero();
+    v_f32 q[TINYI_SPH_PAIRS], n[3], c = v_set(1.0f), s = v_zero(), c0 = v_zero(), s0 = v_zero(), r2;
+    v_f32 inverse = v_set(1.0f);
     int l, m;
     n[0] = v_load(from);
     n[1] = v_load(from + step);
     n[2] = v_load(from + 2 * step);
     r2 = p->solid ? v_fma(n[0], n[0], v_fma(n[1], n[1], v_mul(n[2], n[2])))
                   : TINY_FN(tinyi_sph_direction)(&n[0], &n[1], &n[2], &inverse);
+    if (factor) {
+        v_store(factor, inverse);
+        inverse = v_set(1.0f);
+    }
     q[0] = v_set(p->diagonal[0]);           /* also where a compiler thinks that l_max may be below 0 */
     for (m = 0; m <= p->l_max; m++) {
         q[TINYI_SPH_AT(m, m)] = v_set(p->diagonal[m]);
@@ -142,18 +147,21 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_sph_some_slopes)(const tinyi_sph_plan *p, 
     }
 }
 
-static void TINY_FN(tinyi_sph_slopes)(const tinyi_sph_plan *p, float *y, float *s, size_t step, const float *x,
-                                      size_t n)
+static void TINY_FN(tinyi_sph_slopes)(const tinyi_sph_plan *p, float *y, float *s, float *factor, size_t step,
+                                      const float *x, size_t n)
 {
     size_t i;
-    for (i = 0; i < n; i += V_LANES) TINY_FN(tinyi_sph_some_slopes)(p, y + i, s + i, step, x + i);
+    for (i = 0; i < n; i += V_LANES)
+        TINY_FN(tinyi_sph_some_slopes)(p, y + i, s + i, factor ? factor + i : NULL, step, x + i);
 }
 
-static void TINY_FN(tinyi_sph_dots)(float *dx, const float *g, const float *s, size_t n_terms, size_t step, size_t n)
+static void TINY_FN(tinyi_sph_dots)(float *dx, const float *g, const float *s, const float *factor, size_t n_terms,
+                                    size_t step, size_t n)
 {
     const size_t apart = n_terms * step;
     size_t i, k;
     for (i = 0; i < n; i += V_LANES) {
+        const v_f32 by = v_load(factor + i);
         v_f32 a = v_zero(), b = v_zero(), c = v_zero();
         for (k = 0; k < n_terms; k++) {
             const size_t at = k * step + i;
@@ -162,9 +170,9 @@ static void TINY_FN(tinyi_sph_dots)(float *dx, const float *g, const float *s, s
             b = v_fma(w, v_load(s + at + apart), b);
             c = v_fma(w, v_load(s + at + 2 * apart), c);
         }
-        v_store(dx + i, a);
-        v_store(dx + step + i, b);
-        v_store(dx + 2 * step + i, c);
+        v_store(dx + i, v_mul(a, by));
+        v_store(dx + step + i, v_mul(b, by));
+        v_store(dx + 2 * step + i, v_mul(c, by));
     }
 }
 

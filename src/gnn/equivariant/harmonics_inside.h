@@ -21,15 +21,16 @@ typedef struct tinyi_sph_plan {
 
 /* n is a multiple of lanes.
  *   values   y of the vectors x (3 rows of the block)
- *   slopes   y, and s: the 3 * count rows of their derivatives by x, then y, then z
- *   dots     dx[j] = the sum over the n_terms rows k of g[k] s[j][k]
+ *   slopes   y, and s: the 3 * count rows of their derivatives by x, then y, then z; with factor not NULL its row gets
+ *            the number that they must still be multiplied by
+ *   dots     dx[j] = factor * the sum over the n_terms rows k of g[k] s[j][k]
  *   past     copies n numbers past the caches, where the target can; y begins on a line, n is a multiple of 16 */
 typedef struct tinyi_sph_kernels {
     tiny_target from;
     int lanes;
     void (*values)(const tinyi_sph_plan *p, float *y, size_t step, const float *x, size_t n);
-    void (*slopes)(const tinyi_sph_plan *p, float *y, float *s, size_t step, const float *x, size_t n);
-    void (*dots)(float *dx, const float *g, const float *s, size_t n_terms, size_t step, size_t n);
+    void (*slopes)(const tinyi_sph_plan *p, float *y, float *s, float *factor, size_t step, const float *x, size_t n);
+    void (*dots)(float *dx, const float *g, const float *s, const float *factor, size_t n_terms, size_t step, size_t n);
     void (*past)(float *y, const float *x, size_t n);
 } tinyi_sph_kernels;
 TINYI_TABLES(tinyi_sph_kernels, tinyi_sph_kernels)
