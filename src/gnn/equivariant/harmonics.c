@@ -11,11 +11,13 @@
  *          (N. Bigi et al., "Fast evaluation of spherical harmonics with sphericart", 2023, arXiv 2302.08381, section
  *          2). Those of the direction n are (g - (n . g) n) / |r|, and n . g = l Y.
  * Method   Blocks of 16 to 64 vectors side by side, one in each lane; a block is transposed into rows of y. Results of
- *          32 MB or more are written past the caches.
+ *          32 MB or more are written past the caches. A number depends on its vector alone, on one target.
  * Cost     values 3.5 operations a number, slopes 20, forces 26.
- * Error    A direction is off by 3.5 u; that moves a number of degree l by 3.5 l u of the largest of its degree. Each
- *          step of the recursion adds 3 roundings, which grow no faster than the numbers. Together (8 + 8 l) u of the
- *          largest number of the row; derivatives lose one degree more: (16 + 16 l) u. Forces sum (l + 1)^2 such terms.
+ * Error    u = 2^-24. Each component of a direction is off by up to 5 u, 4 u of it in common: r^2 is that of the rounded
+ *          direction, so what is common costs l u. The rest moves a number of degree l by up to l (l + 1) / 2 u near
+ *          the poles, where it changes fastest with y; so do the roundings of y q in the recursion. Together (8 + 2
+ *          l^2) u of the largest number of the row. Slopes and forces, whose sums cancel: (16 + 3 l^2) u and (32 + 3
+ *          l^2) u of the largest number of the output. Measured: half of that at most.
  * Left out degrees that are not wanted below l_max (take columns of y), and second derivatives. */
 #include <string.h>
 #include "gnn/ops.h"
@@ -243,34 +245,42 @@ static size_t tinyi_sph_read(const tinyi_sph_room *r, const tiny_tensor *x, tiny
     return (size_t)all;
 }
 
-/* n rows of count numbers from a block. Whole squares of lanes x lanes numbers are transposed at once. What is left of
- * the columns is transposed as a square too, first of all: its surplus columns fall on the beginning of the next row,
- * which is written after them, and after the last row on the slack of turned. From there the rows are copied: with past
- * and if they have no gaps, past the caches. */
+/* n rows of count numbers without gaps from a block, n a multiple of lanes: squares of lanes x lanes numbers, transposed
+ * at once. What is left of the columns is a square too, and comes first: its surplus columns fall on the beginning of
+ * the next rows, which are written after them, and up to lanes - 1 numbers on what follows the last row. */
+static void tinyi_sph_squares(const tiny_team *team, float *to, const float *block, tiny_idx step, tiny_idx n,
+                              tiny_idx count, tiny_idx lanes)
+{
+    const tinyi_fn_transpose_b4 turn = TINYI_OF(team->k, transpose_b4);
+    const tiny_idx whole = count / lanes * lanes;
+    if (whole < count)
+        turn((unsigned char *)(to + whole), count * 4, (const unsigned char *)(block + whole * step), step * 4,
+             (size_t)n, (size_t)lanes);
+    turn((unsigned char *)to, count * 4, (const unsigned char *)block, step * 4, (size_t)n, (size_t)whole);
+}
+
+/* n rows of count numbers from a block: through turned, which has room for them and 16 numbers more, unless whole
+ * squares fit. Rows without gaps go past the caches where past says so. */
 static void tinyi_sph_write_rows(const tiny_team *team, const tinyi_sph_kernels *k, float *to, tiny_idx row,
                                  tiny_idx column, const float *block, tiny_idx step, tiny_idx n, tiny_idx count,
                                  float *turned, int past)
 {
-    const tinyi_fn_transpose_b4 turn = TINYI_OF(team->k, transpose_b4);
-    const tiny_idx rest = count % k->lanes, whole = count - rest;
-    const size_t squares = (size_t)((n + k->lanes - 1) / k->lanes * k->lanes);
     tiny_idx i, j;
-    past = past && n % 16 == 0 && (uintptr_t)to % 64 == 0;
     if (column != 1 && count > 1) {
         for (i = 0; i < n; i++)
             for (j = 0; j < count; j++) to[i * row + j * column] = block[j * step + i];
-    } else if (!rest && !past) {
-        turn((unsigned char *)to, row * 4, (const unsigned char *)block, step * 4, (size_t)n, (size_t)count);
-    } else {
-        if (rest)
-            turn((unsigned char *)(turned + whole), count * 4, (const unsigned char *)(block + whole * step), step * 4,
-                 squares, (size_t)k->lanes);
-        turn((unsigned char *)turned, count * 4, (const unsigned char *)block, step * 4, squares, (size_t)whole);
-        if (past) k->past(to, turned, (size_t)(n * count));
-        else if (row == count) memcpy(to, turned, (size_t)(n * count) * sizeof *to);
-        else
-            for (i = 0; i < n; i++) memcpy(to + i * row, turned + i * count, (size_t)count * sizeof *to);
+        return;
     }
+    past = past && n % 16 == 0 && (uintptr_t)to % 64 == 0;
+    if (!past && row == count && n % k->lanes == 0 && count % k->lanes == 0) {
+        tinyi_sph_squares(team, to, block, step, n, count, k->lanes);
+        return;
+    }
+    tinyi_sph_squares(team, turned, block, step, (n + k->lanes - 1) / k->lanes * k->lanes, count, k->lanes);
+    if (past) k->past(to, turned, (size_t)(n * count));
+    else if (row == count) memcpy(to, turned, (size_t)(n * count) * sizeof *to);
+    else
+        for (i = 0; i < n; i++) memcpy(to + i * row, turned + i * count, (size_t)count * sizeof *to);
 }
 
 static int tinyi_sph_goes_past(const tiny_tensor *t)
@@ -306,6 +316,7 @@ static void tinyi_sph_fast(tiny_team *team, const tiny_op *op)
                     tinyi_sph_write_rows(team, k, to + j * dy->stride[1], dy->stride[0], dy->stride[2],
                                          r.s + j * count * r.step, r.step, n, count, r.turned, 0);
         }
+    if (past || slopes_past) k->past(NULL, NULL, 0);
     team->ran_on = k->from;
 }
 

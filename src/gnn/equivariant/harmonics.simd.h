@@ -181,7 +181,7 @@ static void TINY_FN(tinyi_sph_past)(float *y, const float *x, size_t n)
 {
     size_t i;
     for (i = 0; i < n; i += V_LANES) TINYI_SPH_PAST(y + i, v_load(x + i));
-    TINYI_SPH_PAST_END();
+    if (!n) TINYI_SPH_PAST_END();
 }
 
 static const tinyi_sph_kernels TINY_FN(tinyi_sph_table) = { TINYI_PASS_TARGET, V_LANES, TINY_FN(tinyi_sph_values),

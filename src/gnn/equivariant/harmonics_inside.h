@@ -24,7 +24,8 @@ typedef struct tinyi_sph_plan {
  *   slopes   y, and s: the 3 * count rows of their derivatives by x, then y, then z; with factor not NULL its row gets
  *            the number that they must still be multiplied by
  *   dots     dx[j] = factor * the sum over the n_terms rows k of g[k] s[j][k]
- *   past     copies n numbers past the caches, where the target can; y begins on a line, n is a multiple of 16 */
+ *   past     copies n numbers past the caches, where the target can; y begins on a line, n is a multiple of 16. With
+ *            n = 0 it waits for those of all earlier calls: a fence after each block would halve the rate */
 typedef struct tinyi_sph_kernels {
     tiny_target from;
     int lanes;

@@ -37,7 +37,8 @@ static double det(const double *r)
 
 static void test_rotations(void)
 {
-    static const double worked[9] = { .634773, .190379, -.748878, -.574132, .764842, -.292215, .517142, .615445, .594804 };
+    static const double worked[9] = { .634773,  .190379, -.748878, -.574132, .764842,
+                                      -.292215, .517142, .615445,  .594804 };
     static const double z[3] = { 0, 0, 2 }, tilted[3] = { 1e-200, 2e-200, -2e-200 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);
     double r[9], s[9], abc[3], q[4], mean[9] = { 0 };
