@@ -1415,6 +1415,16 @@ static int characters(const char **at)
     return takes(at, "\"") ? n : -1;
 }
 
+/* seven corners of a cube, turned: each degree keeps its length */
+static void test_copy_shape(void)
+{
+    if (!is_there()) return;
+    T_EQ_INT(run("", "copy/shape 7"), 0);
+    SAYS("degree 2     5.000  turned    5.000\ndegree 3     7.000  turned    7.000\n");
+    T_EQ_INT(run("", "copy/shape"), 2);
+    COMPLAINS("shape SEED");
+}
+
 /* The text is JSON of the schema of examples/copy/json.c, read here by hand. */
 static void test_copy_json(void)
 {
@@ -1610,6 +1620,7 @@ int main(void)
     T_RUN(test_copy_search);
     T_RUN(test_copy_quantize);
     T_RUN(test_copy_chat);
+    T_RUN(test_copy_shape);
     tidy();
     return t_done();
 }

@@ -25,8 +25,8 @@ TINY_API tiny_status tgnn_irreps_parse(tiny_ctx *ctx, const char *text, tgnn_irr
     const char *p;
     int count = 0;
     const tiny_status st = tinyi_ctx_check(ctx);
-    if (st) return st;
     if (n) *n = 0;
+    if (st) return st;
     if (!text || !list || !n || room < 0)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "irreps: the text, the list or the place of their number is missing");
     for (p = tinyi_irreps_skip(text); *p;) {

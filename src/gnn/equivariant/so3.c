@@ -13,8 +13,8 @@
  *            C[j][l][m] = Re sum_ikn q1[i][j] q2[k][l] conj(q3[n][m]) cg(i, k, n),
  *            column m of q: m = 0: 1 in row 0; m > 0: 1 / sqrt2 in row -m, (-1)^m / sqrt2 in row m;
  *            column -m: -i / sqrt2 in row -m, i (-1)^m / sqrt2 in row m; all times (-i)^l.
- * Cost     D of degree l: 30 operations for each of its numbers and those of all lower degrees. A table up to degree 12
- *          takes 30 ms and 4 MB.
+ * Cost     D of degree l: 30 operations for each of its numbers and those of all lower degrees. A table takes 9 ms and
+ *          0.2 MB up to degree 6, 0.3 s and 5 MB up to 12.
  * Error    D 1e-14, 3j 1e-15. */
 #include <string.h>
 #include "gnn/equivariant/so3.h"
@@ -441,9 +441,9 @@ TINY_API tiny_status tgnn_so3_open(tiny_ctx *ctx, int l_max, tgnn_so3 **out)
     const size_t side = (size_t)l_max + 1;
     tgnn_so3 *so3;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "so3: the place of the table is missing");
-    *out = NULL;
     if (l_max < 0 || l_max > TGNN_L_MAX)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "so3: degree %d, it must be 0 to %d", l_max, TGNN_L_MAX);
     so3 = (tgnn_so3 *)tinyi_alloc(ctx, 1, sizeof *so3);
