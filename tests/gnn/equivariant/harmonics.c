@@ -430,6 +430,28 @@ static void test_tape(void)
 #endif
 }
 
+/* the reference gives the same bits on every machine: FNV-1a over its floats, byte by byte from the lowest */
+static void test_bits(void)
+{
+    enum { N = 40 };
+    static float y[N * MOST], s[3 * N * MOST];
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1);
+    const tgnn_sph_harm_params p = how(TGNN_L_MAX, TGNN_SH_NORM, 0);
+    float *x = t_rand(3 * N, -1, 1);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, 3), ty = tiny_tensor_2d(y, TINY_F32, N, MOST),
+                ts = tiny_tensor_3d(s, TINY_F32, N, 3, MOST);
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    int i, k;
+    T_OK(tgnn_sph_harm_slopes(ctx, &tx, &p, &ty, &ts));
+    for (i = 0; i < 4 * N * MOST; i++) {
+        uint32_t u;
+        memcpy(&u, i < N * MOST ? &y[i] : &s[i - N * MOST], 4);
+        for (k = 0; k < 4; k++) hash = (hash ^ (u >> 8 * k & 255)) * UINT64_C(0x100000001b3);
+    }
+    if (!T_TRUE(hash == UINT64_C(0x2ebdfb121e748da6))) printf("the hash is %016" PRIx64 "\n", hash);
+    t_close(ctx);
+}
+
 static void test_conformance(tiny_target target)
 {
     t_conform(target, tgnn_sph_harm_row(), T_SLOW ? 10 : 80);
@@ -486,6 +508,7 @@ int main(void)
     T_RUN_FORMS(test_ends);
     T_RUN_TARGETS(test_threads);
     T_RUN(test_tape);
+    T_RUN(test_bits);
     T_RUN_TARGETS(test_conformance);
     T_RUN_FORMS(test_bad);
     return t_done();
