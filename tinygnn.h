@@ -1,233 +1,240 @@
 /* tinygnn.h 0.2.0 - made from src/ by src/stitch.c. Do not edit it: change src/ and run make stitch
  *
- *     233  the manual
- *     359  options and names
- *     396  the chosen features
- *    1295  core/config.h
- *    1457  core/status.h
- *    1500  core/tensor.h
- *    1553  core/ctx.h
- *    1630  core/mem.h
- *    1658  core/thread.h
- *    1709  core/rng.h
- *    1735  core/op.h
- *    1848  core/record.h
- *    1870  core/accel.h
- *    1933  core/bytes.h
- *    1944  core/doc/json.h
- *    1962  core/safetensors.h
- *    1979  core/file.h
- *    2018  core/forget.h
- *    2026  core/box/checkpoint.h
- *    2160  core/time.h
- *    2170  core/net.h
- *    2243  core/comm.h
- *    2315  core/conform.h
- *    2414  core/tune.h
- *    2454  math/binary.h
- *    2485  math/elem.h
- *    2523  math/convert.h
- *    2557  math/reduce.h
- *    2599  math/softmax.h
- *    2635  math/norm.h
- *    2671  math/matmul.h
- *    2708  math/layout.h
- *    2747  math/conv.h
- *    2795  math/sort.h
- *    2837  math/linalg_lu.h
- *    2864  math/linalg_qr.h
- *    2891  math/linalg_eig.h
- *    2913  math/linalg_svd.h
- *    2936  math/linalg.h
- *    2992  math/fft.h
- *    3064  math/fwht.h
- *    3104  math/attention.h
- *    3130  math/gla.h
- *    3174  math/gla_grad.h
- *    3201  math/twist.h
- *    3248  math/slope.h
- *    3276  math/loss.h
- *    3306  math/rope.h
- *    3329  math/patch.h
- *    3371  math/sparse.h
- *    3474  math/edges.h
- *    3525  math/edges_score.h
- *    3570  math/ops.h
- *    3594  math/init.h
- *    3609  math/optim.h
- *    3723  math/tape.h
- *    3841  math/layer.h
- *    3916  math/train.h
- *    3983  math/all.h
- *    3989  declarations of the shared functions, if the other header came first
- *    4395  gnn/ops.h
- *    4412  gnn/graph/graph.h
- *    4515  gnn/graph/community.h
- *    4555  gnn/graph/partition.h
- *    4617  gnn/graph/halo.h
- *    4658  gnn/graph/sample.h
- *    4719  gnn/graph/npy.h
- *    4754  gnn/graph/read.h
- *    4806  gnn/graph/stream.h
- *    4855  gnn/layer/layer.h
- *    4948  gnn/layer/net.h
- *    5064  gnn/layer/pool.h
- *    5105  gnn/train/train.h
- *    5219  gnn/quant/bits.h
- *    5246  gnn/quant/a2q.h
- *    5320  gnn/quant/a2q_net.h
- *    5407  gnn/quant/packed.h
- *    5472  gnn/quant/quant.h
- *    5534  gnn/embed/fastrp.h
- *    5579  gnn/train/data.h
- *    5615  gnn/tinygnn.h
- *    6356  internal functions
- *    7216  core/status.c
- *    7270  core/atomic_inside.h
- *    7336  core/state_inside.h
- *    7548  core/tensor.c
- *    7715  core/cpu_inside.h
- *    7759  core/half_inside.h
- *    7812  core/target.h
- *    8315  core/ctx.c
- *    8622  core/mem.c
- *    8769  core/thread.c
- *    9397  core/rng.c
- *    9487  core/op.c
- *    9999  core/record.c
- *   10104  core/accel.c
- *   10396  core/bytes.c
- *   10549  core/doc/json.c
- *   10843  core/safetensors.c
- *   11120  core/file.c
- *   11621  core/forget.c
- *   11658  core/hash_inside.h
- *   11682  core/box/box_inside.h
- *   11776  core/box/checkpoint.c
- *   12430  core/time.c
- *   12484  core/net.c
- *   12784  core/comm.c
- *   13315  core/conform.c
- *   14115  core/tune.c
- *   14488  math/grad_inside.h
- *   14549  math/table_inside.h
- *   14723  math/rows_inside.h
- *   14794  math/walk_inside.h
- *   14918  math/binary.c
- *   15283  math/elem.c
- *   16164  math/convert.c
- *   16684  math/reduce.c
- *   17289  math/softmax.c
- *   17700  math/norm.c
- *   18272  math/gemm_inside.h
- *   18368  math/gemm_i8_inside.h
- *   18399  math/matmul.c
- *   18818  math/layout.c
- *   19627  math/conv.c
- *   20224  math/sort.c
- *   21161  math/linalg_block_inside.h
- *   21323  math/linalg_lu.c
- *   21691  math/linalg_qr.c
- *   22067  math/linalg_eig.c
- *   22590  math/linalg_svd.c
- *   23001  math/linalg.c
- *   23282  math/fft_way_inside.h
- *   23353  math/fft.c
- *   23875  math/hadamard_inside.h
- *   23904  math/fwht.c
- *   24104  math/attention.c
- *   24768  math/gla.c
- *   25341  math/gla_grad.c
- *   25743  math/twist.c
- *   26112  math/slope.c
- *   26319  math/loss.c
- *   26504  math/rope.c
- *   26670  math/patch.c
- *   27023  math/bits_inside.h
- *   27065  math/sparse_lines_inside.h
- *   27095  math/sparse_forms_inside.h
- *   27120  math/sparse.c
- *   27481  math/edges_inside.h
- *   27523  math/edges.c
- *   28037  math/edges_score.c
- *   28528  math/ops.c
- *   28633  math/init.c
- *   28699  math/optim.c
- *   29312  math/tape.c
- *   30263  math/layer.c
- *   30777  math/train.c
- *   30987  core/doc/value_inside.h
- *   31121  core/doc/value_text.c
- *   31358  math/edges_grad.c
- *   31857  math/normal.c
- *   31878  math/targets.c
- *   31946  math/all.c
- *   31953  core/cpu.c
- *   32218  core/hash.c
- *   32329  core/box/box.c
- *   32587  math/grad.c
- *   33424  math/matvec_inside.h
- *   33435  math/gemm.c
- *   34095  math/gemm_i8.c
- *   34386  math/linalg_block.c
- *   34944  math/fft_way.c
- *   35372  math/hadamard.c
- *   35462  math/bits.c
- *   35482  math/sparse_lines.c
- *   35974  math/sparse_forms.c
- *   36201  core/doc/value.c
- *   36749  math/matvec.c
- *   36810  the shared functions forward to the other header, if that has their bodies
- *   37624  internal functions of this header
- *   37727  gnn/ops.c
- *   37746  gnn/graph/graph_inside.h
- *   37804  gnn/graph/graph.c
- *   38639  gnn/graph/community.c
- *   38871  gnn/graph/coarsen_inside.h
- *   38902  gnn/graph/refine_inside.h
- *   38949  gnn/graph/partition.c
- *   39369  gnn/graph/halo.c
- *   39540  gnn/graph/sample.c
- *   39942  gnn/graph/inflate_inside.h
- *   39974  gnn/graph/words_inside.h
- *   40022  gnn/graph/npy.c
- *   40599  gnn/graph/form_inside.h
- *   40641  gnn/graph/read.c
- *   41586  gnn/graph/stream.c
- *   42354  gnn/layer/layer.c
- *   42955  gnn/layer/net_file_inside.h
- *   42981  gnn/layer/net.c
- *   43638  gnn/layer/pool.c
- *   43797  gnn/quant/bits.c
- *   43924  gnn/quant/a2q.c
- *   44442  gnn/train/pass_inside.h
- *   44545  gnn/quant/a2q_net.c
- *   45149  gnn/quant/nibble_inside.h
- *   45179  gnn/quant/packed.c
- *   45672  gnn/quant/quant.c
- *   45988  gnn/embed/fastrp.c
- *   46553  gnn/train/data.c
- *   46763  gnn/graph/coarsen.c
- *   47194  gnn/graph/refine.c
- *   47577  gnn/graph/inflate.c
- *   47949  gnn/graph/words.c
- *   48168  gnn/layer/net_file.c
- *   48650  gnn/train/pass.c
- *   49285  gnn/quant/nibble.c
- *   49293  gnn/train/kit_inside.h
- *   49328  gnn/train/kit.c
- *   49452  gnn/train/nodes.c
- *   49631  gnn/train/graphs.c
- *   49937  gnn/train/links.c
- *   50248  gnn/train/tape_pool.c
- *   50276  gnn/quant/quant_file.c
- *   50642  gnn/targets.c
- *   50646  gnn/tinygnn.c
- *   50652  the kernels of each target: this header again
- *   50819  core/simd.h, the vectors of one target
- *   52657  math/kernels.h
- *   59079  gnn/kernels.h
- *   59371  the licence
+ *     240  the manual
+ *     367  options and names
+ *     404  the chosen features
+ *    1317  core/config.h
+ *    1479  core/status.h
+ *    1522  core/tensor.h
+ *    1575  core/ctx.h
+ *    1652  core/mem.h
+ *    1680  core/thread.h
+ *    1731  core/rng.h
+ *    1757  core/op.h
+ *    1870  core/record.h
+ *    1892  core/accel.h
+ *    1955  core/bytes.h
+ *    1966  core/doc/json.h
+ *    1984  core/safetensors.h
+ *    2001  core/file.h
+ *    2040  core/forget.h
+ *    2048  core/box/checkpoint.h
+ *    2182  core/time.h
+ *    2192  core/net.h
+ *    2265  core/comm.h
+ *    2337  core/conform.h
+ *    2436  core/tune.h
+ *    2476  math/binary.h
+ *    2507  math/elem.h
+ *    2545  math/convert.h
+ *    2579  math/reduce.h
+ *    2621  math/softmax.h
+ *    2657  math/norm.h
+ *    2693  math/matmul.h
+ *    2730  math/layout.h
+ *    2769  math/conv.h
+ *    2817  math/sort.h
+ *    2859  math/linalg_lu.h
+ *    2886  math/linalg_qr.h
+ *    2913  math/linalg_eig.h
+ *    2935  math/linalg_svd.h
+ *    2958  math/linalg.h
+ *    3014  math/fft.h
+ *    3086  math/fwht.h
+ *    3126  math/attention.h
+ *    3152  math/gla.h
+ *    3196  math/gla_grad.h
+ *    3223  math/twist.h
+ *    3270  math/slope.h
+ *    3298  math/loss.h
+ *    3328  math/rope.h
+ *    3351  math/patch.h
+ *    3393  math/sparse.h
+ *    3496  math/edges.h
+ *    3547  math/edges_score.h
+ *    3592  math/ops.h
+ *    3616  math/init.h
+ *    3631  math/optim.h
+ *    3745  math/tape.h
+ *    3863  math/layer.h
+ *    3938  math/train.h
+ *    4005  math/all.h
+ *    4011  declarations of the shared functions, if the other header came first
+ *    4417  gnn/ops.h
+ *    4437  gnn/graph/graph.h
+ *    4540  gnn/graph/community.h
+ *    4580  gnn/graph/partition.h
+ *    4642  gnn/graph/halo.h
+ *    4683  gnn/graph/sample.h
+ *    4744  gnn/graph/npy.h
+ *    4779  gnn/graph/read.h
+ *    4831  gnn/graph/stream.h
+ *    4880  gnn/layer/layer.h
+ *    4973  gnn/layer/net.h
+ *    5089  gnn/layer/pool.h
+ *    5130  gnn/train/train.h
+ *    5244  gnn/quant/bits.h
+ *    5271  gnn/quant/a2q.h
+ *    5345  gnn/quant/a2q_net.h
+ *    5432  gnn/quant/packed.h
+ *    5497  gnn/quant/quant.h
+ *    5559  gnn/embed/fastrp.h
+ *    5604  gnn/equivariant/irreps.h
+ *    5644  gnn/equivariant/so3.h
+ *    5705  gnn/equivariant/harmonics.h
+ *    5761  gnn/train/data.h
+ *    5797  gnn/tinygnn.h
+ *    6538  internal functions
+ *    7398  core/status.c
+ *    7452  core/atomic_inside.h
+ *    7518  core/state_inside.h
+ *    7730  core/tensor.c
+ *    7897  core/cpu_inside.h
+ *    7941  core/half_inside.h
+ *    7994  core/target.h
+ *    8497  core/ctx.c
+ *    8804  core/mem.c
+ *    8951  core/thread.c
+ *    9579  core/rng.c
+ *    9669  core/op.c
+ *   10181  core/record.c
+ *   10286  core/accel.c
+ *   10578  core/bytes.c
+ *   10731  core/doc/json.c
+ *   11025  core/safetensors.c
+ *   11302  core/file.c
+ *   11803  core/forget.c
+ *   11840  core/hash_inside.h
+ *   11864  core/box/box_inside.h
+ *   11958  core/box/checkpoint.c
+ *   12612  core/time.c
+ *   12666  core/net.c
+ *   12966  core/comm.c
+ *   13497  core/conform.c
+ *   14297  core/tune.c
+ *   14670  math/grad_inside.h
+ *   14731  math/table_inside.h
+ *   14905  math/rows_inside.h
+ *   14976  math/walk_inside.h
+ *   15100  math/binary.c
+ *   15465  math/elem.c
+ *   16346  math/convert.c
+ *   16866  math/reduce.c
+ *   17471  math/softmax.c
+ *   17882  math/norm.c
+ *   18454  math/gemm_inside.h
+ *   18550  math/gemm_i8_inside.h
+ *   18581  math/matmul.c
+ *   19000  math/layout.c
+ *   19809  math/conv.c
+ *   20406  math/sort.c
+ *   21343  math/linalg_block_inside.h
+ *   21505  math/linalg_lu.c
+ *   21873  math/linalg_qr.c
+ *   22249  math/linalg_eig.c
+ *   22772  math/linalg_svd.c
+ *   23183  math/linalg.c
+ *   23464  math/fft_way_inside.h
+ *   23535  math/fft.c
+ *   24057  math/hadamard_inside.h
+ *   24086  math/fwht.c
+ *   24286  math/attention.c
+ *   24950  math/gla.c
+ *   25523  math/gla_grad.c
+ *   25925  math/twist.c
+ *   26294  math/slope.c
+ *   26501  math/loss.c
+ *   26686  math/rope.c
+ *   26852  math/patch.c
+ *   27205  math/bits_inside.h
+ *   27247  math/sparse_lines_inside.h
+ *   27277  math/sparse_forms_inside.h
+ *   27302  math/sparse.c
+ *   27663  math/edges_inside.h
+ *   27705  math/edges.c
+ *   28219  math/edges_score.c
+ *   28710  math/ops.c
+ *   28815  math/init.c
+ *   28881  math/optim.c
+ *   29494  math/tape.c
+ *   30445  math/layer.c
+ *   30959  math/train.c
+ *   31169  core/doc/value_inside.h
+ *   31303  core/doc/value_text.c
+ *   31540  math/edges_grad.c
+ *   32039  math/normal.c
+ *   32060  math/targets.c
+ *   32128  math/all.c
+ *   32135  core/cpu.c
+ *   32400  core/hash.c
+ *   32511  core/box/box.c
+ *   32769  math/grad.c
+ *   33606  math/matvec_inside.h
+ *   33617  math/gemm.c
+ *   34277  math/gemm_i8.c
+ *   34568  math/linalg_block.c
+ *   35126  math/fft_way.c
+ *   35554  math/hadamard.c
+ *   35644  math/bits.c
+ *   35664  math/sparse_lines.c
+ *   36156  math/sparse_forms.c
+ *   36383  core/doc/value.c
+ *   36931  math/matvec.c
+ *   36992  the shared functions forward to the other header, if that has their bodies
+ *   37806  internal functions of this header
+ *   37909  gnn/ops.c
+ *   37928  gnn/graph/graph_inside.h
+ *   37986  gnn/graph/graph.c
+ *   38821  gnn/graph/community.c
+ *   39053  gnn/graph/coarsen_inside.h
+ *   39084  gnn/graph/refine_inside.h
+ *   39131  gnn/graph/partition.c
+ *   39551  gnn/graph/halo.c
+ *   39722  gnn/graph/sample.c
+ *   40124  gnn/graph/inflate_inside.h
+ *   40156  gnn/graph/words_inside.h
+ *   40204  gnn/graph/npy.c
+ *   40781  gnn/graph/form_inside.h
+ *   40823  gnn/graph/read.c
+ *   41768  gnn/graph/stream.c
+ *   42536  gnn/layer/layer.c
+ *   43137  gnn/layer/net_file_inside.h
+ *   43163  gnn/layer/net.c
+ *   43820  gnn/layer/pool.c
+ *   43979  gnn/quant/bits.c
+ *   44106  gnn/quant/a2q.c
+ *   44624  gnn/train/pass_inside.h
+ *   44727  gnn/quant/a2q_net.c
+ *   45331  gnn/quant/nibble_inside.h
+ *   45361  gnn/quant/packed.c
+ *   45854  gnn/quant/quant.c
+ *   46170  gnn/embed/fastrp.c
+ *   46735  gnn/equivariant/irreps.c
+ *   46847  gnn/equivariant/so3.c
+ *   47325  gnn/equivariant/harmonics_inside.h
+ *   47366  gnn/equivariant/harmonics.c
+ *   47892  gnn/train/data.c
+ *   48102  gnn/graph/coarsen.c
+ *   48533  gnn/graph/refine.c
+ *   48916  gnn/graph/inflate.c
+ *   49288  gnn/graph/words.c
+ *   49507  gnn/layer/net_file.c
+ *   49989  gnn/train/pass.c
+ *   50624  gnn/quant/nibble.c
+ *   50632  gnn/train/kit_inside.h
+ *   50667  gnn/train/kit.c
+ *   50791  gnn/train/nodes.c
+ *   50970  gnn/train/graphs.c
+ *   51276  gnn/train/links.c
+ *   51587  gnn/train/tape_pool.c
+ *   51615  gnn/quant/quant_file.c
+ *   51981  gnn/targets.c
+ *   51985  gnn/tinygnn.c
+ *   51991  the kernels of each target: this header again
+ *   52158  core/simd.h, the vectors of one target
+ *   53996  math/kernels.h
+ *   60418  gnn/kernels.h
+ *   60904  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -319,6 +326,7 @@
  *     TINYGNN_WITH_STREAM      TOOLS  conversion of edge files that are larger than memory
  *     TINYGNN_WITH_FIT         TOOLS  training of graph nets: classes of nodes, links, classes of graphs
  *     TINYGNN_WITH_QUANT       LAB    quantized graph nets: learnt bits, integer inference
+ *     TINYGNN_WITH_EQUIVARIANT LAB    rotations, real spherical harmonics, Wigner D and couplings, irreps strings
  *
  * Memory
  *     All memory comes from the allocator of the context, by default realloc and free. Kernels never allocate. Close or
@@ -515,6 +523,20 @@ TINY_NO_CONV or TINY_NO_TRAIN contradict each other: choose one"
 TINY_NO_CONV or TINY_NO_TRAIN or TINYGNN_NO_FIT contradict each other: choose one"
 #endif
 #endif
+#if defined TINYGNN_NO_EQUIVARIANT || defined TINYI_CANT_TRAIN
+#undef TINYI_CANT_EQUIVARIANT
+#define TINYI_CANT_EQUIVARIANT 1
+#ifdef TINYGNN_WITH_EQUIVARIANT
+#error "tinygnn.h: TINYGNN_WITH_EQUIVARIANT, and TINYGNN_NO_EQUIVARIANT or TINY_NO_OPS or TINY_NO_CHECKPOINT or \
+TINY_NO_LINALG or TINY_NO_CONV or TINY_NO_TRAIN contradict each other: choose one"
+#endif
+#endif
+#undef TINYI_ON_EQUIVARIANT
+#if !defined TINYI_CANT_EQUIVARIANT && (defined TINYGNN_WITH_EQUIVARIANT || defined TINYGNN_LAB)
+#define TINYI_ON_EQUIVARIANT 1
+#else
+#define TINYI_NO_EQUIVARIANT 1
+#endif
 #undef TINYI_ON_QUANT
 #if !defined TINYI_CANT_QUANT && (defined TINYGNN_WITH_QUANT || defined TINYGNN_LAB)
 #define TINYI_ON_QUANT 1
@@ -542,7 +564,7 @@ TINY_NO_CONV or TINY_NO_TRAIN or TINYGNN_NO_FIT contradict each other: choose on
 #ifndef TINYI_SHARED_IMPLEMENTED
 #undef TINYI_ON_TRAIN
 #if !defined TINYI_CANT_TRAIN && (defined TINY_WITH_TRAIN || defined TINYGNN_TOOLS || defined TINYLLM_IMPLEMENTATION \
-    || defined TINYI_ON_FIT)
+    || defined TINYI_ON_FIT || defined TINYI_ON_EQUIVARIANT)
 #define TINYI_ON_TRAIN 1
 #else
 #define TINYI_NO_TRAIN 1
@@ -657,7 +679,7 @@ switches before the first of the two headers is included"
 #error "tinygnn.h: the implementation of the first header lacks EDGES: define TINYGNN_IMPLEMENTATION and its switches \
 before the first of the two headers is included"
 #endif
-#if defined TINYI_NO_TRAIN && (0 || defined TINYI_ON_FIT)
+#if defined TINYI_NO_TRAIN && (0 || defined TINYI_ON_FIT || defined TINYI_ON_EQUIVARIANT)
 #error "tinygnn.h: the implementation of the first header lacks TRAIN: define TINYGNN_IMPLEMENTATION and its switches \
 before the first of the two headers is included"
 #endif
@@ -4400,7 +4422,10 @@ TINYI_C_BEGIN
 /* ROW(kind, function that returns its row, 1 if it is in this program, else 0); add new operations at the end */
 #define TINYI_OPS_GNN(ROW)                                                  \
     ROW(TGNN_OP_A2Q, tgnn_a2q_row, TINYI_HAS(QUANT))                                 \
-    ROW(TGNN_OP_A2Q_BACK, tgnn_a2q_back_row, TINYI_HAS(QUANT))
+    ROW(TGNN_OP_A2Q_BACK, tgnn_a2q_back_row, TINYI_HAS(QUANT))                       \
+    ROW(TGNN_OP_SPH_HARM, tgnn_sph_harm_row, TINYI_HAS(EQUIVARIANT))                 \
+    ROW(TGNN_OP_SPH_HARM_SLOPES, tgnn_sph_harm_slopes_row, TINYI_HAS(EQUIVARIANT))   \
+    ROW(TGNN_OP_SPH_HARM_BACK, tgnn_sph_harm_back_row, TINYI_HAS(EQUIVARIANT))
 
 #define TINYI_GNN_KIND(kind, row, here) kind,
 enum { TGNN_OP_NONE = TINY_OP_BASE_GNN, TINYI_OPS_GNN(TINYI_GNN_KIND) TGNN_OP_END };
@@ -5576,6 +5601,163 @@ TINY_API int tgnn_fastrp_row(uint64_t seed, uint64_t j, int d, double s, int32_t
 TINYI_C_END
 #endif
 
+#if defined TINY_STATIC && defined TINYI_NO_EQUIVARIANT
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/equivariant/irreps.h - strings that say how features turn with space: "32x0e+16x1o"
+ *
+ *   tgnn_irrep list[8];
+ *   int n;
+ *   tgnn_irreps_parse(ctx, "32x0e+16x1o", list, 8, &n);      n = 2, 32 + 3 * 16 = 80 numbers
+ *
+ * As e3nn writes them: MULxLP blocks with + between them. L is the degree (2 L + 1 numbers that turn together), P the
+ * parity: e keeps its sign under a reflection through the origin, o changes it, y stands for that of the spherical
+ * harmonics (e for even L, o for odd). "1o" is "1x1o". Numbers are stored block by block, in a block copy by copy. */
+#ifndef TINYI_IRREPS_H
+#define TINYI_IRREPS_H
+TINYI_C_BEGIN
+
+#define TGNN_L_MAX 12                       /* the largest degree of src/gnn/equivariant */
+#define TGNN_IRREPS_MUL 1048576             /* the most copies in a block */
+
+typedef struct tgnn_irrep { int mul, l, parity; } tgnn_irrep;       /* parity: 1 is e, -1 is o */
+
+/* Writes the blocks of text to list and their number to *n. Fails, with *n = 0, where the text is not of that form, has
+ * more than room blocks, a degree above TGNN_L_MAX, more than TGNN_IRREPS_MUL copies. Spaces may stand around a +; an
+ * empty text has no block. */
+TINY_API tiny_status tgnn_irreps_parse(tiny_ctx *ctx, const char *text, tgnn_irrep *list, int room, int *n);
+/* The text of n blocks, such as "32x0e+16x1o". Returns its size with the final 0, or 0 if a block is invalid. Writes at
+ * most n_bytes, always terminated. */
+TINY_API size_t tgnn_irreps_print(const tgnn_irrep *list, int n, char *text, size_t n_bytes);
+/* How many numbers a feature of these blocks has; -1: a block is invalid. */
+TINY_API tiny_idx tgnn_irreps_dim(const tgnn_irrep *list, int n);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_EQUIVARIANT
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_EQUIVARIANT
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/equivariant/so3.h - rotations, how features turn with them (Wigner D), and how features couple (real 3j)
+ *
+ *   double r[9], d[49];
+ *   tgnn_rotation_random(ctx, 7, 0, r);                      y = R x, row by row
+ *   tgnn_wigner_d(ctx, 3, r, d);                             7 x 7: Y_3(R x) = D Y_3(x)
+ *
+ * Conventions of e3nn: y is the polar axis, a feature of degree 1 is (x, y, z), the components of degree l stand in the
+ * order m = -l .. l of the harmonics in gnn/equivariant/harmonics.h. All matrices are row-major, in double. A rotation
+ * may also be a reflection: any matrix with R R^T = 1. */
+#ifndef TINYI_SO3_H
+#define TINYI_SO3_H
+TINYI_C_BEGIN
+
+/* ---- rotations: r[9], y_i = sum_j r[3 i + j] x_j */
+
+/* by angle about an axis of any length but 0, counter-clockwise seen from its tip */
+TINY_API tiny_status tgnn_rotation_axis(tiny_ctx *ctx, const double axis[3], double angle, double *r);
+/* of a quaternion q[0] + q[1] i + q[2] j + q[3] k, of any length but 0 */
+TINY_API tiny_status tgnn_rotation_quaternion(tiny_ctx *ctx, const double q[4], double *r);
+/* R_y(a) R_x(b) R_y(c) */
+TINY_API tiny_status tgnn_rotation_euler(tiny_ctx *ctx, double a, double b, double c, double *r);
+/* The angles a, b, c of a rotation, 0 <= b <= pi; where b is 0 or pi only a and c together count, and c is 0. Fails for
+ * a reflection. */
+TINY_API tiny_status tgnn_rotation_angles(tiny_ctx *ctx, const double *r, double abc[3]);
+/* number i of the rotations of a seed: uniform over all rotations, the same on every machine */
+TINY_API tiny_status tgnn_rotation_random(tiny_ctx *ctx, uint64_t seed, uint64_t i, double *r);
+
+/* D of degree l <= TGNN_L_MAX: d has (2 l + 1)^2 numbers. D(R1 R2) = D(R1) D(R2). A reflection is -1 times a rotation,
+ * and D of -1 is (-1)^l here; for an irrep of the other parity, change the sign where det R is -1. Fails where
+ * |R R^T - 1| > 1e-6. */
+TINY_API tiny_status tgnn_wigner_d(tiny_ctx *ctx, int l, const double *r, double *d);
+
+/* ---- couplings: C[l1][l2][l3] of shape (2 l1 + 1, 2 l2 + 1, 2 l3 + 1), the one tensor (times a factor) that does not
+ * change when all three axes turn; sum of squares 1, sign as e3nn's wigner_3j */
+
+/* the whole tensor, zeros included; fails where |l1 - l2| <= l3 <= l1 + l2 does not hold */
+TINY_API tiny_status tgnn_wigner_3j(tiny_ctx *ctx, int l1, int l2, int l3, double *c);
+
+typedef struct tgnn_coupling { double value; uint8_t i, j, k; } tgnn_coupling;     /* C[i][j][k] */
+typedef struct tgnn_so3 tgnn_so3;
+
+/* Computes the numbers that are not 0 of all couplings with l1, l2, l3 <= l_max, sorted by i, j, k. Read-only
+ * afterwards: threads may share it. */
+TINY_API tiny_status tgnn_so3_open(tiny_ctx *ctx, int l_max, tgnn_so3 **out);
+TINY_API void tgnn_so3_close(tiny_ctx *ctx, tgnn_so3 *so3);                         /* takes NULL */
+TINY_API int tgnn_so3_l_max(const tgnn_so3 *so3);                                   /* -1 for NULL */
+/* The list of one coupling and its length *n; NULL and 0 where there is none. */
+TINY_API const tgnn_coupling *tgnn_so3_couplings(const tgnn_so3 *so3, int l1, int l2, int l3, size_t *n);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_EQUIVARIANT
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_EQUIVARIANT
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/equivariant/harmonics.h - real spherical harmonics of vectors, up to degree 12, with their gradients
+ *
+ *   tgnn_sph_harm_params p = { 0 };
+ *   p.l_max = 6;                                           49 numbers for each vector: degrees 0 to 6
+ *   tgnn_sph_harm(ctx, &x, &p, &y);                        x (n, 3), y (n, 49)
+ *
+ * Order and signs of e3nn: y is the polar axis, number l l + l + m of a row is Y_lm, m = -l .. l. Y_1 is a multiple of
+ * (x, y, z). With the polar angle b from y and the azimuth a from z towards x, Y_lm is P_l|m|(cos b) times
+ * sqrt2 sin(|m| a), 1 or sqrt2 cos(m a) for m below, at and above 0, P without the sign of Condon and Shortley. */
+#ifndef TINYI_HARMONICS_H
+#define TINYI_HARMONICS_H
+TINYI_C_BEGIN
+
+enum {
+    TGNN_SH_COMPONENT,                      /* the squares of degree l sum to 2 l + 1 */
+    TGNN_SH_NORM,                           /* to 1 */
+    TGNN_SH_INTEGRAL                        /* to (2 l + 1) / (4 pi): orthonormal on the sphere */
+};
+
+typedef struct tgnn_sph_harm_params {       /* all zero: degree 0 alone, of the direction, by components */
+    int l_max;                              /* degrees 0 .. l_max, at most TGNN_L_MAX */
+    int norm;                               /* TGNN_SH_... */
+    int solid;                              /* nonzero: |x|^l Y_lm(x / |x|), polynomials in x. 0: of the direction */
+} tgnn_sph_harm_params;
+
+/* How many numbers a row has: (l_max + 1)^2; 0: a degree that is not possible. */
+TINY_API int tgnn_sph_harm_count(int l_max);
+
+/* x (n, 3); y (n, count); f32, any strides. A vector 0 has no direction: its numbers above degree 0 are 0. f64 tensors
+ * are computed in double, by the reference. */
+TINY_API tiny_status tgnn_sph_harm(tiny_ctx *ctx, const tiny_tensor *x, const tgnn_sph_harm_params *params,
+                                   const tiny_tensor *y);
+/* The same, and dy (n, 3, count): the derivatives of each number by the components of x. Without solid they are those
+ * of a function of the direction: they fall as 1 / |x|, vectors shorter than 2^-126 count as that long, and those of a
+ * vector 0 are 0. */
+TINY_API tiny_status tgnn_sph_harm_slopes(tiny_ctx *ctx, const tiny_tensor *x, const tgnn_sph_harm_params *params,
+                                          const tiny_tensor *y, const tiny_tensor *dy);
+/* dx (n, 3) = the sum over k of g[k] dY_k / dx, g (n, count): forces. It is the gradient of tgnn_sph_harm on a tape. */
+TINY_API tiny_status tgnn_sph_harm_back(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g,
+                                        const tgnn_sph_harm_params *params, const tiny_tensor *dx);
+TINY_API const tiny_op_row *tgnn_sph_harm_row(void);
+TINY_API const tiny_op_row *tgnn_sph_harm_slopes_row(void);
+TINY_API const tiny_op_row *tgnn_sph_harm_back_row(void);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_EQUIVARIANT
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
 #if defined TINY_STATIC && defined TINYI_NO_FIT
 #undef TINY_API
 #define TINY_API
@@ -5628,7 +5810,7 @@ TINYI_C_END
 /* The passes are more text than gcc can number columns for. gcc -Wall would then report that it stops
  * checking indentation; a #line, although it changes nothing, prevents that. */
 #if defined __GNUC__ && !defined __clang__
-#line 0005632
+#line 0005814
 #endif
 #if TINYI_PARTED
 #define tinyi_tensor_reach tinygnn_tinyi_tensor_reach
@@ -11117,7 +11299,7 @@ unsigned char *tinyi_st_end(tinyi_st_head *h)
 }
 
 #endif
-#if TINYI_SLICE(1)
+#if TINYI_SLICE(0)
 /* src/core/file.c */
 #include <string.h>
 #ifndef TINY_NO_STDIO
@@ -14915,7 +15097,7 @@ TINYI_INLINE ptrdiff_t tinyi_walk_offset(const tiny_tensor *t, tiny_idx i)
 TINYI_C_END
 #endif
 
-#if TINYI_SLICE(2)
+#if TINYI_SLICE(1)
 /* src/math/binary.c - element-wise arithmetic on one or two tensors
  * Formula  y[i] = a[i] op b[i]; scale: y[i] = alpha x[i] + beta; axpy: y[i] = y[i] + alpha x[i], each step rounded.
  * Data     any strides, in the order of the memory of y (math/walk_inside.h); runs that are not dense go through a
@@ -18396,7 +18578,7 @@ TINYI_FN void tinyi_gemm_run_i8(tiny_team *team, const tinyi_gemm_plan *p, int t
 TINYI_C_END
 #endif
 
-#if TINYI_SLICE(3)
+#if TINYI_SLICE(2)
 /* src/math/matmul.c - products of matrices: the operations
  * Formula  y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j]); int8: the sum, or act(scale_a[i] scale_b[j] sum + bias[j]).
  * Data     see matmul.h. The reference sums in double in the order of k and rounds once; the int8 sum is exact modulo
@@ -21689,7 +21871,7 @@ TINY_API tiny_status tiny_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tin
 #endif
 #endif
 #ifndef TINYI_NO_LINALG
-#if TINYI_SLICE(4)
+#if TINYI_SLICE(3)
 /* src/math/linalg_qr.c - Householder QR and least squares
  *
  * Paper    G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013: 5.2 (Householder QR, the sign of B. Parlett
@@ -28525,7 +28707,7 @@ TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offse
 
 #endif
 #endif
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(5)
 /* src/math/ops.c - the table of operations */
 #include <string.h>
 
@@ -28630,7 +28812,7 @@ tiny_target tinyi_kernel_from(const tinyi_kernels *k, int slot) { return (tiny_t
 const char *tinyi_kernel_name(int slot) { return tinyi_slot_names[slot]; }
 
 #endif
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(5)
 /* src/math/init.c - initial values of weights */
 
 TINYI_FN tiny_status tinyi_init_check(tiny_ctx *ctx, const tiny_tensor *w)
@@ -28697,7 +28879,7 @@ TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_t
 
 #endif
 #ifndef TINYI_NO_TRAIN
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(5)
 /* src/math/optim.c - AdamW, Adam, SGD, Muon; schedules; initial values
  * Papers   D. Kingma, J. Ba, "Adam", 2015 (arXiv 1412.6980), algorithm 1. I. Loshchilov, F. Hutter, "Decoupled Weight
  *          Decay Regularization", 2019 (arXiv 1711.05101), algorithm 2. I. Sutskever et al., "On the importance of
@@ -31854,7 +32036,7 @@ tiny_status tinyi_grad_edge_attention(tiny_grad *g, const tiny_op *op)
 
 #endif
 #endif
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(6)
 /* src/math/normal.c - the normal numbers of core/rng.h, with the log, sin and cos of this library
  *
  * Formula  z = sqrt(-2 ln u) cos(2 pi v), u in (0, 1], v in [0, 1), in double, rounded once */
@@ -31875,7 +32057,7 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 }
 
 #endif
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(6)
 /* src/math/targets.c - compiles the kernels of math once for each target, and fills the kernel table of the chosen
  * target */
 #include <string.h>
@@ -31943,7 +32125,7 @@ TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned 
 }
 
 #endif
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(6)
 /* src/math/all.c - the .c files that have no header of their own, for the stitched header; an x.c next to an x.h is
  * stitched in by itself */
 #ifdef TINYI_STITCHED
@@ -37724,7 +37906,7 @@ TINYI_FN tiny_status tinyi_quant_turn(tiny_ctx *ctx, tgnn_quant *quant);
 
 TINYI_C_END
 
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(6)
 /* src/gnn/ops.c - the operations of tinygnn.h, added to those of core and math, and the functions that use both */
 
 static const tiny_op_row *tinyi_gnn_row(int kind)
@@ -37801,7 +37983,7 @@ TINYI_FN tiny_status tinyi_rows_changed(tiny_ctx *ctx, const char *where, const 
 TINYI_C_END
 #endif
 
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(6)
 /* src/gnn/graph/graph.c - makes graphs; their degrees and norms; graphs from graphs
  *
  * Paper    T. Kipf, M. Welling, "Semi-Supervised Classification with Graph Convolutional Networks", 2017, eq. 2 (the
@@ -41584,7 +41766,7 @@ TINY_API void tgnn_data_free(tiny_ctx *ctx, tgnn_data *d)
 
 #endif
 #ifndef TINYI_NO_STREAM
-#if TINYI_SLICE(8)
+#if TINYI_SLICE(7)
 /* src/gnn/graph/stream.c - graphs larger than memory: sorted runs, and their merge
  * Method   Edges are read once, and symmetrize and drop_loops are applied as they go into a run. A full run is sorted
  *          by destination, then source (two stable radix sorts of math/sort.h), and added to a file. A heap of
@@ -44543,7 +44725,7 @@ TINYI_C_END
 
 #endif
 #ifndef TINYI_NO_QUANT
-#if TINYI_SLICE(9)
+#if TINYI_SLICE(8)
 /* src/gnn/quant/a2q_net.c - steps and bits of a net as parameters of its training
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), sections 3.1 to 3.3; the settings are those of the authors' program
  *          for a GCN on Cora.
@@ -45177,7 +45359,7 @@ TINYI_C_END
 
 #endif
 #ifndef TINYI_NO_QUANT
-#if TINYI_SLICE(9)
+#if TINYI_SLICE(8)
 /* src/gnn/quant/packed.c - packed rows, their product with bytes, and sums of nibbles
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), section 3.1: X = diag(a) Xint, W = Wint diag(s), so XW is (Xint Wint)
  *          scaled by a_i s_j.
@@ -46549,6 +46731,1163 @@ TINY_API tiny_status tgnn_fastrp(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_
     return st;
 }
 
+#endif
+#ifndef TINYI_NO_EQUIVARIANT
+#if TINYI_SLICE(9)
+/* src/gnn/equivariant/irreps.c - irreps strings: read, written, counted */
+#include <stdio.h>
+#include <string.h>
+
+static const char *tinyi_irreps_skip(const char *p)
+{
+    while (*p == ' ' || *p == '\t') p++;
+    return p;
+}
+
+/* The number at *p, at most most + 1; -1: no digit there. */
+static int tinyi_irreps_number(const char **p, int most)
+{
+    int v = 0;
+    if (**p < '0' || **p > '9') return -1;
+    for (; **p >= '0' && **p <= '9'; ++*p)
+        if (v <= most) v = TINYI_MIN(10 * v + (**p - '0'), most + 1);
+    return v;
+}
+
+TINY_API tiny_status tgnn_irreps_parse(tiny_ctx *ctx, const char *text, tgnn_irrep *list, int room, int *n)
+{
+    const char *p;
+    int count = 0;
+    const tiny_status st = tinyi_ctx_check(ctx);
+    if (n) *n = 0;
+    if (st) return st;
+    if (!text || !list || !n || room < 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "irreps: the text, the list or the place of their number is missing");
+    for (p = tinyi_irreps_skip(text); *p;) {
+        const tiny_idx at = p - text;
+        tgnn_irrep block;
+        block.mul = 1;
+        block.l = tinyi_irreps_number(&p, TGNN_IRREPS_MUL);
+        if (block.l >= 0 && *p == 'x') {
+            p++;
+            block.mul = block.l;
+            block.l = tinyi_irreps_number(&p, TGNN_IRREPS_MUL);
+        }
+        block.parity = *p == 'e' ? 1 : *p == 'o' ? -1 : *p == 'y' ? (block.l & 1 ? -1 : 1) : 0;
+        if (block.l < 0 || !block.parity)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "irreps: no block such as 16x1o stands at character %td of \"%s\"",
+                              at + 1, text);
+        if (block.l > TGNN_L_MAX)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "irreps: the block at character %td of \"%s\" has a degree above %d",
+                              at + 1, text, TGNN_L_MAX);
+        if (block.mul > TGNN_IRREPS_MUL)
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "irreps: the block at character %td of \"%s\" has more than %d copies", at + 1, text,
+                              TGNN_IRREPS_MUL);
+        if (count == room)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "irreps: \"%s\" has more than %d blocks", text, room);
+        list[count++] = block;
+        p = tinyi_irreps_skip(p + 1);
+        if (!*p) break;
+        if (*p != '+' || !*tinyi_irreps_skip(p + 1))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "irreps: a + and a block must follow character %td of \"%s\"",
+                              p - text, text);
+        p = tinyi_irreps_skip(p + 1);
+    }
+    *n = count;
+    return TINY_OK;
+}
+
+static int tinyi_irreps_valid(const tgnn_irrep *list, int n)
+{
+    int i;
+    if (n < 0 || (n > 0 && !list)) return 0;
+    for (i = 0; i < n; i++)
+        if (list[i].mul < 0 || list[i].mul > TGNN_IRREPS_MUL || list[i].l < 0 || list[i].l > TGNN_L_MAX ||
+            (list[i].parity != 1 && list[i].parity != -1))
+            return 0;
+    return 1;
+}
+
+TINY_API size_t tgnn_irreps_print(const tgnn_irrep *list, int n, char *text, size_t n_bytes)
+{
+    size_t size = 0;
+    int i;
+    if (text && n_bytes) *text = 0;
+    if (!tinyi_irreps_valid(list, n)) return 0;
+    for (i = 0; i < n; i++) {
+        char block[32];
+        const int k = snprintf(block, sizeof block, "%s%dx%d%c", i ? "+" : "", list[i].mul, list[i].l,
+                               list[i].parity > 0 ? 'e' : 'o');
+        if (text && size < n_bytes) {
+            const size_t m = TINYI_MIN((size_t)k, n_bytes - size - 1);
+            memcpy(text + size, block, m);
+            text[size + m] = 0;
+        }
+        size += (size_t)k;
+    }
+    return size + 1;
+}
+
+TINY_API tiny_idx tgnn_irreps_dim(const tgnn_irrep *list, int n)
+{
+    tiny_idx dim = 0;
+    int i;
+    if (!tinyi_irreps_valid(list, n)) return -1;
+    for (i = 0; i < n; i++) {
+        const tiny_idx block = (tiny_idx)list[i].mul * (2 * list[i].l + 1);
+        if (dim > TINY_IDX_MAX - block) return -1;
+        dim += block;
+    }
+    return dim;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_EQUIVARIANT
+#if TINYI_SLICE(9)
+/* src/gnn/equivariant/so3.c - rotations, Wigner D and 3j of real spherical harmonics
+ * Papers   D: J. Ivanic, K. Ruedenberg, "Rotation Matrices for Real Spherical Harmonics. Direct Determination by
+ *          Recursion", J. Phys. Chem. 100 (1996), with the corrections of 102 (1998). Its axes y, z, x are x, y, z
+ *          here. 3j: G. Racah, "Theory of Complex Spectra II", Phys. Rev. 62 (1942), eq. 16. Random rotations: K.
+ *          Shoemake, "Uniform Random Rotations", Graphics Gems III (1992).
+ * Formula  D^1 = R;  D^l[m][n] = u U + v V + w W from D^(l-1) and R, at tinyi_so3_next below.
+ *          Racah's sum with its factorials gathered into binomials, a = l1 + l2 - l3, b = l1 - l2 + l3,
+ *          c = -l1 + l2 + l3:
+ *            cg(m1, m2, m3) = sqrt(prod (l_i + m_i)! (l_i - m_i)! / (a! b! c! (l1 + l2 + l3 + 1)!)) S,
+ *            S = sum_k (-1)^k B(a, k) B(b, l1 - m1 - k) B(c, l2 + m2 - k),  m3 = m1 + m2.
+ *          S is a whole number below 2^53 up to degree 12, so nothing is lost where its terms cancel. The factor
+ *          sqrt(2 l3 + 1) is left away: then the squares of all cg sum to 1. To real components:
+ *            C[j][l][m] = Re sum_ikn q1[i][j] q2[k][l] conj(q3[n][m]) cg(i, k, n),
+ *            column m of q: m = 0: 1 in row 0; m > 0: 1 / sqrt2 in row -m, (-1)^m / sqrt2 in row m;
+ *            column -m: -i / sqrt2 in row -m, i (-1)^m / sqrt2 in row m; all times (-i)^l.
+ * Cost     D of degree l: 30 operations for each of its numbers and those of all lower degrees. A table takes 9 ms and
+ *          0.2 MB up to degree 6, 0.3 s and 5 MB up to 12.
+ * Error    D 1e-14, 3j 1e-15. */
+#include <string.h>
+
+#define TINYI_SO3_SIDE (2 * TGNN_L_MAX + 1)
+#define TINYI_SO3_TURN 6.283185307179586476925286766559
+
+static tiny_status tinyi_so3_place(tiny_ctx *ctx, const char *what, const void *in, const void *out)
+{
+    const tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!in || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: an input or the output is missing", what);
+    return TINY_OK;
+}
+
+/* ---- rotations */
+
+TINY_REF_BEGIN
+/* a quaternion of length 1 */
+static void tinyi_so3_from_quaternion(const double *q, double *r)
+{
+    const double w = q[0], x = q[1], y = q[2], z = q[3];
+    r[0] = 1.0 - 2.0 * (y * y + z * z);
+    r[1] = 2.0 * (x * y - w * z);
+    r[2] = 2.0 * (x * z + w * y);
+    r[3] = 2.0 * (x * y + w * z);
+    r[4] = 1.0 - 2.0 * (x * x + z * z);
+    r[5] = 2.0 * (y * z - w * x);
+    r[6] = 2.0 * (x * z - w * y);
+    r[7] = 2.0 * (y * z + w * x);
+    r[8] = 1.0 - 2.0 * (x * x + y * y);
+}
+
+/* scales n numbers to length 1; 0: they are all 0, or one is not finite */
+static int tinyi_so3_unit(const double *x, int n, double *y)
+{
+    double most = 0.0, sum = 0.0;
+    int i;
+    for (i = 0; i < n; i++) {
+        const double a = x[i] < 0.0 ? -x[i] : x[i];
+        if (!(a - a == 0.0)) return 0;
+        most = TINYI_MAX(most, a);
+    }
+    if (most == 0.0) return 0;
+    for (i = 0; i < n; i++) sum += x[i] / most * (x[i] / most);
+    for (i = 0; i < n; i++) y[i] = x[i] / most / tinyi_sqrt(sum);
+    return 1;
+}
+
+TINY_API tiny_status tgnn_rotation_quaternion(tiny_ctx *ctx, const double q[4], double *r)
+{
+    double unit[4];
+    const tiny_status st = tinyi_so3_place(ctx, "rotation", q, r);
+    if (st) return st;
+    if (!tinyi_so3_unit(q, 4, unit))
+        return tinyi_fail(ctx, TINY_E_NUMERIC, "rotation: the quaternion %g %g %g %g has no direction", q[0], q[1],
+                          q[2], q[3]);
+    tinyi_so3_from_quaternion(unit, r);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_rotation_axis(tiny_ctx *ctx, const double axis[3], double angle, double *r)
+{
+    double q[4], s;
+    const tiny_status st = tinyi_so3_place(ctx, "rotation", axis, r);
+    if (st) return st;
+    if (!tinyi_so3_unit(axis, 3, q + 1))
+        return tinyi_fail(ctx, TINY_E_NUMERIC, "rotation: the axis %g %g %g has no direction", axis[0], axis[1],
+                          axis[2]);
+    if (!(angle - angle == 0.0)) return tinyi_fail(ctx, TINY_E_NUMERIC, "rotation: the angle is not a finite number");
+    tinyi_sincos64(0.5 * angle, &s, &q[0]);
+    q[1] *= s;
+    q[2] *= s;
+    q[3] *= s;
+    tinyi_so3_from_quaternion(q, r);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_rotation_euler(tiny_ctx *ctx, double a, double b, double c, double *r)
+{
+    double sa, ca, sb, cb, sc, cc;
+    const tiny_status st = tinyi_so3_place(ctx, "rotation", r, r);
+    if (st) return st;
+    if (!(a - a == 0.0 && b - b == 0.0 && c - c == 0.0))
+        return tinyi_fail(ctx, TINY_E_NUMERIC, "rotation: an angle of %g %g %g is not a finite number", a, b, c);
+    tinyi_sincos64(a, &sa, &ca);
+    tinyi_sincos64(b, &sb, &cb);
+    tinyi_sincos64(c, &sc, &cc);
+    r[0] = ca * cc - sa * cb * sc;
+    r[1] = sa * sb;
+    r[2] = ca * sc + sa * cb * cc;
+    r[3] = sb * sc;
+    r[4] = cb;
+    r[5] = -sb * cc;
+    r[6] = -sa * cc - ca * cb * sc;
+    r[7] = ca * sb;
+    r[8] = -sa * sc + ca * cb * cc;
+    return TINY_OK;
+}
+
+/* atan by its series after the angle is halved three times: tan(t / 2) = x / (1 + sqrt(1 + x^2)) */
+static double tinyi_so3_atan(double x)
+{
+    double x2, sum = 0.0;
+    int k;
+    for (k = 0; k < 3; k++) x = x / (1.0 + tinyi_sqrt(1.0 + x * x));        /* |x| <= 0.0985 */
+    x2 = x * x;
+    for (k = 9; k >= 0; k--) sum = sum * x2 + (k & 1 ? -1.0 : 1.0) / (double)(2 * k + 1);
+    return 8.0 * x * sum;
+}
+
+/* the angle of the point (c, s), -pi .. pi; 0 for (0, 0) */
+static double tinyi_so3_angle(double s, double c)
+{
+    const double as = s < 0.0 ? -s : s, ac = c < 0.0 ? -c : c;
+    double t;
+    if (as == 0.0 && ac == 0.0) return 0.0;
+    t = as <= ac ? tinyi_so3_atan(as / ac) : 0.25 * TINYI_SO3_TURN - tinyi_so3_atan(ac / as);
+    if (c < 0.0) t = 0.5 * TINYI_SO3_TURN - t;
+    return s < 0.0 ? -t : t;
+}
+
+static double tinyi_so3_det(const double *r)
+{
+    return r[0] * (r[4] * r[8] - r[5] * r[7]) - r[1] * (r[3] * r[8] - r[5] * r[6]) +
+           r[2] * (r[3] * r[7] - r[4] * r[6]);
+}
+
+/* fails where R R^T is not 1 */
+static tiny_status tinyi_so3_check(tiny_ctx *ctx, const char *what, const double *r)
+{
+    int i, j;
+    for (i = 0; i < 3; i++)
+        for (j = 0; j < 3; j++) {
+            const double dot = r[3 * i] * r[3 * j] + r[3 * i + 1] * r[3 * j + 1] + r[3 * i + 2] * r[3 * j + 2];
+            const double off = dot - (i == j ? 1.0 : 0.0);
+            if (!(off <= 1e-6 && off >= -1e-6))
+                return tinyi_fail(ctx, TINY_E_NUMERIC,
+                                  "%s: rows %d and %d of the rotation have the product %g, it must be %d", what, i, j,
+                                  dot, i == j);
+        }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_rotation_angles(tiny_ctx *ctx, const double *r, double abc[3])
+{
+    tiny_status st = tinyi_so3_place(ctx, "rotation", r, abc);
+    double sb;
+    if (!st) st = tinyi_so3_check(ctx, "rotation", r);
+    if (st) return st;
+    if (tinyi_so3_det(r) < 0.0) return tinyi_fail(ctx, TINY_E_NUMERIC, "rotation: a reflection has no Euler angles");
+    sb = tinyi_sqrt(r[1] * r[1] + r[7] * r[7]);
+    abc[1] = tinyi_so3_angle(sb, r[4]);
+    if (sb > 1e-14) {
+        abc[0] = tinyi_so3_angle(r[1], r[7]);
+        abc[2] = tinyi_so3_angle(r[3], -r[5]);
+    } else {
+        abc[0] = tinyi_so3_angle(r[4] > 0.0 ? r[2] : -r[2], r[0]);
+        abc[2] = 0.0;
+    }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_rotation_random(tiny_ctx *ctx, uint64_t seed, uint64_t i, double *r)
+{
+    const tiny_status st = tinyi_so3_place(ctx, "rotation", r, r);
+    tiny_rng rng = tiny_rng_make(seed, i);
+    double q[4], u, s, c;
+    if (st) return st;
+    u = tiny_rng_uniform64(&rng);
+    tinyi_sincos64(TINYI_SO3_TURN * tiny_rng_uniform64(&rng), &s, &c);
+    q[0] = tinyi_sqrt(1.0 - u) * s;
+    q[1] = tinyi_sqrt(1.0 - u) * c;
+    tinyi_sincos64(TINYI_SO3_TURN * tiny_rng_uniform64(&rng), &s, &c);
+    q[2] = tinyi_sqrt(u) * s;
+    q[3] = tinyi_sqrt(u) * c;
+    tinyi_so3_from_quaternion(q, r);
+    return TINY_OK;
+}
+
+/* ---- Wigner D */
+
+/* D of degree l - 1 and R, as the recursion reads them: rows and columns from -(l - 1) to l - 1, and from -1 to 1 */
+typedef struct tinyi_so3_step { const double *r, *d; int l; } tinyi_so3_step;
+
+static double tinyi_so3_r(const tinyi_so3_step *s, int i, int j) { return s->r[3 * (i + 1) + j + 1]; }
+static double tinyi_so3_d(const tinyi_so3_step *s, int m, int n)
+{
+    return s->d[(m + s->l - 1) * (2 * s->l - 1) + n + s->l - 1];
+}
+
+static double tinyi_so3_p(const tinyi_so3_step *s, int i, int m, int n)
+{
+    const int l = s->l;
+    if (n == l)
+        return tinyi_so3_r(s, i, 1) * tinyi_so3_d(s, m, l - 1) - tinyi_so3_r(s, i, -1) * tinyi_so3_d(s, m, 1 - l);
+    if (n == -l)
+        return tinyi_so3_r(s, i, 1) * tinyi_so3_d(s, m, 1 - l) + tinyi_so3_r(s, i, -1) * tinyi_so3_d(s, m, l - 1);
+    return tinyi_so3_r(s, i, 0) * tinyi_so3_d(s, m, n);
+}
+
+static double tinyi_so3_next(const tinyi_so3_step *s, int m, int n)
+{
+    const double root2 = 1.4142135623730950488;
+    const int l = s->l, am = m < 0 ? -m : m, an = n < 0 ? -n : n, zero = m == 0;
+    const double below = an == l ? 2.0 * l * (2.0 * l - 1.0) : (double)((l + n) * (l - n));
+    const double u = tinyi_sqrt((double)((l + m) * (l - m)) / below);
+    const double v = 0.5 * tinyi_sqrt((zero ? 2.0 : 1.0) * (double)((l + am - 1) * (l + am)) / below) *
+                     (zero ? -1.0 : 1.0);
+    const double w = zero ? 0.0 : -0.5 * tinyi_sqrt((double)((l - am - 1) * (l - am)) / below);
+    double sum = u != 0.0 ? u * tinyi_so3_p(s, 0, m, n) : 0.0;
+    if (m == 0) sum += v * (tinyi_so3_p(s, 1, 1, n) + tinyi_so3_p(s, -1, -1, n));
+    else if (m > 0) {
+        sum += v * (tinyi_so3_p(s, 1, m - 1, n) * (m == 1 ? root2 : 1.0) -
+                    (m == 1 ? 0.0 : tinyi_so3_p(s, -1, 1 - m, n)));
+        if (w != 0.0) sum += w * (tinyi_so3_p(s, 1, m + 1, n) + tinyi_so3_p(s, -1, -m - 1, n));
+    } else {
+        sum += v * ((m == -1 ? 0.0 : tinyi_so3_p(s, 1, m + 1, n)) +
+                    tinyi_so3_p(s, -1, -m - 1, n) * (m == -1 ? root2 : 1.0));
+        if (w != 0.0) sum += w * (tinyi_so3_p(s, 1, m - 1, n) - tinyi_so3_p(s, -1, 1 - m, n));
+    }
+    return sum;
+}
+
+static void tinyi_so3_wigner(int l, const double *r, double *d)
+{
+    double room[2][TINYI_SO3_SIDE * TINYI_SO3_SIDE];
+    tinyi_so3_step s;
+    int m, n;
+    room[0][0] = 1.0;
+    for (s.l = 1; s.l <= l; s.l++) {
+        double *to = room[s.l & 1];
+        s.r = r;
+        s.d = room[~s.l & 1];
+        for (m = -s.l; m <= s.l; m++)
+            for (n = -s.l; n <= s.l; n++)
+                to[(m + s.l) * (2 * s.l + 1) + n + s.l] =
+                    s.l == 1 ? r[3 * (m + 1) + n + 1] : tinyi_so3_next(&s, m, n);
+    }
+    memcpy(d, room[l & 1], (size_t)((2 * l + 1) * (2 * l + 1)) * sizeof *d);
+}
+
+TINY_API tiny_status tgnn_wigner_d(tiny_ctx *ctx, int l, const double *r, double *d)
+{
+    tiny_status st = tinyi_so3_place(ctx, "wigner_d", r, d);
+    if (st) return st;
+    if (l < 0 || l > TGNN_L_MAX)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "wigner_d: degree %d, it must be 0 to %d", l, TGNN_L_MAX);
+    st = tinyi_so3_check(ctx, "wigner_d", r);
+    if (!st) tinyi_so3_wigner(l, r, d);
+    return st;
+}
+
+/* ---- 3j */
+
+/* all factorials and binomials that occur; the binomials are exact */
+typedef struct tinyi_so3_counts {
+    double factorial[3 * TGNN_L_MAX + 2];
+    int64_t binomial[TINYI_SO3_SIDE][TINYI_SO3_SIDE];
+} tinyi_so3_counts;
+
+static void tinyi_so3_count(tinyi_so3_counts *t)
+{
+    int n, k;
+    t->factorial[0] = 1.0;
+    for (n = 1; n <= 3 * TGNN_L_MAX + 1; n++) t->factorial[n] = t->factorial[n - 1] * (double)n;
+    for (n = 0; n < TINYI_SO3_SIDE; n++)
+        for (k = 0; k <= n; k++)
+            t->binomial[n][k] = k == 0 || k == n ? 1 : t->binomial[n - 1][k - 1] + t->binomial[n - 1][k];
+}
+
+static int64_t tinyi_so3_binomial(const tinyi_so3_counts *t, int n, int k)
+{
+    return k < 0 || k > n ? 0 : t->binomial[n][k];
+}
+
+/* <l1 m1 l2 m2 | l3 m1 + m2> / sqrt(2 l3 + 1) */
+static double tinyi_so3_cg(const tinyi_so3_counts *t, const int *l, int m1, int m2)
+{
+    const int a = l[0] + l[1] - l[2], b = l[0] - l[1] + l[2], c = l[1] + l[2] - l[0], m3 = m1 + m2;
+    double f;
+    int64_t sum = 0;
+    int k;
+    if (m3 > l[2] || m3 < -l[2]) return 0.0;
+    for (k = 0; k <= a; k++)
+        sum += (k & 1 ? -1 : 1) * t->binomial[a][k] * tinyi_so3_binomial(t, b, l[0] - m1 - k) *
+               tinyi_so3_binomial(t, c, l[1] + m2 - k);
+    if (!sum) return 0.0;
+    f = t->factorial[l[0] + m1] / t->factorial[a];
+    f *= t->factorial[l[0] - m1] / t->factorial[b];
+    f *= t->factorial[l[1] + m2] / t->factorial[c];
+    f *= t->factorial[l[1] - m2] / t->factorial[l[0] + l[1] + l[2] + 1];
+    f *= t->factorial[l[2] + m3] * t->factorial[l[2] - m3];
+    return (double)sum * tinyi_sqrt(f);
+}
+
+typedef struct tinyi_so3_complex { double re, im; } tinyi_so3_complex;
+static tinyi_so3_complex tinyi_so3_times(tinyi_so3_complex a, tinyi_so3_complex b)
+{
+    tinyi_so3_complex c;
+    c.re = a.re * b.re - a.im * b.im;
+    c.im = a.re * b.im + a.im * b.re;
+    return c;
+}
+
+/* q[row][m] without (-i)^l; rows other than m and -m are 0 */
+static tinyi_so3_complex tinyi_so3_q(int row, int m)
+{
+    const double half = 0.70710678118654752440;
+    tinyi_so3_complex c = { 0.0, 0.0 };
+    if (m == 0) c.re = row == 0 ? 1.0 : 0.0;
+    else if (m > 0) c.re = row < 0 ? half : m & 1 ? -half : half;
+    else c.im = row < 0 ? -half : m & 1 ? -half : half;
+    return c;
+}
+
+/* C[m1][m2][m3]: at most four complex terms, (-i)^(l1 + l2 - l3) in front */
+static double tinyi_so3_real(const tinyi_so3_counts *counts, const int *l, int m1, int m2, int m3)
+{
+    const int a1 = m1 < 0 ? -m1 : m1, a2 = m2 < 0 ? -m2 : m2, a3 = m3 < 0 ? -m3 : m3;
+    tinyi_so3_complex sum = { 0.0, 0.0 };
+    int i, k;
+    if (a3 != a1 + a2 && a3 != a1 - a2 && a3 != a2 - a1) return 0.0;
+    for (i = -a1; i <= a1; i += a1 ? 2 * a1 : 1)
+        for (k = -a2; k <= a2; k += a2 ? 2 * a2 : 1) {
+            tinyi_so3_complex q3, t;
+            const int n = i + k;
+            double cg;
+            if (n != a3 && n != -a3) continue;
+            q3 = tinyi_so3_q(n, m3);
+            q3.im = -q3.im;
+            t = tinyi_so3_times(tinyi_so3_times(tinyi_so3_q(i, m1), tinyi_so3_q(k, m2)), q3);
+            cg = tinyi_so3_cg(counts, l, i, k);
+            sum.re += t.re * cg;
+            sum.im += t.im * cg;
+        }
+    switch ((l[0] + l[1] - l[2]) & 3) {
+    case 0: return sum.re;
+    case 1: return sum.im;
+    case 2: return -sum.re;
+    default: return -sum.im;
+    }
+}
+TINY_REF_END
+
+static int tinyi_so3_triangle(int l1, int l2, int l3)
+{
+    return l3 <= l1 + l2 && l1 <= l2 + l3 && l2 <= l1 + l3;
+}
+
+TINY_API tiny_status tgnn_wigner_3j(tiny_ctx *ctx, int l1, int l2, int l3, double *c)
+{
+    const tiny_status st = tinyi_so3_place(ctx, "wigner_3j", c, c);
+    tinyi_so3_counts counts;
+    int l[3], i, j, k;
+    if (st) return st;
+    l[0] = l1;
+    l[1] = l2;
+    l[2] = l3;
+    for (i = 0; i < 3; i++)
+        if (l[i] < 0 || l[i] > TGNN_L_MAX)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "wigner_3j: degree %d, it must be 0 to %d", l[i], TGNN_L_MAX);
+    if (!tinyi_so3_triangle(l1, l2, l3))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "wigner_3j: degrees %d, %d and %d do not couple: one is above the sum "
+                          "of the others", l1, l2, l3);
+    tinyi_so3_count(&counts);
+    for (i = -l1; i <= l1; i++)
+        for (j = -l2; j <= l2; j++)
+            for (k = -l3; k <= l3; k++) *c++ = tinyi_so3_real(&counts, l, i, j, k);
+    return TINY_OK;
+}
+
+/* ---- the table */
+
+struct tgnn_so3 {
+    int l_max;
+    size_t *start;                          /* (l_max + 1)^3 + 1, by l1, l2, l3 */
+    tgnn_coupling *list;
+};
+
+/* Appends the couplings of all degrees to list, or only counts them where it is NULL. */
+static size_t tinyi_so3_fill(int l_max, size_t *start, tgnn_coupling *list)
+{
+    tinyi_so3_counts counts;
+    size_t n = 0, at = 0;
+    int l[3], i, j, k;
+    tinyi_so3_count(&counts);
+    for (l[0] = 0; l[0] <= l_max; l[0]++)
+        for (l[1] = 0; l[1] <= l_max; l[1]++)
+            for (l[2] = 0; l[2] <= l_max; l[2]++) {
+                start[at++] = n;
+                if (!tinyi_so3_triangle(l[0], l[1], l[2])) continue;
+                for (i = -l[0]; i <= l[0]; i++)
+                    for (j = -l[1]; j <= l[1]; j++)
+                        for (k = -l[2]; k <= l[2]; k++) {
+                            const double v = tinyi_so3_real(&counts, l, i, j, k);
+                            if (v == 0.0) continue;
+                            if (list) {
+                                list[n].value = v;
+                                list[n].i = (uint8_t)(i + l[0]);
+                                list[n].j = (uint8_t)(j + l[1]);
+                                list[n].k = (uint8_t)(k + l[2]);
+                            }
+                            n++;
+                        }
+            }
+    start[at] = n;
+    return n;
+}
+
+TINY_API void tgnn_so3_close(tiny_ctx *ctx, tgnn_so3 *so3)
+{
+    if (!so3 || tinyi_ctx_check(ctx)) return;
+    tiny_free(ctx, so3->start);
+    tiny_free(ctx, so3->list);
+    tiny_free(ctx, so3);
+}
+
+TINY_API tiny_status tgnn_so3_open(tiny_ctx *ctx, int l_max, tgnn_so3 **out)
+{
+    const size_t side = (size_t)l_max + 1;
+    tgnn_so3 *so3;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "so3: the place of the table is missing");
+    if (l_max < 0 || l_max > TGNN_L_MAX)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "so3: degree %d, it must be 0 to %d", l_max, TGNN_L_MAX);
+    so3 = (tgnn_so3 *)tinyi_alloc(ctx, 1, sizeof *so3);
+    if (!so3) return tiny_ctx_status(ctx);
+    memset(so3, 0, sizeof *so3);
+    so3->l_max = l_max;
+    so3->start = (size_t *)tinyi_alloc(ctx, side * side * side + 1, sizeof *so3->start);
+    if (so3->start)
+        so3->list = (tgnn_coupling *)tinyi_alloc(ctx, tinyi_so3_fill(l_max, so3->start, NULL), sizeof *so3->list);
+    if (!so3->list) {
+        st = tiny_ctx_status(ctx);
+        tgnn_so3_close(ctx, so3);
+        return st;
+    }
+    (void)tinyi_so3_fill(l_max, so3->start, so3->list);
+    *out = so3;
+    return TINY_OK;
+}
+
+TINY_API int tgnn_so3_l_max(const tgnn_so3 *so3) { return so3 ? so3->l_max : -1; }
+
+TINY_API const tgnn_coupling *tgnn_so3_couplings(const tgnn_so3 *so3, int l1, int l2, int l3, size_t *n)
+{
+    size_t at;
+    if (n) *n = 0;
+    if (!so3 || l1 < 0 || l2 < 0 || l3 < 0 || l1 > so3->l_max || l2 > so3->l_max || l3 > so3->l_max) return NULL;
+    at = ((size_t)l1 * ((size_t)so3->l_max + 1) + (size_t)l2) * ((size_t)so3->l_max + 1) + (size_t)l3;
+    if (so3->start[at] == so3->start[at + 1]) return NULL;
+    if (n) *n = so3->start[at + 1] - so3->start[at];
+    return so3->list + so3->start[at];
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_EQUIVARIANT
+/* src/gnn/equivariant/harmonics_inside.h - the kernels of harmonics, as harmonics.c calls them and each target has them
+ *
+ * A block holds vectors side by side: number k of vector i is at k * step + i. */
+#ifndef TINYI_GNN_HARMONICS_H
+#define TINYI_GNN_HARMONICS_H
+TINYI_C_BEGIN
+
+#define TINYI_SPH_PAIRS ((TGNN_L_MAX + 1) * (TGNN_L_MAX + 2) / 2)
+#define TINYI_SPH_AT(l, m) ((l) * ((l) + 1) / 2 + (m))
+
+/* The factors of the recursions, the norm in them, at TINYI_SPH_AT(l, m):
+ *   q_mm = diagonal[m], q_lm = a y q_(l-1,m) - b r^2 q_(l-2,m)
+ *   dq_lm/dy = along q_(l-1,m), dq_lm/dx = -across x q_(l-1,m+1), and so for z */
+typedef struct tinyi_sph_plan {
+    int l_max, solid;
+    float diagonal[TGNN_L_MAX + 1];
+    float a[TINYI_SPH_PAIRS], b[TINYI_SPH_PAIRS], along[TINYI_SPH_PAIRS], across[TINYI_SPH_PAIRS];
+} tinyi_sph_plan;
+
+/* n is a multiple of lanes.
+ *   values   y of the vectors x (3 rows of the block)
+ *   slopes   y, and s: the 3 * count rows of their derivatives by x, then y, then z; with factor not NULL its row gets
+ *            the number that they must still be multiplied by
+ *   dots     dx[j] = factor * the sum over the n_terms rows k of g[k] s[j][k]
+ *   past     copies n numbers past the caches, where the target can; y begins on a line, n is a multiple of 16. With
+ *            n = 0 it waits for those of all earlier calls: a fence after each block would halve the rate */
+typedef struct tinyi_sph_kernels {
+    tiny_target from;
+    int lanes;
+    void (*values)(const tinyi_sph_plan *p, float *y, size_t step, const float *x, size_t n);
+    void (*slopes)(const tinyi_sph_plan *p, float *y, float *s, float *factor, size_t step, const float *x, size_t n);
+    void (*dots)(float *dx, const float *g, const float *s, const float *factor, size_t n_terms, size_t step, size_t n);
+    void (*past)(float *y, const float *x, size_t n);
+} tinyi_sph_kernels;
+TINYI_TABLES(tinyi_sph_kernels, tinyi_sph_kernels)
+
+TINYI_C_END
+#endif
+
+#endif
+#ifndef TINYI_NO_EQUIVARIANT
+#if TINYI_SLICE(9)
+/* src/gnn/equivariant/harmonics.c - real spherical harmonics, their derivatives, and forces
+ * Formula  With r = (x, y, z), c + i s = (z + i x)^m, and q_lm the polynomials in y and r^2 of
+ *            q_mm = sqrt((2 m + 1) / (2 m)) q_(m-1,m-1),  q_00 = 1,
+ *            q_lm = A (y q_(l-1,m) - B r^2 q_(l-2,m)),
+ *            A = sqrt((4 l^2 - 1) / (l^2 - m^2)),  B = sqrt(((l - 1)^2 - m^2) / (4 (l - 1)^2 - 1)):
+ *          Y_lm = q_l0, sqrt2 c q_lm, or sqrt2 s q_l|m| for m = 0, above, below. This is TGNN_SH_COMPONENT; the others
+ *          divide by sqrt(2 l + 1) or sqrt(4 pi). Without solid, r is the direction and r^2 is 1.
+ *          Derivatives: the reference differentiates these recursions. The fast form uses
+ *            dq_lm/dy = sqrt((2 l + 1) / (2 l - 1) (l^2 - m^2)) q_(l-1,m),
+ *            dq_lm/dx = -x sqrt((2 l + 1) / (2 l - 1) (l - m) (l - m - 1)) q_(l-1,m+1),  and so for z
+ *          (N. Bigi et al., "Fast evaluation of spherical harmonics with sphericart", 2023, arXiv 2302.08381, section
+ *          2). Those of the direction n are (g - (n . g) n) / |r|, and n . g = l Y.
+ * Method   Blocks of 16 to 64 vectors side by side, one in each lane; a block is transposed into rows of y. Results of
+ *          32 MB or more are written past the caches. A number depends on its vector alone, on one target.
+ * Cost     values 3.5 operations a number, slopes 20, forces 26.
+ * Error    u = 2^-24. Each component of a direction is off by up to 5 u, 4 u of it in common: r^2 is that of the
+ *                                 rounded
+ *          direction, so what is common costs l u. The rest moves a number of degree l by up to l (l + 1) / 2 u near
+ *          the poles, where it changes fastest with y; so do the roundings of y q in the recursion. Together (8 + 2
+ *          l^2) u of the largest number of the row. Slopes and forces, whose sums cancel: (16 + 3 l^2) u and (32 + 3
+ *          l^2) u of the largest number of the output. Measured: half of that at most.
+ * Left out degrees that are not wanted below l_max (take columns of y), and second derivatives. */
+#include <string.h>
+
+TINYI_TABLE_CHOICE(tinyi_sph_kernels, tinyi_sph_kernels)
+
+#define TINYI_SPH_PAST_BYTES 33554432.0
+#define TINYI_SPH_GRAIN 512                 /* vectors that a thread takes at a time, a multiple of any block */
+#define TINYI_SPH_LEAST 1.1754943508222875e-38      /* 2^-126: shorter vectors have the slopes of that length */
+
+static const tgnn_sph_harm_params *tinyi_sph_params(const tiny_op *op)
+{
+    static const tgnn_sph_harm_params none = { 0, 0, 0 };
+    return op->params ? (const tgnn_sph_harm_params *)op->params : &none;
+}
+
+TINY_API int tgnn_sph_harm_count(int l_max)
+{
+    return l_max < 0 || l_max > TGNN_L_MAX ? 0 : (l_max + 1) * (l_max + 1);
+}
+
+/* ---- reference */
+
+TINY_REF_BEGIN
+/* what a number of degree l is multiplied by, from TGNN_SH_COMPONENT */
+static double tinyi_sph_scale(int norm, int l)
+{
+    return norm == TGNN_SH_NORM       ? 1.0 / tinyi_sqrt(2.0 * l + 1.0)
+           : norm == TGNN_SH_INTEGRAL ? 0.28209479177387814347 /* 1 / sqrt(4 pi) */
+                                      : 1.0;
+}
+
+/* One vector. v becomes its direction; returns 1 / |v|, or 0. */
+static double tinyi_sph_unit(double *v)
+{
+    double most = 0.0, length;
+    int i;
+    for (i = 0; i < 3; i++) {
+        const double a = v[i] < 0.0 ? -v[i] : v[i];
+        if (a > most || a != a) most = a;
+    }
+    if (most == 0.0) return 0.0;
+    for (i = 0; i < 3; i++) v[i] /= most;
+    length = tinyi_sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
+    for (i = 0; i < 3; i++) v[i] /= length;
+    return length * most < TINYI_SPH_LEAST ? 1.0 / TINYI_SPH_LEAST : 1.0 / (length * most);
+}
+
+static double tinyi_sph_a(int l, int m) { return tinyi_sqrt((4.0 * l * l - 1.0) / ((double)l * l - (double)m * m)); }
+static double tinyi_sph_b(int l, int m)
+{
+    const double k = (double)l - 1.0;
+    return tinyi_sqrt((k * k - (double)m * m) / (4.0 * k * k - 1.0));
+}
+
+/* The numbers of one vector, and s[3][count] where it is not NULL: their derivatives. */
+static void tinyi_sph_one(const double *vector, const tgnn_sph_harm_params *p, double *y, double *s)
+{
+    const int count = tgnn_sph_harm_count(p->l_max);
+    double v[3], r2, inverse = 0.0, c = 1.0, si = 0.0, c0 = 0.0, s0 = 0.0, start = 1.0, k;
+    int l, m, j, part;
+    memcpy(v, vector, sizeof v);
+    if (!p->solid) inverse = tinyi_sph_unit(v);
+    r2 = p->solid ? v[0] * v[0] + v[1] * v[1] + v[2] * v[2] : inverse == 0.0 ? 0.0 : 1.0;
+    for (m = 0; m <= p->l_max; m++) {
+        double q = 0.0, q1 = 0.0, qy = 0.0, qy1 = 0.0, qr = 0.0, qr1 = 0.0;
+        if (m) start *= tinyi_sqrt((2.0 * m + 1.0) / (2.0 * m));
+        if (m) {
+            c0 = c;
+            s0 = si;
+            c = c0 * v[2] - s0 * v[0];
+            si = c0 * v[0] + s0 * v[2];
+        }
+        for (l = m; l <= p->l_max; l++) {
+            const double scale = tinyi_sph_scale(p->norm, l) * (m ? 1.4142135623730950488 : 1.0);
+            if (l == m) q = start;
+            else {
+                const double a = tinyi_sph_a(l, m), b = l > m + 1 ? tinyi_sph_b(l, m) : 0.0, q2 = q1, qy2 = qy1,
+                             qr2 = qr1;
+                q1 = q;
+                qy1 = qy;
+                qr1 = qr;
+                q = a * (v[1] * q1 - b * r2 * q2);
+                qy = a * (q1 + v[1] * qy1 - b * r2 * qy2);
+                qr = a * (v[1] * qr1 - b * (q2 + r2 * qr2));
+            }
+            for (part = m ? -1 : 1; part <= 1; part += 2) {
+                const int at = l * l + l + part * m;
+                const double angle = part < 0 ? si : c, dx = part < 0 ? m * c0 : -m * s0,
+                             dz = part < 0 ? m * s0 : m * c0;
+                double g[3], along = 0.0;
+                y[at] = scale * angle * q;
+                if (!s) continue;
+                g[0] = scale * (dx * q + angle * 2.0 * v[0] * qr);
+                g[1] = scale * angle * (qy + 2.0 * v[1] * qr);
+                g[2] = scale * (dz * q + angle * 2.0 * v[2] * qr);
+                for (j = 0; j < 3; j++) along += v[j] * g[j];
+                for (j = 0; j < 3; j++) s[j * count + at] = p->solid ? g[j] : (g[j] - along * v[j]) * inverse;
+            }
+        }
+    }
+    for (j = 0; s && j < 3; j++) s[j * count] = 0.0;
+    k = tinyi_sph_scale(p->norm, 0);
+    y[0] = k;
+}
+
+static void tinyi_sph_vector(const tiny_tensor *x, tiny_idx i, double *v)
+{
+    tiny_idx j;
+    for (j = 0; j < 3; j++) v[j] = tinyi_real(x->data, x->dtype, i * x->stride[0] + j * x->stride[1]);
+}
+
+/* the rows sph_harm and sph_harm_slopes */
+static void tinyi_sph_ref(const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *y = op->out[0], *dy = op->out[1];
+    const tgnn_sph_harm_params *p = tinyi_sph_params(op);
+    const int count = tgnn_sph_harm_count(p->l_max);
+    double v[3], value[(TGNN_L_MAX + 1) * (TGNN_L_MAX + 1)], slope[3 * (TGNN_L_MAX + 1) * (TGNN_L_MAX + 1)];
+    tiny_idx i, j, k;
+    for (i = 0; i < x->dim[0]; i++) {
+        tinyi_sph_vector(x, i, v);
+        tinyi_sph_one(v, p, value, dy ? slope : NULL);
+        for (k = 0; k < count; k++)
+            tinyi_real_set(y->data, y->dtype, i * y->stride[0] + k * y->stride[1], value[k]);
+        for (j = 0; dy && j < 3; j++)
+            for (k = 0; k < count; k++)
+                tinyi_real_set(dy->data, dy->dtype, i * dy->stride[0] + j * dy->stride[1] + k * dy->stride[2],
+                               slope[j * count + k]);
+    }
+}
+
+static void tinyi_sph_back_ref(const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *g = op->in[1], *dx = op->out[0];
+    const tgnn_sph_harm_params *p = tinyi_sph_params(op);
+    const int count = tgnn_sph_harm_count(p->l_max);
+    double v[3], value[(TGNN_L_MAX + 1) * (TGNN_L_MAX + 1)], slope[3 * (TGNN_L_MAX + 1) * (TGNN_L_MAX + 1)];
+    tiny_idx i, j, k;
+    for (i = 0; i < x->dim[0]; i++) {
+        tinyi_sph_vector(x, i, v);
+        tinyi_sph_one(v, p, value, slope);
+        for (j = 0; j < 3; j++) {
+            double sum = 0.0;
+            for (k = 0; k < count; k++)
+                sum += tinyi_real(g->data, g->dtype, i * g->stride[0] + k * g->stride[1]) * slope[j * count + k];
+            tinyi_real_set(dx->data, dx->dtype, i * dx->stride[0] + j * dx->stride[1], sum);
+        }
+    }
+}
+
+static void tinyi_sph_plan_make(tinyi_sph_plan *plan, const tgnn_sph_harm_params *p)
+{
+    double start = 1.0;
+    int l, m;
+    plan->l_max = p->l_max;
+    plan->solid = p->solid;
+    for (m = 0; m <= p->l_max; m++) {
+        if (m) start *= tinyi_sqrt((2.0 * m + 1.0) / (2.0 * m));
+        plan->diagonal[m] = (float)(start * tinyi_sph_scale(p->norm, m));
+        for (l = m + 1; l <= p->l_max; l++) {
+            const int at = TINYI_SPH_AT(l, m);
+            const double a = tinyi_sph_a(l, m), scale = tinyi_sph_scale(p->norm, l),
+                         one = scale / tinyi_sph_scale(p->norm, l - 1),
+                         up = one * one * (2.0 * l + 1.0) / (2.0 * l - 1.0);
+            plan->a[at] = (float)(a * one);
+            plan->b[at] = l > m + 1 ? (float)(a * tinyi_sph_b(l, m) * scale / tinyi_sph_scale(p->norm, l - 2)) : 0.0f;
+            plan->along[at] = (float)tinyi_sqrt(up * (double)((l - m) * (l + m)));
+            plan->across[at] = (float)tinyi_sqrt(up * (double)((l - m) * (l - m - 1)));
+        }
+    }
+}
+TINY_REF_END
+
+/* ---- fast */
+
+/* vectors of a block that has n_rows rows */
+static tiny_idx tinyi_sph_step(int n_rows)
+{
+    tiny_idx step = 64;
+    while (step > 16 && step * n_rows > 6144) step /= 2;
+    return step;
+}
+
+/* what a thread works with: the plan, and blocks of n_rows rows. A transposed block may read 15 rows more and write 15
+ * numbers after its end. */
+typedef struct tinyi_sph_room { tinyi_sph_plan *plan; float *x, *y, *s, *turned; tiny_idx step; } tinyi_sph_room;
+
+#define TINYI_SPH_PLAN_BYTES ((sizeof(tinyi_sph_plan) + 63) / 64 * 64)
+
+static size_t tinyi_sph_room_bytes(int n_rows, int n_turned)
+{
+    const size_t step = (size_t)tinyi_sph_step(n_rows);
+    return TINYI_SPH_PLAN_BYTES + (step * (size_t)(3 + n_rows + 16 + n_turned) + 16) * sizeof(float);
+}
+
+static tinyi_sph_room tinyi_sph_room_of(const tiny_team *team, const tiny_op *op, int count, int n_rows)
+{
+    tinyi_sph_room r;
+    r.step = tinyi_sph_step(n_rows);
+    r.plan = (tinyi_sph_plan *)team->own;
+    r.x = (float *)(void *)((unsigned char *)team->own + TINYI_SPH_PLAN_BYTES);
+    r.y = r.x + 3 * r.step;
+    r.s = r.y + count * r.step;
+    r.turned = r.y + (n_rows + 16) * r.step;
+    tinyi_sph_plan_make(r.plan, tinyi_sph_params(op));
+    return r;
+}
+
+/* vectors i .. i + n - 1 side by side, zeros up to a multiple of lanes, which is returned */
+static size_t tinyi_sph_read(const tinyi_sph_room *r, const tiny_tensor *x, tiny_idx i, tiny_idx n, int lanes)
+{
+    const tiny_idx all = (n + lanes - 1) / lanes * lanes;
+    tiny_idx j, k;
+    const float *from = (const float *)x->data + i * x->stride[0];
+    for (j = 0; j < 3; j++) {
+        for (k = 0; k < n; k++) r->x[j * r->step + k] = from[k * x->stride[0] + j * x->stride[1]];
+        for (; k < all; k++) r->x[j * r->step + k] = 0.0f;
+    }
+    return (size_t)all;
+}
+
+/* n rows of count numbers without gaps from a block, n a multiple of lanes: squares of lanes x lanes numbers, transposed
+ * at once. What is left of the columns is a square too, and comes first: its surplus columns fall on the beginning of
+ * the next rows, which are written after them, and up to lanes - 1 numbers on what follows the last row. */
+static void tinyi_sph_squares(const tiny_team *team, float *to, const float *block, tiny_idx step, tiny_idx n,
+                              tiny_idx count, tiny_idx lanes)
+{
+    const tinyi_fn_transpose_b4 turn = TINYI_OF(team->k, transpose_b4);
+    const tiny_idx whole = count / lanes * lanes;
+    if (whole < count)
+        turn((unsigned char *)(to + whole), count * 4, (const unsigned char *)(block + whole * step), step * 4,
+             (size_t)n, (size_t)lanes);
+    turn((unsigned char *)to, count * 4, (const unsigned char *)block, step * 4, (size_t)n, (size_t)whole);
+}
+
+/* n rows of count numbers from a block: through turned, which has room for them and 16 numbers more, unless whole
+ * squares fit. Rows without gaps go past the caches where past says so. */
+static void tinyi_sph_write_rows(const tiny_team *team, const tinyi_sph_kernels *k, float *to, tiny_idx row,
+                                 tiny_idx column, const float *block, tiny_idx step, tiny_idx n, tiny_idx count,
+                                 float *turned, int past)
+{
+    tiny_idx i, j;
+    if (column != 1 && count > 1) {
+        for (i = 0; i < n; i++)
+            for (j = 0; j < count; j++) to[i * row + j * column] = block[j * step + i];
+        return;
+    }
+    past = past && n % 16 == 0 && (uintptr_t)to % 64 == 0;
+    if (!past && row == count && n % k->lanes == 0 && count % k->lanes == 0) {
+        tinyi_sph_squares(team, to, block, step, n, count, k->lanes);
+        return;
+    }
+    tinyi_sph_squares(team, turned, block, step, (n + k->lanes - 1) / k->lanes * k->lanes, count, k->lanes);
+    if (past) k->past(to, turned, (size_t)(n * count));
+    else if (row == count) memcpy(to, turned, (size_t)(n * count) * sizeof *to);
+    else
+        for (i = 0; i < n; i++) memcpy(to + i * row, turned + i * count, (size_t)count * sizeof *to);
+}
+
+static int tinyi_sph_goes_past(const tiny_tensor *t)
+{
+    return tiny_tensor_is_dense(t) && 4.0 * (double)tiny_tensor_count(t) >= TINYI_SPH_PAST_BYTES;
+}
+
+static void tinyi_sph_fast(tiny_team *team, const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *y = op->out[0], *dy = op->out[1];
+    const tinyi_sph_kernels *k = tinyi_sph_kernels_of(team->k);
+    const int count = tgnn_sph_harm_count(tinyi_sph_params(op)->l_max);
+    const tinyi_sph_room r = tinyi_sph_room_of(team, op, count, dy ? 4 * count : count);
+    const int past = tinyi_sph_goes_past(y), slopes_past = dy && tinyi_sph_goes_past(dy);
+    tiny_idx i, i1, n, j;
+    while (tiny_take(team, x->dim[0], TINYI_SPH_GRAIN, &i, &i1))
+        for (; i < i1; i += n) {
+            size_t all;
+            float *to;
+            n = TINYI_MIN(i1 - i, r.step);
+            all = tinyi_sph_read(&r, x, i, n, k->lanes);
+            if (dy) k->slopes(r.plan, r.y, r.s, NULL, (size_t)r.step, r.x, all);
+            else k->values(r.plan, r.y, (size_t)r.step, r.x, all);
+            tinyi_sph_write_rows(team, k, (float *)y->data + i * y->stride[0], y->stride[0], y->stride[1], r.y, r.step,
+                                 n, count, r.turned, past);
+            if (!dy) continue;
+            to = (float *)dy->data + i * dy->stride[0];
+            if (dy->stride[2] == 1 && dy->stride[1] == count)
+                tinyi_sph_write_rows(team, k, to, dy->stride[0], 1, r.s, r.step, n, 3 * count,
+                                     r.turned, slopes_past);
+            else
+                for (j = 0; j < 3; j++)
+                    tinyi_sph_write_rows(team, k, to + j * dy->stride[1], dy->stride[0], dy->stride[2],
+                                         r.s + j * count * r.step, r.step, n, count, r.turned, 0);
+        }
+    if (past || slopes_past) k->past(NULL, NULL, 0);
+    team->ran_on = k->from;
+}
+
+static void tinyi_sph_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    const int count = tgnn_sph_harm_count(tinyi_sph_params(op)->l_max);
+    (void)n_threads;
+    *shared = 0;
+    *own = op->out[1] ? tinyi_sph_room_bytes(4 * count, 3 * count) : tinyi_sph_room_bytes(count, count);
+}
+
+/* the block: count rows of values, 3 count of slopes, count of g; turned: three rows of dx */
+static void tinyi_sph_back_fast(tiny_team *team, const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *g = op->in[1], *dx = op->out[0];
+    const tinyi_sph_kernels *k = tinyi_sph_kernels_of(team->k);
+    const tinyi_fn_transpose_b4 turn = TINYI_OF(team->k, transpose_b4);
+    const tiny_idx count = tgnn_sph_harm_count(tinyi_sph_params(op)->l_max);
+    const tinyi_sph_room r = tinyi_sph_room_of(team, op, (int)count, (int)(5 * count));
+    float *block = r.s + 3 * count * r.step;
+    tiny_idx i, i1, n, j, c;
+    while (tiny_take(team, x->dim[0], TINYI_SPH_GRAIN, &i, &i1))
+        for (; i < i1; i += n) {
+            const float *from = (const float *)g->data + i * g->stride[0];
+            size_t all;
+            n = TINYI_MIN(i1 - i, r.step);
+            all = tinyi_sph_read(&r, x, i, n, k->lanes);
+            k->slopes(r.plan, r.y, r.s, r.x, (size_t)r.step, r.x, all);
+            if (g->stride[1] == 1 || count == 1)
+                turn((unsigned char *)block, r.step * 4, (const unsigned char *)from, g->stride[0] * 4, (size_t)count,
+                     (size_t)n);
+            else
+                for (c = 0; c < count; c++)
+                    for (j = 0; j < n; j++) block[c * r.step + j] = from[j * g->stride[0] + c * g->stride[1]];
+            for (c = 0; c < count; c++)
+                for (j = n; j < (tiny_idx)all; j++) block[c * r.step + j] = 0.0f;
+            k->dots(r.turned, block, r.s, r.x, (size_t)count, (size_t)r.step, all);
+            for (c = 0; c < 3; c++)
+                for (j = 0; j < n; j++)
+                    ((float *)dx->data)[(i + j) * dx->stride[0] + c * dx->stride[1]] = r.turned[c * r.step + j];
+        }
+    team->ran_on = k->from;
+}
+
+static void tinyi_sph_back_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    const int count = tgnn_sph_harm_count(tinyi_sph_params(op)->l_max);
+    (void)n_threads;
+    *shared = 0;
+    *own = tinyi_sph_room_bytes(5 * count, 3);
+}
+
+/* ---- the rows */
+
+static tiny_status tinyi_sph_check(tiny_ctx *ctx, const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0];
+    const tgnn_sph_harm_params *p = tinyi_sph_params(op);
+    char text[96];
+    if (!tinyi_is_real(x) || x->rank != 2 || x->dim[1] != 3)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "sph_harm: x is %s, it must be n x 3 f32 or f64",
+                          tinyi_shape_text(x, text));
+    if (p->l_max < 0 || p->l_max > TGNN_L_MAX)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sph_harm: degree %d, it must be 0 to %d", p->l_max, TGNN_L_MAX);
+    if (p->norm < TGNN_SH_COMPONENT || p->norm > TGNN_SH_INTEGRAL)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sph_harm: norm %d, it must be 0 to %d", p->norm, TGNN_SH_INTEGRAL);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_sph_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_status st = tinyi_sph_check(ctx, op);
+    tiny_idx dim[3];
+    if (st) return st;
+    dim[0] = op->in[0]->dim[0];
+    dim[1] = tgnn_sph_harm_count(tinyi_sph_params(op)->l_max);
+    tinyi_want(&want[0], op->in[0]->dtype, 2, dim);
+    dim[2] = dim[1];
+    dim[1] = 3;
+    tinyi_want(&want[1], op->in[0]->dtype, 3, dim);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_sph_back_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *x = op->in[0], *g = op->in[1];
+    const int count = tgnn_sph_harm_count(tinyi_sph_params(op)->l_max);
+    const tiny_status st = tinyi_sph_check(ctx, op);
+    char text[96];
+    if (st) return st;
+    if (g->dtype != x->dtype || g->rank != 2 || g->dim[0] != x->dim[0] || g->dim[1] != count)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "sph_harm_back: g is %s, it must be %td x %d %s",
+                          tinyi_shape_text(g, text), x->dim[0], count, tiny_dtype_name(x->dtype));
+    tinyi_want(&want[0], x->dtype, 2, x->dim);
+    return TINY_OK;
+}
+
+static void tinyi_sph_cost(const tiny_op *op, tiny_cost *c)
+{
+    const double n = (double)op->in[0]->dim[0], count = (double)tgnn_sph_harm_count(tinyi_sph_params(op)->l_max);
+    const int back = op->in[1] != NULL, slopes = op->out[1] != NULL;
+    c->flops = n * (20.0 + (back ? 26.0 : slopes ? 20.0 : 3.5) * count);
+    c->bytes = n * (back ? 24.0 + 4.0 * count : 12.0 + (slopes ? 16.0 : 4.0) * count);
+}
+
+static double tinyi_sph_terms(const tiny_op *op)
+{
+    const double l = (double)tinyi_sph_params(op)->l_max;
+    return l * l;
+}
+
+/* g without special values: sums of its outliers overflow in float, and not in double */
+static void tinyi_sph_case_fill(tiny_case *c, int i_input, void *data)
+{
+    tiny_rng_fill_normal(&c->rng, (float *)data, (size_t)tiny_tensor_count(&c->in[i_input]));
+}
+
+static void tinyi_sph_cases(tiny_case *c)
+{
+    tgnn_sph_harm_params p;
+    tiny_idx dim[2];
+    memset(&p, 0, sizeof p);
+    p.l_max = c->index ? tiny_case_pick(c, TGNN_L_MAX + 1) : 1;
+    p.norm = tiny_case_pick(c, 3);
+    p.solid = tiny_case_pick(c, 2);
+    dim[0] = tiny_case_dim(c, 1100);
+    dim[1] = 3;
+    c->in[0] = tiny_tensor_nd(NULL, TINY_F32, 2, dim);
+    dim[1] = tgnn_sph_harm_count(p.l_max);
+    c->in[1] = tiny_tensor_nd(NULL, TINY_F32, 2, dim);
+    c->fill[1] = TINY_FILL_TABLE;
+    c->fill_table = tinyi_sph_case_fill;
+    c->no_specials = p.solid;               /* powers of an outlier overflow in one form and cancel in the other */
+    memcpy(c->params.bytes, &p, sizeof p);
+}
+
+static const short tinyi_sph_slots[] = { TINYI_K_transpose_b4, -1 };
+static const tiny_op_row tinyi_row_sph_harm_slopes = TINYI_ROW_OF(
+    "sph_harm_slopes", TGNN_OP_SPH_HARM_SLOPES, TAKES(1, 1), GIVES(2), PARAMS(tgnn_sph_harm_params),
+    FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_sph_shape), REFERENCE(tinyi_sph_ref),
+    FAST(tinyi_sph_fast, tinyi_sph_work), COST(tinyi_sph_cost), CASES(tinyi_sph_cases), BOUND(TINY_BOUND_SCALE, 16, 3),
+    TERMS(tinyi_sph_terms), GRADIENT(NULL), KERNELS(tinyi_sph_slots),
+    SAYS("y and dy = the harmonics of x and their derivatives by its three components"));
+static const tiny_op_row tinyi_row_sph_harm_back = TINYI_ROW_OF(
+    "sph_harm_back", TGNN_OP_SPH_HARM_BACK, TAKES(2, 2), GIVES(1), PARAMS(tgnn_sph_harm_params),
+    FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_sph_back_shape), REFERENCE(tinyi_sph_back_ref),
+    FAST(tinyi_sph_back_fast, tinyi_sph_back_work), COST(tinyi_sph_cost), CASES(tinyi_sph_cases),
+    BOUND(TINY_BOUND_SCALE, 32, 3), TERMS(tinyi_sph_terms), GRADIENT(NULL), KERNELS(tinyi_sph_slots),
+    SAYS("dx = sum over k of g[k] d(harmonic k of x) / dx"));
+
+static tiny_status tinyi_sph_grad(tiny_grad *g, const tiny_op *op)
+{
+    tiny_op back = *op;
+    tiny_tensor dx;
+    tiny_status st;
+    back.row = &tinyi_row_sph_harm_back;
+    back.kind = TGNN_OP_SPH_HARM_BACK;
+    back.in[1] = tiny_grad_of(g, 0);
+    if (!back.in[1] || !tiny_grad_wants(g, 0)) return TINY_OK;
+    st = tiny_grad_new(g, op->in[0]->dtype, 2, op->in[0]->dim, &dx);
+    back.out[0] = &dx;
+    if (!st) st = tiny_grad_op(g, &back);
+    return st ? st : tiny_grad_add(g, 0, &dx);
+}
+
+static const tiny_op_row tinyi_row_sph_harm = TINYI_ROW_OF(
+    "sph_harm", TGNN_OP_SPH_HARM, TAKES(1, 1), GIVES(1), PARAMS(tgnn_sph_harm_params),
+    FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_sph_shape), REFERENCE(tinyi_sph_ref),
+    FAST(tinyi_sph_fast, tinyi_sph_work), COST(tinyi_sph_cost), CASES(tinyi_sph_cases), BOUND(TINY_BOUND_NORM, 8, 2),
+    TERMS(tinyi_sph_terms), GRADIENT(tinyi_sph_grad), KERNELS(tinyi_sph_slots),
+    SAYS("y[l l + l + m] = Y_lm of the direction of x, or the polynomial |x|^l Y_lm, l = 0 .. l_max"));
+TINY_API const tiny_op_row *tgnn_sph_harm_row(void) { return &tinyi_row_sph_harm; }
+TINY_API const tiny_op_row *tgnn_sph_harm_slopes_row(void) { return &tinyi_row_sph_harm_slopes; }
+TINY_API const tiny_op_row *tgnn_sph_harm_back_row(void) { return &tinyi_row_sph_harm_back; }
+
+static tiny_status tinyi_sph_call(tiny_ctx *ctx, const tiny_op_row *row, const tiny_tensor *x, const tiny_tensor *g,
+                                  const tgnn_sph_harm_params *params, const tiny_tensor *y, const tiny_tensor *dy)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = row->kind;
+    op.row = row;
+    op.in[0] = x;
+    op.in[1] = g;
+    op.out[0] = y;
+    op.out[1] = dy;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+TINY_API tiny_status tgnn_sph_harm(tiny_ctx *ctx, const tiny_tensor *x, const tgnn_sph_harm_params *params,
+                                   const tiny_tensor *y)
+{
+    return tinyi_sph_call(ctx, &tinyi_row_sph_harm, x, NULL, params, y, NULL);
+}
+
+TINY_API tiny_status tgnn_sph_harm_slopes(tiny_ctx *ctx, const tiny_tensor *x, const tgnn_sph_harm_params *params,
+                                          const tiny_tensor *y, const tiny_tensor *dy)
+{
+    return tinyi_sph_call(ctx, &tinyi_row_sph_harm_slopes, x, NULL, params, y, dy);
+}
+
+TINY_API tiny_status tgnn_sph_harm_back(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g,
+                                        const tgnn_sph_harm_params *params, const tiny_tensor *dx)
+{
+    return tinyi_sph_call(ctx, &tinyi_row_sph_harm_back, x, g, params, dx, NULL);
+}
+
+#endif
 #endif
 #ifndef TINYI_NO_FIT
 #if TINYI_SLICE(9)
@@ -59212,6 +60551,200 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 TINYI_TABLE(tinyi_nibble_kernels, tinyi_nibble_kernels, TINY_FN(tinyi_nibble_table))
 #undef TINYI_NIBBLE_BYTES
 #undef TINYI_NIBBLE_GROUPS
+
+#endif
+#ifndef TINYI_NO_EQUIVARIANT
+/* src/gnn/equivariant/harmonics.simd.h - harmonics of V_LANES vectors at a time; see harmonics_inside.h */
+
+#if V_AVX512
+#define TINYI_SPH_PAST(p, v) _mm512_stream_ps(p, v)
+#define TINYI_SPH_PAST_END() _mm_sfence()
+#elif V_AVX2
+#define TINYI_SPH_PAST(p, v) _mm256_stream_ps(p, v)
+#define TINYI_SPH_PAST_END() _mm_sfence()
+#else
+#define TINYI_SPH_PAST(p, v) v_store(p, v)
+#define TINYI_SPH_PAST_END() ((void)0)
+#endif
+
+/* Leaves the direction of x, y, z in their place, 1 / max(|x|, 2^-126) in inverse (0 for the vector 0), and returns
+ * |direction|^2: with that of the rounded direction, an error of its length costs l u and not l^2 u. The largest
+ * component is divided out first, so that no square overflows or vanishes. */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_sph_direction)(v_f32 *x, v_f32 *y, v_f32 *z, v_f32 *inverse)
+{
+    const v_f32 one = v_set(1.0f), most = v_max(v_max(v_abs(*x), v_abs(*y)), v_abs(*z));
+    const v_mask none = v_eq(v_add(v_add(v_abs(*x), v_abs(*y)), v_abs(*z)), v_zero());     /* false for a NaN */
+    const v_f32 by = v_select(none, one, most);
+    v_f32 a = v_div(*x, by), b = v_div(*y, by), c = v_div(*z, by);
+    const v_f32 length = v_sqrt(v_fma(a, a, v_fma(b, b, v_mul(c, c))));
+    const v_f32 part = v_div(one, v_select(none, one, length));
+    *x = v_mul(a, part);
+    *y = v_mul(b, part);
+    *z = v_mul(c, part);
+    *inverse = v_select(none, v_zero(), v_min(v_div(part, by), v_set(8.507059173e37f)));
+    return v_fma(*x, *x, v_fma(*y, *y, v_mul(*z, *z)));
+}
+
+TINYI_FORCE_INLINE void TINY_FN(tinyi_sph_some)(const tinyi_sph_plan *p, int l_max, float *to, size_t step,
+                                                const float *from)
+{
+    const v_f32 root2 = v_set(1.41421356f);
+    v_f32 x = v_load(from), y = v_load(from + step), z = v_load(from + 2 * step), inverse;
+    v_f32 c = v_set(1.0f), s = v_zero();
+    const v_f32 r2 = p->solid ? v_fma(x, x, v_fma(y, y, v_mul(z, z)))
+                              : TINY_FN(tinyi_sph_direction)(&x, &y, &z, &inverse);
+    int l, m;
+    for (m = 0; m <= l_max; m++) {
+        v_f32 q0 = v_zero(), q1 = v_set(p->diagonal[m]);
+        if (m == 1) {
+            c = v_mul(root2, z);
+            s = v_mul(root2, x);
+        } else if (m > 1) {
+            const v_f32 old = c;
+            c = v_fnma(s, x, v_mul(c, z));
+            s = v_fma(old, x, v_mul(s, z));
+        }
+        for (l = m;;) {
+            float *row = to + (size_t)(l * l + l) * step;
+            v_f32 q;
+            v_store(row + (size_t)m * step, v_mul(q1, c));
+            if (m) v_store(row - (size_t)m * step, v_mul(q1, s));
+            if (++l > l_max) break;
+            q = v_mul(v_mul(v_set(p->a[TINYI_SPH_AT(l, m)]), y), q1);
+            if (l > m + 1) q = v_fnma(v_mul(v_set(p->b[TINYI_SPH_AT(l, m)]), r2), q0, q);
+            q0 = q1;
+            q1 = q;
+        }
+    }
+}
+
+static void TINY_FN(tinyi_sph_values)(const tinyi_sph_plan *p, float *y, size_t step, const float *x, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i += V_LANES) TINY_FN(tinyi_sph_some)(p, p->l_max, y + i, step, x + i);
+}
+
+/* d of q c or q s by x, y, z to its three rows: of the polynomial, or of the direction, where the part along the vector
+ * is degree * value */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_sph_write)(float *row, size_t apart, v_f32 dx, v_f32 dy, v_f32 dz, v_f32 value,
+                                                 const v_f32 *n, v_f32 degree, v_f32 inverse, int solid)
+{
+    if (!solid) {
+        const v_f32 along = v_mul(degree, value);
+        dx = v_mul(v_fnma(along, n[0], dx), inverse);
+        dy = v_mul(v_fnma(along, n[1], dy), inverse);
+        dz = v_mul(v_fnma(along, n[2], dz), inverse);
+    }
+    v_store(row, dx);
+    v_store(row + apart, dy);
+    v_store(row + 2 * apart, dz);
+}
+
+TINYI_FORCE_INLINE void TINY_FN(tinyi_sph_some_slopes)(const tinyi_sph_plan *p, float *to, float *slope, float *factor,
+                                                       size_t step, const float *from)
+{
+    const v_f32 root2 = v_set(1.41421356f), zero = v_zero();
+    const size_t apart = (size_t)((p->l_max + 1) * (p->l_max + 1)) * step;
+    v_f32 q[TINYI_SPH_PAIRS], n[3], c = v_set(1.0f), s = v_zero(), c0 = v_zero(), s0 = v_zero(), r2;
+    v_f32 inverse = v_set(1.0f);
+    int l, m;
+    n[0] = v_load(from);
+    n[1] = v_load(from + step);
+    n[2] = v_load(from + 2 * step);
+    r2 = p->solid ? v_fma(n[0], n[0], v_fma(n[1], n[1], v_mul(n[2], n[2])))
+                  : TINY_FN(tinyi_sph_direction)(&n[0], &n[1], &n[2], &inverse);
+    if (factor) {
+        v_store(factor, inverse);
+        inverse = v_set(1.0f);
+    }
+    q[0] = v_set(p->diagonal[0]);           /* also where a compiler thinks that l_max may be below 0 */
+    for (m = 0; m <= p->l_max; m++) {
+        q[TINYI_SPH_AT(m, m)] = v_set(p->diagonal[m]);
+        for (l = m + 1; l <= p->l_max; l++) {
+            v_f32 v = v_mul(v_mul(v_set(p->a[TINYI_SPH_AT(l, m)]), n[1]), q[TINYI_SPH_AT(l - 1, m)]);
+            if (l > m + 1)
+                v = v_fnma(v_mul(v_set(p->b[TINYI_SPH_AT(l, m)]), r2), q[TINYI_SPH_AT(l - 2, m)], v);
+            q[TINYI_SPH_AT(l, m)] = v;
+        }
+    }
+    v_store(to, q[0]);
+    v_store(slope, zero);
+    v_store(slope + apart, zero);
+    v_store(slope + 2 * apart, zero);
+    for (m = 0; m <= p->l_max; m++) {
+        const v_f32 by = v_set((float)m);
+        if (m == 1) {                       /* d of sqrt2 (z + i x)^m is m sqrt2 (z + i x)^(m - 1) */
+            c0 = root2;
+            c = v_mul(root2, n[2]);
+            s = v_mul(root2, n[0]);
+        } else if (m > 1) {
+            c0 = c;
+            s0 = s;
+            c = v_fnma(s0, n[0], v_mul(c0, n[2]));
+            s = v_fma(c0, n[0], v_mul(s0, n[2]));
+        }
+        for (l = m > 0 ? m : 1; l <= p->l_max; l++) {
+            const size_t row = (size_t)(l * l + l) * step, off = (size_t)m * step;
+            const int at = TINYI_SPH_AT(l, m), low = TINYI_SPH_AT(l - 1, m);
+            const v_f32 degree = v_set((float)l);
+            const v_f32 along = l > m ? v_mul(v_set(p->along[at]), q[low]) : zero;
+            const v_f32 across = l > m + 1 ? v_mul(v_set(p->across[at]), q[low + 1]) : zero;
+            const v_f32 ax = v_mul(across, n[0]), az = v_mul(across, n[2]), flow = v_mul(by, q[at]);
+            v_f32 value = v_mul(q[at], c);
+            v_store(to + row + off, value);
+            TINY_FN(tinyi_sph_write)(slope + row + off, apart, v_neg(v_fma(flow, s0, v_mul(ax, c))), v_mul(along, c),
+                                     v_fnma(az, c, v_mul(flow, c0)), value, n, degree, inverse, p->solid);
+            if (!m) continue;
+            value = v_mul(q[at], s);
+            v_store(to + row - off, value);
+            TINY_FN(tinyi_sph_write)(slope + row - off, apart, v_fnma(ax, s, v_mul(flow, c0)), v_mul(along, s),
+                                     v_fnma(az, s, v_mul(flow, s0)), value, n, degree, inverse, p->solid);
+        }
+    }
+}
+
+static void TINY_FN(tinyi_sph_slopes)(const tinyi_sph_plan *p, float *y, float *s, float *factor, size_t step,
+                                      const float *x, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i += V_LANES)
+        TINY_FN(tinyi_sph_some_slopes)(p, y + i, s + i, factor ? factor + i : NULL, step, x + i);
+}
+
+static void TINY_FN(tinyi_sph_dots)(float *dx, const float *g, const float *s, const float *factor, size_t n_terms,
+                                    size_t step, size_t n)
+{
+    const size_t apart = n_terms * step;
+    size_t i, k;
+    for (i = 0; i < n; i += V_LANES) {
+        const v_f32 by = v_load(factor + i);
+        v_f32 a = v_zero(), b = v_zero(), c = v_zero();
+        for (k = 0; k < n_terms; k++) {
+            const size_t at = k * step + i;
+            const v_f32 w = v_load(g + at);
+            a = v_fma(w, v_load(s + at), a);
+            b = v_fma(w, v_load(s + at + apart), b);
+            c = v_fma(w, v_load(s + at + 2 * apart), c);
+        }
+        v_store(dx + i, v_mul(a, by));
+        v_store(dx + step + i, v_mul(b, by));
+        v_store(dx + 2 * step + i, v_mul(c, by));
+    }
+}
+
+static void TINY_FN(tinyi_sph_past)(float *y, const float *x, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i += V_LANES) TINYI_SPH_PAST(y + i, v_load(x + i));
+    if (!n) TINYI_SPH_PAST_END();
+}
+
+static const tinyi_sph_kernels TINY_FN(tinyi_sph_table) = { TINYI_PASS_TARGET, V_LANES, TINY_FN(tinyi_sph_values),
+                                                            TINY_FN(tinyi_sph_slopes), TINY_FN(tinyi_sph_dots),
+                                                            TINY_FN(tinyi_sph_past) };
+TINYI_TABLE(tinyi_sph_kernels, tinyi_sph_kernels, TINY_FN(tinyi_sph_table))
+#undef TINYI_SPH_PAST
+#undef TINYI_SPH_PAST_END
 
 #endif
 #endif

@@ -52,7 +52,8 @@ quantization 7 (MLWeaving)
 quantization 8 (Flash-LLM)
 graphs 0 (plain family)
 graphs 1 (A2Q)
-graphs 7 (FastRP)'
+graphs 7 (FastRP)
+geometry 0 (rotations, harmonics, couplings)'
 if [ "$1" != --one ]; then
     results=$BUILD/results
     [ -n "$AGAIN" ] || rm -rf "$results"
