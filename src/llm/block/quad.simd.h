@@ -47,7 +47,8 @@ TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_quad_again)(const int32_t *p)
     return vld1q_s32(p);
 #endif
 }
-/* What four partial sums begin with: together with BEGIN. general: from a general register, where loads are the limit. */
+/* What four partial sums begin with: together it is BEGIN. general: from a general register, where loads are the
+ * limit. */
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_quad_from)(int general)
 {
     static const int32_t begin[4] = { TINYI_QUAD_BEGIN, 0, 0, 0 };
