@@ -6,7 +6,8 @@
 Each product runs under qemu-aarch64 with bench/arm/count.c. Printed for 256 weights times one row of activations:
 executed instructions, and cycles as the port bound of llvm-mca: every executed instruction weighs what the model of the
 core says that it occupies, and the largest of vector pipes, loads and width counts. No caches, no waiting: a lower
-bound, good for ratios of kernels. llama.cpp's figures come from docs/dev/notes-arm.tsv. Q4_0+ is Q4_0 with repacked weights.
+bound, good for ratios of kernels. llama.cpp's figures come from docs/dev/notes-arm.tsv. Q4_0+ is Q4_0 with repacked
+weights.
 
 CC, ARM_CC, QEMU, LLVM_MCA name the programs. Without llvm-mca 17 or newer, whose models these are, cycles are left out.
 """

@@ -38,7 +38,8 @@ TINYI_FORCE_INLINE int TINY_FN(tinyi_lane_wide)(int blk)
 #endif
     return blk == TINYI_BLK_Q4_K || blk == TINYI_BLK_Q6_K;
 }
-TINYI_FORCE_INLINE int TINY_FN(tinyi_lane_offset)(int blk)    /* what is taken off each code; of formats with minima 0 */
+/* what is taken off each code; 0 for formats with minima */
+TINYI_FORCE_INLINE int TINY_FN(tinyi_lane_offset)(int blk)
 {
     if (blk == TINYI_BLK_Q4_0) return 8;
     if (blk == TINYI_BLK_Q6_K) return 32;
@@ -141,7 +142,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_codes)(v_i8 *c, const unsigned char *
         c[2] = vb_and(x2, mask);
         c[3] = vb_and(x3, mask);
         c[4] = vb_and(x4, mask);
-        c[5] = vb_shr(TINY_FN(tinyi_lane_under)(vb_shl(x1, 1), x0), 3);    /* bits 5, 6 of one, then 5 - 7 of the other */
+        /* bits 5, 6 of one, then 5 - 7 of the other */
+        c[5] = vb_shr(TINY_FN(tinyi_lane_under)(vb_shl(x1, 1), x0), 3);
         c[6] = vb_shr(TINY_FN(tinyi_lane_under)(vb_shl(x3, 1), x2), 3);
         c[7] = vb_shr(TINY_FN(tinyi_lane_under)(vreinterpretq_s8_u8(t), x4), 3);
     } else if (blk != TINYI_BLK_Q4_K) TINYI_LANE_4(TINYI_LANE_BOTH);
