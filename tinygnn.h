@@ -213,28 +213,28 @@
  *   46847  gnn/equivariant/so3.c
  *   47325  gnn/equivariant/harmonics_inside.h
  *   47366  gnn/equivariant/harmonics.c
- *   47893  gnn/train/data.c
- *   48103  gnn/graph/coarsen.c
- *   48534  gnn/graph/refine.c
- *   48917  gnn/graph/inflate.c
- *   49289  gnn/graph/words.c
- *   49508  gnn/layer/net_file.c
- *   49990  gnn/train/pass.c
- *   50625  gnn/quant/nibble.c
- *   50633  gnn/train/kit_inside.h
- *   50668  gnn/train/kit.c
- *   50792  gnn/train/nodes.c
- *   50971  gnn/train/graphs.c
- *   51277  gnn/train/links.c
- *   51588  gnn/train/tape_pool.c
- *   51616  gnn/quant/quant_file.c
- *   51982  gnn/targets.c
- *   51986  gnn/tinygnn.c
- *   51992  the kernels of each target: this header again
- *   52159  core/simd.h, the vectors of one target
- *   53997  math/kernels.h
- *   60419  gnn/kernels.h
- *   60905  the licence
+ *   47892  gnn/train/data.c
+ *   48102  gnn/graph/coarsen.c
+ *   48533  gnn/graph/refine.c
+ *   48916  gnn/graph/inflate.c
+ *   49288  gnn/graph/words.c
+ *   49507  gnn/layer/net_file.c
+ *   49989  gnn/train/pass.c
+ *   50624  gnn/quant/nibble.c
+ *   50632  gnn/train/kit_inside.h
+ *   50667  gnn/train/kit.c
+ *   50791  gnn/train/nodes.c
+ *   50970  gnn/train/graphs.c
+ *   51276  gnn/train/links.c
+ *   51587  gnn/train/tape_pool.c
+ *   51615  gnn/quant/quant_file.c
+ *   51981  gnn/targets.c
+ *   51985  gnn/tinygnn.c
+ *   51991  the kernels of each target: this header again
+ *   52158  core/simd.h, the vectors of one target
+ *   53996  math/kernels.h
+ *   60418  gnn/kernels.h
+ *   60904  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -47381,10 +47381,9 @@ TINYI_C_END
  *          32 MB or more are written past the caches. A number depends on its vector alone, on one target.
  * Cost     values 3.5 operations a number, slopes 20, forces 26.
  * Error    u = 2^-24. Each component of a direction is off by up to 5 u, 4 u of it in common: r^2 is that of the
- *          rounded direction, so what is common costs l u. The rest moves a number of degree l by up to l (l + 1) /
- *                                 2 u near
- *          the poles, where it changes fastest with y; so do the roundings of y q in the recursion. Together (8 + 2
- *          l^2) u of the largest number of the row. Slopes and forces, whose sums cancel: (16 + 3 l^2) u and (32 + 3
+ *          rounded direction, so what is common costs l u. The rest moves a number of degree l by up to l (l + 1) / 2 u
+ *          near the poles, where it changes fastest with y; so do the roundings of y q in the recursion. Together (8 +
+ *          2 l^2) u of the largest number of the row. Slopes and forces, whose sums cancel: (16 + 3 l^2) u and (32 + 3
  *          l^2) u of the largest number of the output. Measured: half of that at most.
  * Left out degrees that are not wanted below l_max (take columns of y), and second derivatives. */
 #include <string.h>
@@ -47609,8 +47608,8 @@ static size_t tinyi_sph_read(const tinyi_sph_room *r, const tiny_tensor *x, tiny
 
 /* n rows of count numbers without gaps from a block, n a multiple of lanes: squares of lanes x lanes numbers,
  * transposed at once. What is left of the columns is a square too, and comes first: its surplus columns fall on the
- *                                 beginning of
- * the next rows, which are written after them, and up to lanes - 1 numbers on what follows the last row. */
+ * beginning of the next rows, which are written after them, and up to lanes - 1 numbers on what follows the last
+ *                                 row. */
 static void tinyi_sph_squares(const tiny_team *team, float *to, const float *block, tiny_idx step, tiny_idx n,
                               tiny_idx count, tiny_idx lanes)
 {

@@ -14,9 +14,9 @@
  *          32 MB or more are written past the caches. A number depends on its vector alone, on one target.
  * Cost     values 3.5 operations a number, slopes 20, forces 26.
  * Error    u = 2^-24. Each component of a direction is off by up to 5 u, 4 u of it in common: r^2 is that of the
- *          rounded direction, so what is common costs l u. The rest moves a number of degree l by up to l (l + 1) / 2 u near
- *          the poles, where it changes fastest with y; so do the roundings of y q in the recursion. Together (8 + 2
- *          l^2) u of the largest number of the row. Slopes and forces, whose sums cancel: (16 + 3 l^2) u and (32 + 3
+ *          rounded direction, so what is common costs l u. The rest moves a number of degree l by up to l (l + 1) / 2 u
+ *          near the poles, where it changes fastest with y; so do the roundings of y q in the recursion. Together (8 +
+ *          2 l^2) u of the largest number of the row. Slopes and forces, whose sums cancel: (16 + 3 l^2) u and (32 + 3
  *          l^2) u of the largest number of the output. Measured: half of that at most.
  * Left out degrees that are not wanted below l_max (take columns of y), and second derivatives. */
 #include <string.h>
@@ -246,8 +246,8 @@ static size_t tinyi_sph_read(const tinyi_sph_room *r, const tiny_tensor *x, tiny
 }
 
 /* n rows of count numbers without gaps from a block, n a multiple of lanes: squares of lanes x lanes numbers,
- * transposed at once. What is left of the columns is a square too, and comes first: its surplus columns fall on the beginning of
- * the next rows, which are written after them, and up to lanes - 1 numbers on what follows the last row. */
+ * transposed at once. What is left of the columns is a square too, and comes first: its surplus columns fall on the
+ * beginning of the next rows, which are written after them, and up to lanes - 1 numbers on what follows the last row. */
 static void tinyi_sph_squares(const tiny_team *team, float *to, const float *block, tiny_idx step, tiny_idx n,
                               tiny_idx count, tiny_idx lanes)
 {
