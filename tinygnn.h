@@ -213,28 +213,28 @@
  *   46847  gnn/equivariant/so3.c
  *   47325  gnn/equivariant/harmonics_inside.h
  *   47366  gnn/equivariant/harmonics.c
- *   47892  gnn/train/data.c
- *   48102  gnn/graph/coarsen.c
- *   48533  gnn/graph/refine.c
- *   48916  gnn/graph/inflate.c
- *   49288  gnn/graph/words.c
- *   49507  gnn/layer/net_file.c
- *   49989  gnn/train/pass.c
- *   50624  gnn/quant/nibble.c
- *   50632  gnn/train/kit_inside.h
- *   50667  gnn/train/kit.c
- *   50791  gnn/train/nodes.c
- *   50970  gnn/train/graphs.c
- *   51276  gnn/train/links.c
- *   51587  gnn/train/tape_pool.c
- *   51615  gnn/quant/quant_file.c
- *   51981  gnn/targets.c
- *   51985  gnn/tinygnn.c
- *   51991  the kernels of each target: this header again
- *   52158  core/simd.h, the vectors of one target
- *   53996  math/kernels.h
- *   60418  gnn/kernels.h
- *   60904  the licence
+ *   47891  gnn/train/data.c
+ *   48101  gnn/graph/coarsen.c
+ *   48532  gnn/graph/refine.c
+ *   48915  gnn/graph/inflate.c
+ *   49287  gnn/graph/words.c
+ *   49506  gnn/layer/net_file.c
+ *   49988  gnn/train/pass.c
+ *   50623  gnn/quant/nibble.c
+ *   50631  gnn/train/kit_inside.h
+ *   50666  gnn/train/kit.c
+ *   50790  gnn/train/nodes.c
+ *   50969  gnn/train/graphs.c
+ *   51275  gnn/train/links.c
+ *   51586  gnn/train/tape_pool.c
+ *   51614  gnn/quant/quant_file.c
+ *   51980  gnn/targets.c
+ *   51984  gnn/tinygnn.c
+ *   51990  the kernels of each target: this header again
+ *   52157  core/simd.h, the vectors of one target
+ *   53995  math/kernels.h
+ *   60417  gnn/kernels.h
+ *   60903  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -47608,8 +47608,7 @@ static size_t tinyi_sph_read(const tinyi_sph_room *r, const tiny_tensor *x, tiny
 
 /* n rows of count numbers without gaps from a block, n a multiple of lanes: squares of lanes x lanes numbers,
  * transposed at once. What is left of the columns is a square too, and comes first: its surplus columns fall on the
- * beginning of the next rows, which are written after them, and up to lanes - 1 numbers on what follows the last
- *                                 row. */
+ * beginning of the next rows, which come later, and up to lanes - 1 numbers on what follows the last row. */
 static void tinyi_sph_squares(const tiny_team *team, float *to, const float *block, tiny_idx step, tiny_idx n,
                               tiny_idx count, tiny_idx lanes)
 {
