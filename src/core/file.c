@@ -177,13 +177,13 @@ static tiny_status tinyi_file_enter(tiny_ctx *ctx, const char *path, tiny_file *
     return TINY_OK;
 }
 
-TINYI_FN uint64_t tinyi_machine_memory(void)
+TINYI_FN uint64_t tinyi_half_memory(void)
 {
 #if TINYI_HAVE_MMAP && defined _SC_PHYS_PAGES
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    if (pages > 0 && page > 0) return (uint64_t)pages * (uint64_t)page;
+    if (pages > 0 && page > 0) return (uint64_t)pages / 2 * (uint64_t)page;
 #endif
-    return 0;
+    return UINT64_MAX;
 }
 
 /* A device (/dev/zero) or the writer of a pipe may never end, so both have a limit; a pipe gets half of the memory. */
@@ -192,8 +192,7 @@ TINYI_FN uint64_t tinyi_file_most(const char *path)
 #if TINYI_HAVE_MMAP
     struct stat info;
     if (!stat(path, &info) && !S_ISREG(info.st_mode)) {
-        const uint64_t memory = tinyi_machine_memory(), half = memory ? memory / 2 : TINY_FILE_MOST_PIPE;
-        return S_ISCHR(info.st_mode) ? TINY_FILE_MOST_DEVICE : TINYI_MIN(half, TINY_FILE_MOST_PIPE);
+        return S_ISCHR(info.st_mode) ? TINY_FILE_MOST_DEVICE : TINYI_MIN(tinyi_half_memory(), TINY_FILE_MOST_PIPE);
     }
 #endif
     (void)path;

@@ -487,8 +487,10 @@ static void test_repack(void)
     T_EQ_TEXT(said, whole);
     if (some) COMPLAINS("repacked before: ");
     T_EQ_INT(run("", "generate %s 'one day' --n 12 --temp 0 --threads 1 --repack-auto --stats", m), 0);
-    T_EQ_TEXT(said, whole);
-    COMPLAINS(some ? " s, 0.0 MB in blocks stay in the file" : "repacked: 0.0 MB in 0.00 s");
+    if (some && tiny_target_runs_here(TINY_TARGET_AVX2)) {
+        T_EQ_TEXT(said, whole);
+        COMPLAINS(" s, 0.0 MB in blocks stay in the file");
+    } else COMPLAINS("repacked: 0.0 MB in 0.00 s");
     T_EQ_INT(run("hello\n", "chat %s --n 4 --temp 0 --repack-auto --stats", m), 0);
     COMPLAINS("repacked: ");
     T_EQ_INT(run("", "generate %s x --repack-file", m), 2);

@@ -73,11 +73,12 @@ static int tinyi_lm_eight_stays(const tllm_model *m, const tinyi_lm_w *w, int t)
 }
 
 /* Decode steps of 110M and 1.1B models, Zen 5, by processor time: with AVX-512 and several threads, Q6_K gains 0 and
- * 2.5 %; every other format and number of threads that was measured gains at least 4 % (docs/dev/speed.md). */
+ * 2.5 %; every other format and number of threads that was measured gains at least 4 % (docs/dev/speed.md). On ARM
+ * instructions were counted, but nothing was timed. */
 static int tinyi_lm_eight_gains(const tiny_ctx *ctx, int format)
 {
-    return format != TLLM_FORMAT_Q6_K || ctx->n_threads < 2 ||
-           (ctx->target != TINY_TARGET_AVX512 && ctx->target != TINY_TARGET_AMX);
+    const int wide = ctx->target == TINY_TARGET_AVX512 || ctx->target == TINY_TARGET_AMX;
+    return ctx->target == TINY_TARGET_AVX2 || (wide && (format != TLLM_FORMAT_Q6_K || ctx->n_threads < 2));
 }
 
 /* The rest of what an automatic call asks, after the matrices were counted. */
@@ -85,13 +86,12 @@ static int tinyi_lm_eight_pays(const tinyi_lm_eights *e)
 {
     const tllm_model *m = e->m;
     const tiny_ctx_desc *d = &e->ctx->desc;
-    const uint64_t memory = tinyi_machine_memory();
     const size_t held = tiny_ctx_bytes(e->ctx);
     size_t i;
     if (TINYI_LM_ENCODER(m) || TINYI_LM_OUTPUT(m) != TLLM_LOGITS) return 0;
     for (i = 0; i < m->file->n_parts; i++)
         if (!m->file->part[i].file.mapped) return 0;
-    return (!memory || e->bytes <= memory / 2) &&
+    return e->bytes <= tinyi_half_memory() &&
            (!d->max_bytes || (held <= d->max_bytes && e->bytes <= d->max_bytes - held));
 }
 
