@@ -21,18 +21,23 @@
 #define TINYI_QUAD_HALVES(h) TINYI_BLK_EACH(h, 2)
 #endif
 
+/* The pointer is said to change: gcc 12 loads ahead, for which there are no registers; clang 14 would choose between
+ * two addresses at each load. */
+#if TINYI_GCC || TINYI_CLANG
+#define TINYI_QUAD_HERE(p) __asm__ volatile("" : "+r"(p))
+#else
+#define TINYI_QUAD_HERE(p) ((void)0)
+#endif
+
 /* ---- sums of groups */
 
 #if V_DOTPROD
 #define TINYI_QUAD_BEGIN 0x4b400000         /* the bits of 1.5 * 2^23: see many.simd.h */
 #define TINYI_QUAD_START 12582912.0f
-/* gcc 12 loads ahead, for which there are no registers, unless the pointer is said to change */
 #if TINYI_GCC || TINYI_CLANG
-#define TINYI_QUAD_HERE(p) __asm__ volatile("" : "+r"(p))
-/* to = a times element `lane` of b, which it would rather copy to all lanes first */
+/* to = a times element `lane` of b, which gcc 12 would rather copy to all lanes first */
 #define TINYI_QUAD_TIMES(to, a, b, lane) __asm__("fmul %0.4s, %1.4s, %2.s[" #lane "]" : "=w"(to) : "w"(a), "w"(b))
 #else
-#define TINYI_QUAD_HERE(p) ((void)0)
 #define TINYI_QUAD_TIMES(to, a, b, lane) to = vmulq_laneq_f32(a, b, lane)
 #endif
 /* Four constants that an instruction will overwrite: a copy would take a slot of the pipes that multiply, a load takes
@@ -52,16 +57,17 @@ TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_quad_again)(const int32_t *p)
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_quad_from)(int general)
 {
     static const int32_t begin[4] = { TINYI_QUAD_BEGIN, 0, 0, 0 };
-#if TINYI_GCC || TINYI_CLANG
+#if TINYI_GCC                               /* clang 14 spills then */
     if (general) {
         v_i32 v;
         __asm__ volatile("fmov %s0, %w1" : "=w"(v) : "r"(TINYI_QUAD_BEGIN));
         return v;
     }
+    return TINY_FN(tinyi_quad_again)(begin);
 #else
     (void)general;
+    return vld1q_s32(begin);
 #endif
-    return TINY_FN(tinyi_quad_again)(begin);
 }
 /* sums from there on as floats, of which what all codes share is added: `shared` times the sums of activations */
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_floats_of)(v_i32 p, v_f32 sums, float shared)
@@ -70,7 +76,6 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_floats_of)(v_i32 p, v_f32 sums, floa
                                             : v_set(TINYI_QUAD_START));
 }
 #else
-#define TINYI_QUAD_HERE(p) ((void)0)
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_quad_from)(int general) { (void)general; return vi_zero(); }
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_floats_of)(v_i32 p, v_f32 sums, float shared)
 {
@@ -771,6 +776,7 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
             TINYI_BLK_EACH(r, 2)                                                                                       \
             {                                                                                                          \
                 if (left < 256) b[r] = last[r];                                                                        \
+                TINYI_QUAD_HERE(b[r]);                                                                                 \
                 TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[r] + 2048 + 64 * i);         \
                 shared = TINY_FN(tinyi_quad_scales_##name)(s[r], m[r], b[r]);                                          \
             }                                                                                                          \
@@ -781,7 +787,7 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
                 TINYI_BLK_EACH(r, 2)                                                                                   \
                 {                                                                                                      \
                     v_i8 c[8];                                                                                         \
-                    TINYI_QUAD_HERE(b[r]);                                                                             \
+                    if (TINYI_GCC && V_DOTPROD) TINYI_QUAD_HERE(b[r]);                                                 \
                     TINY_FN(tinyi_quad_codes_##name)(c, b[r], h);                                                      \
                     acc[r][h] = TINY_FN(tinyi_quad_step)(acc[r][h], c, part, s[r], m[r], shared, d, sum, h, (traits)); \
                 }                                                                                                      \
