@@ -12,7 +12,8 @@
  * For each 256 activations: d holds 8 scales and 8 sums of codes of 32 numbers, sum those of 16 numbers, FINE order.
  *
  * One row of activations: two rows of weights share what is loaded of it (neon). A few rows of activations: the codes
- * of a half stay in registers for all of them; with i8mm they are multiplied two by two. Many rows: many.simd.h. */
+ * of a half stay in registers for all of them; with i8mm they are multiplied two by two. Many rows: many.simd.h.
+ * Repacked matrices: eight_dot.simd.h. */
 
 #define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
 #if V_W128                                  /* one text for both */
