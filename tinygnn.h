@@ -103,138 +103,138 @@
  *   10731  core/doc/json.c
  *   11025  core/safetensors.c
  *   11302  core/file.c
- *   11803  core/forget.c
- *   11840  core/hash_inside.h
- *   11864  core/box/box_inside.h
- *   11958  core/box/checkpoint.c
- *   12612  core/time.c
- *   12666  core/net.c
- *   12966  core/comm.c
- *   13497  core/conform.c
- *   14297  core/tune.c
- *   14670  math/grad_inside.h
- *   14731  math/table_inside.h
- *   14905  math/rows_inside.h
- *   14976  math/walk_inside.h
- *   15100  math/binary.c
- *   15465  math/elem.c
- *   16346  math/convert.c
- *   16866  math/reduce.c
- *   17471  math/softmax.c
- *   17882  math/norm.c
- *   18454  math/gemm_inside.h
- *   18550  math/gemm_i8_inside.h
- *   18581  math/matmul.c
- *   19000  math/layout.c
- *   19809  math/conv.c
- *   20406  math/sort.c
- *   21343  math/linalg_block_inside.h
- *   21505  math/linalg_lu.c
- *   21873  math/linalg_qr.c
- *   22249  math/linalg_eig.c
- *   22772  math/linalg_svd.c
- *   23183  math/linalg.c
- *   23464  math/fft_way_inside.h
- *   23535  math/fft.c
- *   24057  math/hadamard_inside.h
- *   24086  math/fwht.c
- *   24286  math/attention.c
- *   24950  math/gla.c
- *   25523  math/gla_grad.c
- *   25925  math/twist.c
- *   26294  math/slope.c
- *   26501  math/loss.c
- *   26686  math/rope.c
- *   26852  math/patch.c
- *   27205  math/bits_inside.h
- *   27247  math/sparse_lines_inside.h
- *   27277  math/sparse_forms_inside.h
- *   27302  math/sparse.c
- *   27663  math/edges_inside.h
- *   27705  math/edges.c
- *   28219  math/edges_score.c
- *   28710  math/ops.c
- *   28815  math/init.c
- *   28881  math/optim.c
- *   29494  math/tape.c
- *   30445  math/layer.c
- *   30959  math/train.c
- *   31169  core/doc/value_inside.h
- *   31303  core/doc/value_text.c
- *   31540  math/edges_grad.c
- *   32039  math/normal.c
- *   32060  math/targets.c
- *   32128  math/all.c
- *   32135  core/cpu.c
- *   32400  core/hash.c
- *   32511  core/box/box.c
- *   32769  math/grad.c
- *   33606  math/matvec_inside.h
- *   33617  math/gemm.c
- *   34277  math/gemm_i8.c
- *   34568  math/linalg_block.c
- *   35126  math/fft_way.c
- *   35554  math/hadamard.c
- *   35644  math/bits.c
- *   35664  math/sparse_lines.c
- *   36156  math/sparse_forms.c
- *   36383  core/doc/value.c
- *   36931  math/matvec.c
- *   36992  the shared functions forward to the other header, if that has their bodies
- *   37806  internal functions of this header
- *   37909  gnn/ops.c
- *   37928  gnn/graph/graph_inside.h
- *   37986  gnn/graph/graph.c
- *   38821  gnn/graph/community.c
- *   39053  gnn/graph/coarsen_inside.h
- *   39084  gnn/graph/refine_inside.h
- *   39131  gnn/graph/partition.c
- *   39551  gnn/graph/halo.c
- *   39722  gnn/graph/sample.c
- *   40124  gnn/graph/inflate_inside.h
- *   40156  gnn/graph/words_inside.h
- *   40204  gnn/graph/npy.c
- *   40781  gnn/graph/form_inside.h
- *   40823  gnn/graph/read.c
- *   41768  gnn/graph/stream.c
- *   42536  gnn/layer/layer.c
- *   43137  gnn/layer/net_file_inside.h
- *   43163  gnn/layer/net.c
- *   43820  gnn/layer/pool.c
- *   43979  gnn/quant/bits.c
- *   44106  gnn/quant/a2q.c
- *   44624  gnn/train/pass_inside.h
- *   44727  gnn/quant/a2q_net.c
- *   45331  gnn/quant/nibble_inside.h
- *   45361  gnn/quant/packed.c
- *   45854  gnn/quant/quant.c
- *   46170  gnn/embed/fastrp.c
- *   46735  gnn/equivariant/irreps.c
- *   46847  gnn/equivariant/so3.c
- *   47325  gnn/equivariant/harmonics_inside.h
- *   47366  gnn/equivariant/harmonics.c
- *   47891  gnn/train/data.c
- *   48101  gnn/graph/coarsen.c
- *   48532  gnn/graph/refine.c
- *   48915  gnn/graph/inflate.c
- *   49287  gnn/graph/words.c
- *   49506  gnn/layer/net_file.c
- *   49988  gnn/train/pass.c
- *   50623  gnn/quant/nibble.c
- *   50631  gnn/train/kit_inside.h
- *   50666  gnn/train/kit.c
- *   50790  gnn/train/nodes.c
- *   50969  gnn/train/graphs.c
- *   51275  gnn/train/links.c
- *   51586  gnn/train/tape_pool.c
- *   51614  gnn/quant/quant_file.c
- *   51980  gnn/targets.c
- *   51984  gnn/tinygnn.c
- *   51990  the kernels of each target: this header again
- *   52157  core/simd.h, the vectors of one target
- *   53995  math/kernels.h
- *   60417  gnn/kernels.h
- *   60903  the licence
+ *   11802  core/forget.c
+ *   11839  core/hash_inside.h
+ *   11863  core/box/box_inside.h
+ *   11957  core/box/checkpoint.c
+ *   12611  core/time.c
+ *   12665  core/net.c
+ *   12965  core/comm.c
+ *   13496  core/conform.c
+ *   14296  core/tune.c
+ *   14671  math/grad_inside.h
+ *   14732  math/table_inside.h
+ *   14906  math/rows_inside.h
+ *   14977  math/walk_inside.h
+ *   15101  math/binary.c
+ *   15466  math/elem.c
+ *   16347  math/convert.c
+ *   16867  math/reduce.c
+ *   17472  math/softmax.c
+ *   17883  math/norm.c
+ *   18455  math/gemm_inside.h
+ *   18551  math/gemm_i8_inside.h
+ *   18582  math/matmul.c
+ *   19001  math/layout.c
+ *   19810  math/conv.c
+ *   20407  math/sort.c
+ *   21344  math/linalg_block_inside.h
+ *   21506  math/linalg_lu.c
+ *   21874  math/linalg_qr.c
+ *   22250  math/linalg_eig.c
+ *   22773  math/linalg_svd.c
+ *   23184  math/linalg.c
+ *   23465  math/fft_way_inside.h
+ *   23536  math/fft.c
+ *   24058  math/hadamard_inside.h
+ *   24087  math/fwht.c
+ *   24287  math/attention.c
+ *   24951  math/gla.c
+ *   25524  math/gla_grad.c
+ *   25926  math/twist.c
+ *   26295  math/slope.c
+ *   26502  math/loss.c
+ *   26687  math/rope.c
+ *   26853  math/patch.c
+ *   27206  math/bits_inside.h
+ *   27248  math/sparse_lines_inside.h
+ *   27278  math/sparse_forms_inside.h
+ *   27303  math/sparse.c
+ *   27664  math/edges_inside.h
+ *   27706  math/edges.c
+ *   28220  math/edges_score.c
+ *   28711  math/ops.c
+ *   28816  math/init.c
+ *   28882  math/optim.c
+ *   29495  math/tape.c
+ *   30446  math/layer.c
+ *   30960  math/train.c
+ *   31170  core/doc/value_inside.h
+ *   31304  core/doc/value_text.c
+ *   31541  math/edges_grad.c
+ *   32040  math/normal.c
+ *   32061  math/targets.c
+ *   32129  math/all.c
+ *   32136  core/cpu.c
+ *   32401  core/hash.c
+ *   32512  core/box/box.c
+ *   32770  math/grad.c
+ *   33607  math/matvec_inside.h
+ *   33618  math/gemm.c
+ *   34278  math/gemm_i8.c
+ *   34569  math/linalg_block.c
+ *   35127  math/fft_way.c
+ *   35555  math/hadamard.c
+ *   35645  math/bits.c
+ *   35665  math/sparse_lines.c
+ *   36157  math/sparse_forms.c
+ *   36384  core/doc/value.c
+ *   36932  math/matvec.c
+ *   36993  the shared functions forward to the other header, if that has their bodies
+ *   37807  internal functions of this header
+ *   37910  gnn/ops.c
+ *   37929  gnn/graph/graph_inside.h
+ *   37987  gnn/graph/graph.c
+ *   38822  gnn/graph/community.c
+ *   39054  gnn/graph/coarsen_inside.h
+ *   39085  gnn/graph/refine_inside.h
+ *   39132  gnn/graph/partition.c
+ *   39552  gnn/graph/halo.c
+ *   39723  gnn/graph/sample.c
+ *   40125  gnn/graph/inflate_inside.h
+ *   40157  gnn/graph/words_inside.h
+ *   40205  gnn/graph/npy.c
+ *   40782  gnn/graph/form_inside.h
+ *   40824  gnn/graph/read.c
+ *   41769  gnn/graph/stream.c
+ *   42537  gnn/layer/layer.c
+ *   43138  gnn/layer/net_file_inside.h
+ *   43164  gnn/layer/net.c
+ *   43821  gnn/layer/pool.c
+ *   43980  gnn/quant/bits.c
+ *   44107  gnn/quant/a2q.c
+ *   44625  gnn/train/pass_inside.h
+ *   44728  gnn/quant/a2q_net.c
+ *   45332  gnn/quant/nibble_inside.h
+ *   45362  gnn/quant/packed.c
+ *   45855  gnn/quant/quant.c
+ *   46171  gnn/embed/fastrp.c
+ *   46736  gnn/equivariant/irreps.c
+ *   46848  gnn/equivariant/so3.c
+ *   47326  gnn/equivariant/harmonics_inside.h
+ *   47367  gnn/equivariant/harmonics.c
+ *   47892  gnn/train/data.c
+ *   48102  gnn/graph/coarsen.c
+ *   48533  gnn/graph/refine.c
+ *   48916  gnn/graph/inflate.c
+ *   49288  gnn/graph/words.c
+ *   49507  gnn/layer/net_file.c
+ *   49989  gnn/train/pass.c
+ *   50624  gnn/quant/nibble.c
+ *   50632  gnn/train/kit_inside.h
+ *   50667  gnn/train/kit.c
+ *   50791  gnn/train/nodes.c
+ *   50970  gnn/train/graphs.c
+ *   51276  gnn/train/links.c
+ *   51587  gnn/train/tape_pool.c
+ *   51615  gnn/quant/quant_file.c
+ *   51981  gnn/targets.c
+ *   51985  gnn/tinygnn.c
+ *   51991  the kernels of each target: this header again
+ *   52158  core/simd.h, the vectors of one target
+ *   53996  math/kernels.h
+ *   60418  gnn/kernels.h
+ *   60904  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -697,7 +697,7 @@ before the first of the two headers is included"
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xe5a62623
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x078c7ecf
 #error "tinyllm.h and tinygnn.h have different versions: use two of the same version"
 #endif
 
@@ -1312,7 +1312,7 @@ before the first of the two headers is included"
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0xe5a62623
+#define TINYI_SHARED_DECLARED 0x078c7ecf
 
 /* src/core/config.h - the options of the user, and the differences between compilers
  *
@@ -5902,7 +5902,7 @@ TINYI_C_END
 #define tinyi_st_end tinygnn_tinyi_st_end
 #define tinyi_file_most tinygnn_tinyi_file_most
 #define tinyi_file_special tinygnn_tinyi_file_special
-#define tinyi_machine_memory tinygnn_tinyi_machine_memory
+#define tinyi_half_memory tinygnn_tinyi_half_memory
 #define tinyi_part_open tinygnn_tinyi_part_open
 #define tinyi_part_close tinygnn_tinyi_part_close
 #define tinyi_part_rename tinygnn_tinyi_part_rename
@@ -5918,7 +5918,7 @@ TINYI_C_END
 #define tinyi_in_close tinygnn_tinyi_in_close
 #define tinyi_out_look tinygnn_tinyi_out_look
 #define tinyi_file_special tinygnn_tinyi_file_special
-#define tinyi_machine_memory tinygnn_tinyi_machine_memory
+#define tinyi_half_memory tinygnn_tinyi_half_memory
 #define tinyi_file_most tinygnn_tinyi_file_most
 #define tinyi_file_special tinygnn_tinyi_file_special
 #define tinyi_part_open tinygnn_tinyi_part_open
@@ -6765,7 +6765,7 @@ typedef struct tinyi_out {
 } tinyi_out;
 TINYI_FN uint64_t tinyi_file_most(const char *path);   /* the most bytes that are read from it */
 TINYI_FN int tinyi_file_special(const char *path);     /* it exists, and is neither a regular file nor a folder */
-TINYI_FN uint64_t tinyi_machine_memory(void);          /* bytes; 0: the system does not tell */
+TINYI_FN uint64_t tinyi_half_memory(void);             /* of the machine; UINT64_MAX if the system does not tell */
 /* The steps of a write, for a writer of several files. *file is a FILE. close returns 0, with errno set, if not all
  * bytes were written. The part stays locked until its file is closed and tinyi_part_unlock was called. Call that after
  * the part was renamed or removed. lock may be NULL; *lock 0: no lock. */
@@ -11477,13 +11477,13 @@ static tiny_status tinyi_file_enter(tiny_ctx *ctx, const char *path, tiny_file *
     return TINY_OK;
 }
 
-TINYI_FN uint64_t tinyi_machine_memory(void)
+TINYI_FN uint64_t tinyi_half_memory(void)
 {
 #if TINYI_HAVE_MMAP && defined _SC_PHYS_PAGES
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    if (pages > 0 && page > 0) return (uint64_t)pages * (uint64_t)page;
+    if (pages > 0 && page > 0) return (uint64_t)pages / 2 * (uint64_t)page;
 #endif
-    return 0;
+    return UINT64_MAX;
 }
 
 /* A device (/dev/zero) or the writer of a pipe may never end, so both have a limit; a pipe gets half of the memory. */
@@ -11492,8 +11492,7 @@ TINYI_FN uint64_t tinyi_file_most(const char *path)
 #if TINYI_HAVE_MMAP
     struct stat info;
     if (!stat(path, &info) && !S_ISREG(info.st_mode)) {
-        const uint64_t memory = tinyi_machine_memory(), half = memory ? memory / 2 : TINY_FILE_MOST_PIPE;
-        return S_ISCHR(info.st_mode) ? TINY_FILE_MOST_DEVICE : TINYI_MIN(half, TINY_FILE_MOST_PIPE);
+        return S_ISCHR(info.st_mode) ? TINY_FILE_MOST_DEVICE : TINYI_MIN(tinyi_half_memory(), TINY_FILE_MOST_PIPE);
     }
 #endif
     (void)path;
@@ -14555,10 +14554,12 @@ static tiny_status tinyi_tune_load(tiny_ctx *ctx)
     char head[TINYI_TUNE_LINE], line[TINYI_TUNE_LINE];
     size_t at = 0, number = 0;
     tiny_file f;
-    FILE *there = fopen(t->path, "rb");
     tiny_status st;
+#ifndef TINY_NO_STDIO
+    FILE *there = fopen(t->path, "rb");
     if (!there) return TINY_OK;             /* none yet */
     (void)fclose(there);
+#endif
     st = tiny_file_copy(ctx, t->path, &f);
     if (st) return st;
     (void)tinyi_tune_head(ctx, head);

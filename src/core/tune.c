@@ -261,10 +261,12 @@ static tiny_status tinyi_tune_load(tiny_ctx *ctx)
     char head[TINYI_TUNE_LINE], line[TINYI_TUNE_LINE];
     size_t at = 0, number = 0;
     tiny_file f;
-    FILE *there = fopen(t->path, "rb");
     tiny_status st;
+#ifndef TINY_NO_STDIO
+    FILE *there = fopen(t->path, "rb");
     if (!there) return TINY_OK;             /* none yet */
     (void)fclose(there);
+#endif
     st = tiny_file_copy(ctx, t->path, &f);
     if (st) return st;
     (void)tinyi_tune_head(ctx, head);

@@ -13,7 +13,7 @@
  *
  * One row of activations: two rows of weights share what is loaded of it (neon). A few rows of activations: the codes
  * of a half stay in registers for all of them; with i8mm they are multiplied two by two. Many rows: many.simd.h and, on
- * w128, pair.simd.h. */
+ * w128, pair.simd.h. Repacked matrices: eight_dot.simd.h. */
 
 #define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
 #if V_W128                                  /* one text for both */
