@@ -48,9 +48,7 @@ typedef struct tinyi_out {
 } tinyi_out;
 TINYI_FN uint64_t tinyi_file_most(const char *path);   /* the most bytes that are read from it */
 TINYI_FN int tinyi_file_special(const char *path);     /* it exists, and is neither a regular file nor a folder */
-#ifndef TINY_NO_STDIO
 TINYI_FN uint64_t tinyi_half_memory(void);             /* of the machine; UINT64_MAX if the system does not tell */
-#endif
 /* The steps of a write, for a writer of several files. *file is a FILE. close returns 0, with errno set, if not all
  * bytes were written. The part stays locked until its file is closed and tinyi_part_unlock was called. Call that after
  * the part was renamed or removed. lock may be NULL; *lock 0: no lock. */
