@@ -41,6 +41,15 @@ TINY_API tiny_file tiny_file_memory(const void *bytes, size_t n_bytes)
     return f;
 }
 
+TINYI_FN uint64_t tinyi_half_memory(void)
+{
+#if TINYI_HAVE_MMAP && defined _SC_PHYS_PAGES
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    if (pages > 0 && page > 0) return (uint64_t)pages / 2 * (uint64_t)page;
+#endif
+    return UINT64_MAX;
+}
+
 #ifdef TINY_NO_STDIO
 static tiny_status tinyi_file_none(tiny_ctx *ctx, const char *path)
 {
@@ -175,15 +184,6 @@ static tiny_status tinyi_file_enter(tiny_ctx *ctx, const char *path, tiny_file *
     if (st) return st;
     if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file needs a path and an output pointer");
     return TINY_OK;
-}
-
-TINYI_FN uint64_t tinyi_half_memory(void)
-{
-#if TINYI_HAVE_MMAP && defined _SC_PHYS_PAGES
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    if (pages > 0 && page > 0) return (uint64_t)pages / 2 * (uint64_t)page;
-#endif
-    return UINT64_MAX;
 }
 
 /* A device (/dev/zero) or the writer of a pipe may never end, so both have a limit; a pipe gets half of the memory. */

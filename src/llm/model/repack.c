@@ -84,10 +84,6 @@ static int tinyi_lm_eight_gains(const tiny_ctx *ctx, int format)
 /* The rest of what an automatic call asks, after the matrices were counted. */
 static int tinyi_lm_eight_pays(const tinyi_lm_eights *e)
 {
-#ifdef TINY_NO_STDIO
-    (void)e;                                /* no file is mapped */
-    return 0;
-#else
     const tllm_model *m = e->m;
     const tiny_ctx_desc *d = &e->ctx->desc;
     const size_t held = tiny_ctx_bytes(e->ctx);
@@ -97,7 +93,6 @@ static int tinyi_lm_eight_pays(const tinyi_lm_eights *e)
         if (!m->file->part[i].file.mapped) return 0;
     return e->bytes <= tinyi_half_memory() &&
            (!d->max_bytes || (held <= d->max_bytes && e->bytes <= d->max_bytes - held));
-#endif
 }
 
 static void tinyi_lm_eight_layer(tinyi_lm_eights *e, const tinyi_lm_layer *l, int counts)
