@@ -129,7 +129,7 @@ try:            ## the daily loop: runs the tests named by ONLY=llm/sample/gramm
 	  $(TRY)/libtinyllm.a $(TRY)/libtinygnn.a INC=$(TRY) ONLY=
 	@for t in $(PROGRAMS:$(BUILD)/%=%); do \
 	    mkdir -p $(TRY)/$$(dirname $$t); lib=tinyllm; case $$t in tests/gnn/*) lib=tinygnn ;; esac; \
-	    $(CC) $(CFLAGS) $(OPENMP) -I$(TRY) -I. -Isrc -Itests -DTINYI_OPEN $$t.c -o $(TRY)/$$t \
+	    $(CC) $(CFLAGS) $(OPENMP) -I$(TRY) -I. -Itests -Isrc -DTINYI_OPEN $$t.c -o $(TRY)/$$t \
 	        $(TRY)/lib$$lib.a -pthread -lm && echo $$t && $(TRY)/$$t || exit 1; done
 
 programs: $(PROGRAMS) $(EXAMPLES) $(BUILD)/checksums $(BUILD)/conformance
