@@ -212,29 +212,29 @@
  *   46736  gnn/equivariant/irreps.c
  *   46848  gnn/equivariant/so3.c
  *   47326  gnn/equivariant/harmonics_inside.h
- *   47367  gnn/equivariant/harmonics.c
- *   47892  gnn/train/data.c
- *   48102  gnn/graph/coarsen.c
- *   48533  gnn/graph/refine.c
- *   48916  gnn/graph/inflate.c
- *   49288  gnn/graph/words.c
- *   49507  gnn/layer/net_file.c
- *   49989  gnn/train/pass.c
- *   50624  gnn/quant/nibble.c
- *   50632  gnn/train/kit_inside.h
- *   50667  gnn/train/kit.c
- *   50791  gnn/train/nodes.c
- *   50970  gnn/train/graphs.c
- *   51276  gnn/train/links.c
- *   51587  gnn/train/tape_pool.c
- *   51615  gnn/quant/quant_file.c
- *   51981  gnn/targets.c
- *   51985  gnn/tinygnn.c
- *   51991  the kernels of each target: this header again
- *   52158  core/simd.h, the vectors of one target
- *   53996  math/kernels.h
- *   60418  gnn/kernels.h
- *   60908  the licence
+ *   47368  gnn/equivariant/harmonics.c
+ *   47893  gnn/train/data.c
+ *   48103  gnn/graph/coarsen.c
+ *   48534  gnn/graph/refine.c
+ *   48917  gnn/graph/inflate.c
+ *   49289  gnn/graph/words.c
+ *   49508  gnn/layer/net_file.c
+ *   49990  gnn/train/pass.c
+ *   50625  gnn/quant/nibble.c
+ *   50633  gnn/train/kit_inside.h
+ *   50668  gnn/train/kit.c
+ *   50792  gnn/train/nodes.c
+ *   50971  gnn/train/graphs.c
+ *   51277  gnn/train/links.c
+ *   51588  gnn/train/tape_pool.c
+ *   51616  gnn/quant/quant_file.c
+ *   51982  gnn/targets.c
+ *   51986  gnn/tinygnn.c
+ *   51992  the kernels of each target: this header again
+ *   52159  core/simd.h, the vectors of one target
+ *   53997  math/kernels.h
+ *   60419  gnn/kernels.h
+ *   60909  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -47331,6 +47331,7 @@ TINY_API const tgnn_coupling *tgnn_so3_couplings(const tgnn_so3 *so3, int l1, in
 #define TINYI_GNN_HARMONICS_H
 TINYI_C_BEGIN
 
+#define TINYI_SPH_MOST ((TGNN_L_MAX + 1) * (TGNN_L_MAX + 1))    /* numbers of a vector */
 #define TINYI_SPH_PAIRS ((TGNN_L_MAX + 1) * (TGNN_L_MAX + 2) / 2)
 #define TINYI_SPH_AT(l, m) ((l) * ((l) + 1) / 2 + (m))
 
@@ -47503,7 +47504,7 @@ static void tinyi_sph_ref(const tiny_op *op)
     const tiny_tensor *x = op->in[0], *y = op->out[0], *dy = op->out[1];
     const tgnn_sph_harm_params *p = tinyi_sph_params(op);
     const int count = tgnn_sph_harm_count(p->l_max);
-    double v[3], value[(TGNN_L_MAX + 1) * (TGNN_L_MAX + 1)], slope[3 * (TGNN_L_MAX + 1) * (TGNN_L_MAX + 1)];
+    double v[3], value[TINYI_SPH_MOST], slope[3 * TINYI_SPH_MOST];
     tiny_idx i, j, k;
     for (i = 0; i < x->dim[0]; i++) {
         tinyi_sph_vector(x, i, v);
@@ -47522,7 +47523,7 @@ static void tinyi_sph_back_ref(const tiny_op *op)
     const tiny_tensor *x = op->in[0], *g = op->in[1], *dx = op->out[0];
     const tgnn_sph_harm_params *p = tinyi_sph_params(op);
     const int count = tgnn_sph_harm_count(p->l_max);
-    double v[3], value[(TGNN_L_MAX + 1) * (TGNN_L_MAX + 1)], slope[3 * (TGNN_L_MAX + 1) * (TGNN_L_MAX + 1)];
+    double v[3], value[TINYI_SPH_MOST], slope[3 * TINYI_SPH_MOST];
     tiny_idx i, j, k;
     for (i = 0; i < x->dim[0]; i++) {
         tinyi_sph_vector(x, i, v);

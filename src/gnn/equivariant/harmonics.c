@@ -141,7 +141,7 @@ static void tinyi_sph_ref(const tiny_op *op)
     const tiny_tensor *x = op->in[0], *y = op->out[0], *dy = op->out[1];
     const tgnn_sph_harm_params *p = tinyi_sph_params(op);
     const int count = tgnn_sph_harm_count(p->l_max);
-    double v[3], value[(TGNN_L_MAX + 1) * (TGNN_L_MAX + 1)], slope[3 * (TGNN_L_MAX + 1) * (TGNN_L_MAX + 1)];
+    double v[3], value[TINYI_SPH_MOST], slope[3 * TINYI_SPH_MOST];
     tiny_idx i, j, k;
     for (i = 0; i < x->dim[0]; i++) {
         tinyi_sph_vector(x, i, v);
@@ -160,7 +160,7 @@ static void tinyi_sph_back_ref(const tiny_op *op)
     const tiny_tensor *x = op->in[0], *g = op->in[1], *dx = op->out[0];
     const tgnn_sph_harm_params *p = tinyi_sph_params(op);
     const int count = tgnn_sph_harm_count(p->l_max);
-    double v[3], value[(TGNN_L_MAX + 1) * (TGNN_L_MAX + 1)], slope[3 * (TGNN_L_MAX + 1) * (TGNN_L_MAX + 1)];
+    double v[3], value[TINYI_SPH_MOST], slope[3 * TINYI_SPH_MOST];
     tiny_idx i, j, k;
     for (i = 0; i < x->dim[0]; i++) {
         tinyi_sph_vector(x, i, v);

@@ -7,6 +7,7 @@
 #include "math/table_inside.h"
 TINYI_C_BEGIN
 
+#define TINYI_SPH_MOST ((TGNN_L_MAX + 1) * (TGNN_L_MAX + 1))    /* numbers of a vector */
 #define TINYI_SPH_PAIRS ((TGNN_L_MAX + 1) * (TGNN_L_MAX + 2) / 2)
 #define TINYI_SPH_AT(l, m) ((l) * ((l) + 1) / 2 + (m))
 

@@ -90,6 +90,23 @@ typedef struct tinyi_q8 {
 #define TINYI_EIGHT_ENUM(name, values, bytes, traits) TINYI_EIGHT_##name,
 enum { TINYI_EIGHTS(TINYI_EIGHT_ENUM) TINYI_EIGHT_COUNT };
 #undef TINYI_EIGHT_ENUM
+/* of the repacked formats: those with numbers of 5 bits, and those with blocks of 256 */
+TINYI_FORCE_INLINE int tinyi_eight_has_five(int blk)
+{
+#ifdef TINYLLM_FEW_FORMATS
+    (void)blk;
+    return 0;
+#else
+    return blk == TINYI_BLK_Q5_0 || blk == TINYI_BLK_Q5_1 || blk == TINYI_BLK_Q5_K;
+#endif
+}
+TINYI_FORCE_INLINE int tinyi_eight_has_256(int blk)
+{
+#ifndef TINYLLM_FEW_FORMATS
+    if (blk == TINYI_BLK_Q5_K) return 1;
+#endif
+    return blk == TINYI_BLK_Q4_K || blk == TINYI_BLK_Q6_K;
+}
 typedef struct tinyi_eight_kernels {
     /* y[r * y_row + i * y_x] = row r of `groups` times eight rows, group_step bytes from one eight to the next, times
      * row i of 1 to TINYI_BLK_FEW rows of x; x in order, made `ready` */

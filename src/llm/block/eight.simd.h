@@ -13,23 +13,6 @@
 #define TINYI_EIGHT_AHEAD 1024
 #define TINYI_EIGHT_ROWS 4                  /* of activations that meet codes in registers */
 
-/* what a format is made of */
-TINYI_FORCE_INLINE int TINY_FN(tinyi_eight_five)(int blk)
-{
-#ifdef TINYLLM_FEW_FORMATS
-    (void)blk;
-    return 0;
-#else
-    return blk == TINYI_BLK_Q5_0 || blk == TINYI_BLK_Q5_1 || blk == TINYI_BLK_Q5_K;
-#endif
-}
-TINYI_FORCE_INLINE int TINY_FN(tinyi_eight_wide)(int blk)
-{
-#ifndef TINYLLM_FEW_FORMATS
-    if (blk == TINYI_BLK_Q5_K) return 1;
-#endif
-    return blk == TINYI_BLK_Q4_K || blk == TINYI_BLK_Q6_K;
-}
 /* Vector v of the codes at p: of 32 numbers, or of 16 where they have six bits. second: of 64 numbers of Q4_K the
  * others. */
 TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_eight_code)(const unsigned char *p, int v, int blk, int second)
@@ -40,12 +23,12 @@ TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_eight_code)(const unsigned char *p, int v,
     if (blk == TINYI_BLK_Q6_K)
         return v < 3 ? vb_and(TINYI_BLK_256(p + 32 * v), vb_set(63))
                      : vb_or(TINYI_EIGHT_BITS(0, 6, 3), vb_or(TINYI_EIGHT_BITS(1, 4, 12), TINYI_EIGHT_BITS(2, 2, 48)));
-    if (TINY_FN(tinyi_eight_five)(blk)) {
+    if (tinyi_eight_has_five(blk)) {
         if (v < 5) return vb_and(TINYI_BLK_256(p + 32 * v), vb_set(31));
         if (v < 7) return vb_or(TINYI_EIGHT_BITS(2 * v - 10, 5, 7), TINYI_EIGHT_BITS(2 * v - 9, 2, 24));
         return vb_or(TINYI_EIGHT_BITS(4, 5, 7), vb_or(TINYI_EIGHT_BITS(3, 4, 8), TINYI_EIGHT_BITS(1, 3, 16)));
     }
-    if (TINY_FN(tinyi_eight_wide)(blk))
+    if (tinyi_eight_has_256(blk))
         return second ? TINYI_EIGHT_BITS(v, 4, 15) : vb_and(TINYI_BLK_256(p + 32 * v), vb_set(15));
     return v < 4 ? vb_and(TINYI_BLK_256(p + 32 * v), vb_set(15)) : TINYI_EIGHT_BITS(v - 4, 4, 15);
 #undef TINYI_EIGHT_BITS
@@ -165,11 +148,11 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_step)(v_f32 *acc, const unsigned cha
                                                   int g, int rows, int blk, int traits)
 {
     const size_t step = x->blocks;
-    const int five = TINY_FN(tinyi_eight_five)(blk), minima = (traits & TINYI_BLK_MINIMA) != 0;
+    const int five = tinyi_eight_has_five(blk), minima = (traits & TINYI_BLK_MINIMA) != 0;
     const float offset = blk == TINYI_BLK_Q8_0 ? V_VNNI ? -128.0f : 0.0f : minima ? 0.0f : five ? -16.0f : -8.0f;
     v_i8 c[8];
     int r;
-    if (!TINY_FN(tinyi_eight_wide)(blk)) {
+    if (!tinyi_eight_has_256(blk)) {
         const v_f32 s = TINY_FN(tinyi_eight_halves)(w), m = minima ? TINY_FN(tinyi_eight_halves)(w + 16) : s;
         TINY_FN(tinyi_eight_codes)(c, w + (minima ? 32 : 16), blk, 0);
         TINYI_BLK_EACH(r, rows) {
@@ -233,7 +216,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_step)(v_f32 *acc, const unsigned cha
 
 #define TINYI_EIGHT_TOGETHER 4
 /* as many as there are registers for */
-#define TINYI_EIGHT_MOST(blk) (TINY_FN(tinyi_eight_wide)(blk) || TINY_FN(tinyi_eight_five)(blk) ? 2 : 4)
+#define TINYI_EIGHT_MOST(blk) (tinyi_eight_has_256(blk) || tinyi_eight_has_five(blk) ? 2 : 4)
 /* Codes of `many` groups, `place` bytes apart: n vectors times as many fours of q, `halves` times, the second time
  * (second numbers of bytes, or vectors behind) times those from q1 on. to[p][half]: sums, times scale[p][half] where
  * FITS does not allow n additions in 16 bits. Q6_K may run over: it ends within. */
@@ -241,7 +224,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_meet)(v_i32 (*to)[2], const unsigned
                                                   const int8_t *q0, const int8_t *q1, int n, int halves, int many,
                                                   int blk, int traits, v_i32 (*scale)[2])
 {
-    const int wide = TINY_FN(tinyi_eight_wide)(blk), fit = blk == TINYI_BLK_Q6_K ? 4 : TINYI_TREE_FIT(traits);
+    const int wide = tinyi_eight_has_256(blk), fit = blk == TINYI_BLK_Q6_K ? 4 : TINYI_TREE_FIT(traits);
     v_i32 t[TINYI_EIGHT_TOGETHER][2];
     int i, p, h;
     (void)fit;
@@ -283,7 +266,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_ask)(const unsigned char *w, ptrdiff
 TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_one)(v_f32 *acc, const unsigned char *w, ptrdiff_t place, const tinyi_q8 *x,
                                                  size_t b, int g, int many, int bytes, int blk, int traits)
 {
-    const int five = TINY_FN(tinyi_eight_five)(blk), minima = (traits & TINYI_BLK_MINIMA) != 0,
+    const int five = tinyi_eight_has_five(blk), minima = (traits & TINYI_BLK_MINIMA) != 0,
               fit = TINYI_TREE_FIT(traits);
     const float offset = blk == TINYI_BLK_Q8_0 ? V_VNNI ? -128.0f : 0.0f
                          : minima              ? 0.0f
@@ -294,7 +277,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_one)(v_f32 *acc, const unsigned char
     v_i32 t[TINYI_EIGHT_TOGETHER][2], k[TINYI_EIGHT_TOGETHER][2];
     int p, h;
     (void)fit;
-    if (!TINY_FN(tinyi_eight_wide)(blk)) {
+    if (!tinyi_eight_has_256(blk)) {
         const int head = minima ? 32 : 16;
         TINY_FN(tinyi_eight_ask)(w, place, 8 * bytes, many);
 #if !V_VNNI
@@ -441,7 +424,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_column)(unsigned char *to, int at, v
 TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_out)(unsigned char *to, const unsigned char *w, size_t n, ptrdiff_t ahead,
                                                  int values, int bytes, int blk, int traits)
 {
-    const int five = TINY_FN(tinyi_eight_five)(blk), minima = (traits & TINYI_BLK_MINIMA) != 0;
+    const int five = tinyi_eight_has_five(blk), minima = (traits & TINYI_BLK_MINIMA) != 0;
     const float offset = blk == TINYI_BLK_Q8_0   ? V_VNNI ? -128.0f : 0.0f
                          : blk == TINYI_BLK_Q6_K ? -32.0f
                          : five                  ? -16.0f
@@ -453,7 +436,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_out)(unsigned char *to, const unsign
     for (g = 0; g < 8 * bytes * (256 / values); g += 64) TINYI_BLK_AHEAD2(w + ahead + g);
     if (n < 256)
         for (h = 0; h < 8; h++) memset(to + h * TINYI_BLK_PANEL, 0, TINYI_BLK_PANEL);
-    if (TINY_FN(tinyi_eight_wide)(blk) && blk != TINYI_BLK_Q6_K) TINY_FN(tinyi_eight_scales)(k, w + 32);
+    if (tinyi_eight_has_256(blk) && blk != TINYI_BLK_Q6_K) TINY_FN(tinyi_eight_scales)(k, w + 32);
     for (g = 0; g < (int)(n / 32); g++) {
         if (values == 32) {
             TINY_FN(tinyi_eight_codes)(c, w + (minima ? 32 : 16), blk, 0);

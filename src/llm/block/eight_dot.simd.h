@@ -21,23 +21,6 @@
 #define TINYI_LANE_DOT(t, a, b, lane) t = vdotq_laneq_s32(t, a, b, lane)
 #endif
 
-/* what a format is made of */
-TINYI_FORCE_INLINE int TINY_FN(tinyi_lane_five)(int blk)
-{
-#ifdef TINYLLM_FEW_FORMATS
-    (void)blk;
-    return 0;
-#else
-    return blk == TINYI_BLK_Q5_0 || blk == TINYI_BLK_Q5_1 || blk == TINYI_BLK_Q5_K;
-#endif
-}
-TINYI_FORCE_INLINE int TINY_FN(tinyi_lane_wide)(int blk)
-{
-#ifndef TINYLLM_FEW_FORMATS
-    if (blk == TINYI_BLK_Q5_K) return 1;
-#endif
-    return blk == TINYI_BLK_Q4_K || blk == TINYI_BLK_Q6_K;
-}
 /* what is taken off each code; 0 for formats with minima */
 TINYI_FORCE_INLINE int TINY_FN(tinyi_lane_offset)(int blk)
 {
@@ -131,7 +114,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_codes)(v_i8 *c, const unsigned char *
         c[5] = vb_and(x4, mask);
         c[6] = vb_and(x5, mask);
         c[7] = vb_shr(TINY_FN(tinyi_lane_last)(TINY_FN(tinyi_lane_under)(vb_load(again + 160), x4), x3), 2);
-    } else if (TINY_FN(tinyi_lane_five)(blk)) {
+    } else if (tinyi_eight_has_five(blk)) {
         const v_i8 x0 = TINYI_LANE_AT(0), x1 = TINYI_LANE_AT(1), x2 = TINYI_LANE_AT(2), x3 = TINYI_LANE_AT(3),
                    x4 = TINYI_LANE_AT(4), mask = vb_set(31);
         uint8x16_t t;
@@ -280,7 +263,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_two)(v_f32 *part, v_f32 *low, const u
 TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_broad)(v_f32 *acc, const unsigned char *w, const tinyi_q8 *x, size_t b,
                                                    int rows, int h0, int h1, int blk)
 {
-    const int five = TINY_FN(tinyi_lane_five)(blk), high = h1 - h0;
+    const int five = tinyi_eight_has_five(blk), high = h1 - h0;
     const unsigned char *at, *p;
     v_f32 part[2 * TINYI_LANE_ROWS], low[2 * TINYI_LANE_ROWS];
     v_i8 places[4];
@@ -405,7 +388,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_column)(unsigned char *to, int at, v_
 TINYI_FORCE_INLINE void TINY_FN(tinyi_lane_out)(unsigned char *to, const unsigned char *w, size_t n, ptrdiff_t ahead,
                                                  int values, int bytes, int blk, int traits)
 {
-    const int five = TINY_FN(tinyi_lane_five)(blk), minima = (traits & TINYI_BLK_MINIMA) != 0,
+    const int five = tinyi_eight_has_five(blk), minima = (traits & TINYI_BLK_MINIMA) != 0,
               offset = TINY_FN(tinyi_lane_offset)(blk);
     v_i8 c[8];
     v_f32 s, m;

@@ -4,26 +4,8 @@
  *          tokens read, keys, values and states, has the same bits on every target. The recorder shows that the rows
  *          are really dropped. */
 #include "t.h"
+#include "llm/model/opened.h"
 
-static const char story[] = "examples/models/story.gguf";
-
-typedef struct model_at { tiny_ctx *ctx; tllm_gguf *file; tllm_model *model; tllm_about about; } model_at;
-
-static int open_at(model_at *m, tiny_target target, const char *path)
-{
-    memset(m, 0, sizeof *m);
-    if (path != story && (path = t_one_of(path)) == NULL) return 0;
-    m->ctx = t_ctx(target, 2);
-    if (!T_OK(tllm_gguf_open(m->ctx, path, &m->file)) || !T_OK(tllm_model_open(m->ctx, m->file, &m->model))) return 0;
-    tllm_model_about(m->model, &m->about);
-    return 1;
-}
-static void close_at(model_at *m)
-{
-    tllm_model_close(m->ctx, m->model);
-    tllm_gguf_close(m->ctx, m->file);
-    t_close(m->ctx);
-}
 static int32_t token_of(const model_at *m, int i) { return (int32_t)(1 + (i * 37 + 11) % (int)(m->about.n_vocab - 1)); }
 
 enum { SEQ = 3, LEN = 16, ALL = LEN + LEN - 2 + LEN - 5 };
@@ -151,7 +133,7 @@ static void test_every_architecture(tiny_target target)
             if (i < n_name) continue;
             n_name++;
             (void)snprintf(full, sizeof full, "oracle/llm/%s.gguf", name);
-            if (!open_at(&m, target, full)) continue;
+            if (!open_at(&m, target, 2, full)) continue;
             if (!m.about.is_encoder && m.about.output == TLLM_LOGITS) {
                 most = fmax(most, one_model(&m, name, exact, 0));
                 most = fmax(most, one_model(&m, name, exact, 7));       /* some pieces want nothing */

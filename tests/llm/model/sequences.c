@@ -3,28 +3,10 @@
  * Truth    a sequence alone in a state of its own; positions of rotary models, of which only differences matter; for
  *          caches of fewer bits a pass in double that rounds keys and values itself. */
 #include "t.h"
+#include "llm/model/opened.h"
 
-/* llama, 8 heads of 32, 2 key heads, Q8_0, 544 tokens */
-static const char story[] = "examples/models/story.gguf";
 enum { STORY_VOCAB = 544 };
 
-typedef struct model_at { tiny_ctx *ctx; tllm_gguf *file; tllm_model *model; tllm_about about; } model_at;
-
-static int open_at(model_at *m, tiny_target target, const char *path)
-{
-    memset(m, 0, sizeof *m);
-    if (path != story && (path = t_one_of(path)) == NULL) return 0;
-    m->ctx = t_ctx(target, 1);
-    if (!T_OK(tllm_gguf_open(m->ctx, path, &m->file)) || !T_OK(tllm_model_open(m->ctx, m->file, &m->model))) return 0;
-    tllm_model_about(m->model, &m->about);
-    return 1;
-}
-static void close_at(model_at *m)
-{
-    tllm_model_close(m->ctx, m->model);
-    tllm_gguf_close(m->ctx, m->file);
-    t_close(m->ctx);
-}
 static tllm_state *open_state(model_at *m, tiny_idx n_ctx, tiny_idx n_seq, tiny_idx n_page, int type_k, int type_v)
 {
     tllm_state_desc d;
@@ -135,7 +117,7 @@ static void test_every_architecture(void)
             tab = strchr(tab + 1, '\t');        /* the third column is the kind of output: lm and t5 are text */
             give_text += tab && (!strncmp(tab, "\tlm\t", 4) || !strncmp(tab, "\tt5\t", 4));
             (void)snprintf(full, sizeof full, "oracle/llm/%s.gguf", name);
-            if (!open_at(&m, TINY_TARGET_REFERENCE, full)) continue;
+            if (!open_at(&m, TINY_TARGET_REFERENCE, 1, full)) continue;
             if (m.about.is_encoder || m.about.output != TLLM_LOGITS) skipped++;
             else { alone_and_together(&m, name); n++; }
             close_at(&m);
@@ -162,7 +144,7 @@ static void test_blocks(void)
         tllm_state *s, *fresh;
         float *a, *b;
         int32_t tokens[40];
-        if (!open_at(&m, TINY_TARGET_REFERENCE, path[k])) return;
+        if (!open_at(&m, TINY_TARGET_REFERENCE, 1, path[k])) return;
         s = open_state(&m, 64, 2, 4, 0, 0);
         fresh = open_state(&m, 64, 1, 16, 0, 0);
         a = (float *)t_keep((size_t)m.about.n_out * sizeof *a);
@@ -198,7 +180,7 @@ static int move_one(const char *path, int want_ok)
     float *a, *b;
     int i, n = 6;
     double top = 0.0, off = 0.0;
-    if (!open_at(&m, TINY_TARGET_REFERENCE, path)) return 0;
+    if (!open_at(&m, TINY_TARGET_REFERENCE, 1, path)) return 0;
     s = open_state(&m, 48, 4, 4, 0, 0);
     a = (float *)t_keep((size_t)m.about.n_out * sizeof *a);
     b = (float *)t_keep((size_t)m.about.n_out * sizeof *b);
@@ -256,7 +238,7 @@ static void test_share(void)
     int32_t tokens[20];
     tiny_idx n, before;
     int i;
-    if (!open_at(&m, TINY_TARGET_REFERENCE, story)) return;
+    if (!open_at(&m, TINY_TARGET_REFERENCE, 1, story)) return;
     s = open_state(&m, 64, 3, 4, 0, 0);
     for (i = 0; i < 20; i++) tokens[i] = token_of(&m, i);
     T_OK(tllm_forward(s, tokens, 18, 0, 1, a[0]));
@@ -460,7 +442,7 @@ static void test_fewer_bits(tiny_target target)
     model_at m;
     size_t n;
     int i, seed;
-    if (!open_at(&m, target, "oracle/llm/llama.gguf")) { T_SKIP("no oracle/llm/llama.gguf"); return; }
+    if (!open_at(&m, target, 1, "oracle/llm/llama.gguf")) { T_SKIP("no oracle/llm/llama.gguf"); return; }
     full = (double *)t_keep(TEXT * VOCAB * sizeof *full);
     want = (double *)t_keep(TEXT * VOCAB * sizeof *want);
     have = (double *)t_keep(TEXT * VOCAB * sizeof *have);
@@ -505,7 +487,7 @@ static void test_memory(void)
         tllm_state *s = NULL;
         tllm_item x[40];
         size_t told = 0, before;
-        if (!open_at(&m, TINY_TARGET_AUTO, story)) return;
+        if (!open_at(&m, TINY_TARGET_AUTO, 1, story)) return;
         memset(&d, 0, sizeof d);
         d.n_ctx = 300;
         d.n_seq = 5;
@@ -531,7 +513,7 @@ static void test_memory(void)
         tllm_state_close(m.ctx, s);
         close_at(&m);
     }
-    if (!open_at(&m, TINY_TARGET_AUTO, story)) return;
+    if (!open_at(&m, TINY_TARGET_AUTO, 1, story)) return;
     T_EACH_ALLOCATION(tiny_ctx_desc cd = t_desc(TINY_TARGET_AUTO, 1); tiny_ctx *ctx = NULL; tllm_gguf *file = NULL;
                       tllm_model *model = NULL; tllm_state *s = NULL; tllm_state_desc d; tllm_item x = item(3, 1, 0, 0);
                       memset(&d, 0, sizeof d); d.n_ctx = 32; d.n_seq = 2; if (!tiny_ctx_open(&cd, &ctx)) {
@@ -652,7 +634,7 @@ static void test_bad_input(void)
     tllm_item x[64];
     float out[STORY_VOCAB], again[STORY_VOCAB];
     int i;
-    if (!open_at(&m, TINY_TARGET_REFERENCE, story)) return;
+    if (!open_at(&m, TINY_TARGET_REFERENCE, 1, story)) return;
     memset(&d, 0, sizeof d);
     d.n_seq = -1;
     T_STATUS(tllm_state_open(m.ctx, m.model, &d, &s), TINY_E_ARGUMENT, "-1 sequences of 256 tokens");
@@ -707,7 +689,7 @@ static void test_bad_input(void)
     T_STATUS(tllm_seq_share(s, 0, &x[0].token, 1, NULL), TINY_E_ARGUMENT, "only an empty one");
     tllm_state_close(m.ctx, s);
     close_at(&m);
-    if (!open_at(&m, TINY_TARGET_REFERENCE, "oracle/llm/mamba.gguf")) T_SKIP("no oracle/llm/mamba.gguf");
+    if (!open_at(&m, TINY_TARGET_REFERENCE, 1, "oracle/llm/mamba.gguf")) T_SKIP("no oracle/llm/mamba.gguf");
     else {
         s = open_state(&m, 16, 2, 0, 0, 0);
         x[0] = item(3, 0, 0, 0);
