@@ -30,6 +30,7 @@ typedef struct tinyi_sum {
     float *x;
     size_t n;
     uint64_t number, at;                    /* at: virtual clock */
+    uint64_t call;                          /* of net->calls: for the tags */
     unsigned tag;
     /* ready: the messages of the step are set up; done: waiting to be waited for */
     int way, step, ready, done;
@@ -59,7 +60,7 @@ struct tiny_comm {
     uint64_t last_end;                      /* virtual clock: when the last sum was done */
     tiny_status failed;
     char says[240];
-    int waiting, quit, has_thread;
+    int waiting, quit, has_thread, finite;
 #if TINYI_HAVE_PTHREAD
     pthread_mutex_t lock;
     pthread_cond_t idle;
@@ -88,6 +89,7 @@ static void tinyi_comm_give_up(tiny_comm *c, tiny_status st, const char *says)
 {
     if (c->failed) return;
     c->failed = st;
+    c->net->why = st;
     (void)snprintf(c->says, sizeof c->says, "%s", says);
     c->first = c->next;                     /* their memory is not touched any more */
     c->net->close(c->net);
@@ -156,10 +158,24 @@ TINY_REF_END
 static void tinyi_comm_message(tiny_message *m, const tinyi_sum *s, int step, float *x, size_t n)
 {
     memset(m, 0, sizeof *m);
-    m->tag = s->number << 16 | (uint64_t)(unsigned)step << 8 | s->tag;
+    m->tag = s->call << 16 | (uint64_t)(unsigned)step << 8 | s->tag;
     m->data = x;
     m->n = n * sizeof *x;
     m->at = s->at;
+}
+
+/* NaN and infinities would spread to every rank's text, and nobody would know from where. */
+static int tinyi_comm_finite(tiny_comm *c, int from, const float *x, size_t n, tiny_status *st)
+{
+    size_t i;
+    for (i = 0; i < n && c->finite; i++)
+        if (!(x[i] - x[i] == 0.0f)) {
+            c->net->gone = from + 1;
+            (void)snprintf(c->net->says, sizeof c->net->says, "rank %d sent a number that is not finite", from);
+            *st = TINY_E_PROTOCOL;
+            return 0;
+        }
+    return 1;
 }
 
 /* A step sum as far as it goes. 1: it is done. */
@@ -183,6 +199,9 @@ static int tinyi_comm_steps(tiny_comm *c, tinyi_sum *s, tiny_status *st)
         if (!s->recv.whole && (*st = c->net->recv(c->net, t.from, &s->recv)) != TINY_OK) return 0;
         if (!s->recv.whole && !s->recv.begun) c->look_at = s->recv.at;
         if (!s->send.whole || !s->recv.whole) return 0;
+        if (t.from >= 0 &&
+            !tinyi_comm_finite(c, t.from, (const float *)s->recv.data, s->recv.n / sizeof(float), st))
+            return 0;
         if (t.from >= 0 && t.how == 1) tinyi_comm_add(s->x + t.from_at, c->got, s->x + t.from_at, t.from_n);
         if (t.from >= 0 && t.how == 2) tinyi_comm_add(s->x + t.from_at, s->x + t.from_at, c->got, t.from_n);
         if (t.from >= 0 && c->net->virtual_clock) s->at = TINYI_MAX(s->at, s->recv.at);
@@ -221,6 +240,7 @@ static int tinyi_comm_direct(tiny_comm *c, tinyi_sum *s, tiny_status *st)
                 if (!s->recv.begun) c->look_at = s->recv.at;
                 return 0;
             }
+            if (!tinyi_comm_finite(c, from, (const float *)s->recv.data, s->n, st)) return 0;
             if (c->net->virtual_clock) s->at = TINYI_MAX(s->at, s->recv.at);
             if (from) tinyi_comm_add(c->acc, c->acc, c->got, s->n);
         } else if (from) tinyi_comm_add(c->acc, c->acc, s->x, s->n);
@@ -342,6 +362,7 @@ TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, t
     c->n_most = desc->n_most ? desc->n_most : 65536;
     c->n_short = desc->n_short ? desc->n_short : TINYI_COMM_SHORT;
     c->way = desc->way;
+    c->finite = desc->finite;
     c->timeout_ns = desc->timeout_ns ? desc->timeout_ns : UINT64_C(10000000000);
     if (!tinyi_size_mul(c->n_most, 2 * sizeof *c->got, &all))
         st = tinyi_fail(ctx, TINY_E_OVERFLOW, "sums of %zu numbers are more than this machine can address", c->n_most);
@@ -428,6 +449,7 @@ TINY_API tiny_status tiny_allreduce_start(tiny_comm *c, float *x, size_t n, unsi
         s->x = x;
         s->n = n;
         s->number = c->next;
+        s->call = c->net->calls++;
         s->tag = tag;
         s->at = c->clock;
         s->step = s->ready = s->done = s->from = 0;

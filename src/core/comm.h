@@ -43,6 +43,7 @@ typedef struct tiny_comm_desc {             /* all zero but net: the sensible de
     size_t n_short;                         /* 0: 8192 */
     uint64_t timeout_ns;                    /* of a wait; 0: 10 s */
     int no_thread;                          /* nonzero: messages move only during the calls */
+    int finite;                             /* nonzero: a received number that is not finite ends the group */
 } tiny_comm_desc;
 
 TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, tiny_comm **out);
