@@ -565,6 +565,7 @@ static tiny_status tinyi_tcp_group(tinyi_tcp_opening *o)
     int i, k = 0;
     if (t->peer) return TINY_OK;
     t->net.rank = o->rank;
+    t->net.star = star && o->world > 2;
     t->net.world = o->world;
     t->peer = (tinyi_tcp_peer *)tinyi_alloc(o->ctx, (size_t)o->world, sizeof *t->peer);
     if (!t->peer) return tiny_ctx_status(o->ctx);

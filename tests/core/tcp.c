@@ -216,7 +216,7 @@ static void test_groups(void)
     static const int n_of[] = { 1, 1000, 70000 };
     int world, mesh, kind, k, r, i;
     for (world = 1; world <= 4; world++)
-        for (mesh = world != 2; mesh < 2; mesh++)
+        for (mesh = 0; mesh < 2; mesh++)
             for (k = 0; k < 3; k++) {
                 tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
                 const int n = n_of[k];
