@@ -29,8 +29,8 @@ static tllm_state *open_state(model_at *m, tiny_idx n_seq, int exact, tiny_statu
     return s;
 }
 
-/* Nine sequences: their first halves in turns, then each second half in one piece, all in one call: 12 rows of each, and
- * 108 rows of a product, against one row. -1: the model is refused. */
+/* Nine sequences: their first halves in turns, then each second half in one piece, all in one call: 108 rows of a
+ * product, against one row. -1: the model is refused. */
 static int differences(tiny_target target, const char *path, int exact)
 {
     model_at one, all;
@@ -74,8 +74,10 @@ static int differences(tiny_target target, const char *path, int exact)
         for (i = LEN / 2; i < LEN; i++) batch[n++] = item_of(&all, k, i);
     t_use(all.ctx);
     T_OK(tllm_forward_batch(t, batch, n, got));
-    for (i = 0; i < n; i++)
-        bad += memcmp(got + (size_t)i * V, want + (size_t)(batch[i].seq * LEN + batch[i].pos) * V, V * sizeof *got) != 0;
+    for (i = 0; i < n; i++) {
+        const float *w = want + (size_t)(batch[i].seq * LEN + batch[i].pos) * V;
+        bad += memcmp(got + (size_t)i * V, w, V * sizeof *got) != 0;
+    }
     if (exact) T_EQ_INT(bad, 0);
     if (exact && bad) printf("  %s\n", path);
     tllm_state_close(one.ctx, s);

@@ -255,7 +255,7 @@ static void test_same_as_alone(tiny_target target)
     /* what the test is about did happen */
     T_TRUE(again > 0 && moves > 0 && cached > 0);
     for (i = 0; i < many; i++) T_TRUE(alone[i].n > 0);
-    T_PROOF("serving 1", "every request has the output of a run alone, bit for bit, greedy and seeded, for any arrivals");
+    T_PROOF("serving 1", "each request has the bits of a run alone, greedy and seeded, for any order of arrival");
     T_PROOF("serving 1", "used rows are the sum of the live rows, with moves and with pages");
 }
 

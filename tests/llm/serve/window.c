@@ -1,7 +1,7 @@
 /* tests/llm/serve/window.c - the fewest moves that make busy slots neighbours
  *
- * Truth    two maps worked on paper (../docs/papers/flover.md); for all maps of ten slots the shortest path in the graph
- *          of maps, in which a step moves one slot, found by breadth first search; for weights every window tried. */
+ * Truth    two maps worked on paper; for all maps of ten slots the shortest path in the graph of maps, in which a step
+ *          moves one slot, found by breadth first search; for weights every window tried. */
 #include "t.h"
 
 enum { N = 10, ALL = 1 << N };
