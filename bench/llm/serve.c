@@ -154,12 +154,13 @@ static void bs_model(const char *path, const char *name, const char *headline)
     double seconds[BS_WAYS][ROUNDS], latency[BS_WAYS][ROUNDS], batch[BS_WAYS][ROUNDS], late[BS_WAYS][ROUNDS], gap,
         one, eight, sixteen;
     bs_run r[BS_WAYS];
-    const int rounds = b_quick ? 1 : ROUNDS;
+    int rounds = b_quick ? 1 : ROUNDS;
     int i, k;
     b_must(ctx, tllm_gguf_open(ctx, path, &g));
     b_must(ctx, tllm_model_open(ctx, g, &m));
     b_must(ctx, tllm_vocab_open(ctx, g, &v));
     tllm_model_about(m, &about);
+    if (about.n_params > 1e7 && rounds > 3) rounds = 3;
     out = (float *)b_alloc(16 * (size_t)about.n_vocab * sizeof *out);
     one = bs_step(ctx, m, 1, out);
     eight = bs_step(ctx, m, 8, out);
