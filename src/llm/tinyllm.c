@@ -36,5 +36,6 @@
 #include "llm/model/save.c"
 #include "llm/lab/kvcodec/kvtables.c"
 #include "llm/lab/kvcodec/kvsession.c"
+#include "llm/serve/request.c"
 #include "llm/targets.c"
 #endif
