@@ -160,6 +160,7 @@
 #include "llm/sample/schema.h"
 #include "llm/session/session.h"
 #include "llm/session/beam.h"
+#include "llm/serve/http.h"
 #include "llm/lab/kvcodec/kvcodec.h"
 #include "llm/lab/kvcodec/kvstream.h"
 #include "llm/train/story.h"
