@@ -49,6 +49,11 @@ struct tiny_net {
     void (*pause)(tiny_net *net, uint64_t seen, uint64_t until);
     void (*wake)(tiny_net *net);            /* counts as an event */
     tiny_net_count *count;                  /* (world): the traffic with each peer */
+    uint64_t calls;                         /* collective calls so far: their tags differ, whoever makes them */
+    /* Set before close, if the caller itself found a failure: the peers then get TINY_E_PROTOCOL for that one, and
+     * TINY_E_PEER for any other. */
+    tiny_status why;
+    int gone;                               /* after a failure: 1 + the rank that caused it; 0: not known */
     char says[200];
 };
 
