@@ -161,6 +161,8 @@
 #include "llm/session/session.h"
 #include "llm/session/beam.h"
 #include "llm/serve/http.h"
+#include "llm/serve/window.h"
+#include "llm/serve/engine.h"
 #include "llm/lab/kvcodec/kvcodec.h"
 #include "llm/lab/kvcodec/kvstream.h"
 #include "llm/train/story.h"

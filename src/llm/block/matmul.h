@@ -19,6 +19,9 @@ typedef struct tllm_matmul_params {
     int format;                             /* TLLM_FORMAT_... of w */
     /* nonzero: the reference computes the magnitude M of its error bound instead of y; see the head of matmul.c */
     int magnitude;
+    /* nonzero: the bits of a row of y depend on its row of x and on w alone, not on the number of rows. Each row goes
+     * through the kernel for one row; w is still read from memory once for up to 32 of them */
+    int alone;
 } tllm_matmul_params;
 
 /* x (n, k), y (n, n_out) and bias (n_out), or bias NULL: f32. format: TLLM_FORMAT_... of w. */

@@ -316,6 +316,7 @@ TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a,
     p.n_kv = a->n_kv;
     p.d_v = a->d_v;
     p.tree = row ? NULL : f->tree;          /* a window sees other cells than the plan */
+    p.alone = s->exact;
     op.in[0] = &q;
     op.in[1] = &k;
     op.in[2] = &table;

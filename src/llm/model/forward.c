@@ -379,6 +379,29 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
 
 /* ---- states ----------------------------------------------------------------------------------------------------- */
 
+/* The reference computes each row by itself, and so does all that is made of attention over pages, products, norms and
+ * networks. What looks back otherwise (recurrences, latent rows, blocks of keys) has kernels that are cut by the length
+ * of a piece. */
+static tiny_status tinyi_lm_may_be_exact(tiny_ctx *ctx, const tllm_model *m)
+{
+    const char *why = NULL;
+    tiny_idx i;
+    if (ctx->desc.accel) why = "with an accelerator";
+    else if (m->world > 1) why = "over several ranks";
+    if (!why && ctx->target == TINY_TARGET_REFERENCE) return TINY_OK;
+    if (!why && (TINYI_LM_ENCODER(m) || TINYI_LM_N_ENC(m) > 0 || TINYI_LM_ARCH(m)->block > TINYI_LM_PARALLEL ||
+                 m->n_ple > 0 || m->bank > 0))
+        why = "with this architecture";
+    for (i = 0; i < m->n_layer && !why; i++) {
+        const tinyi_lm_layer *l = &m->layer[i];
+        if (l->mix != TINYI_LM_ATTN || l->mix2 != TINYI_LM_NO_MIX || l->cross || l->w[TINYI_T_INDEX_BLOCK_Q] ||
+            l->w[TINYI_T_ATTN_REL_B])
+            why = "with layers other than plain attention";
+    }
+    if (!why) return TINY_OK;
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: results cannot be made independent of the batch %s", m->path, why);
+}
+
 static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_state_desc *desc, tllm_state *s)
 {
     const int encoder = TINYI_LM_ENCODER(m) || TINYI_LM_N_ENC(m) > 0;
@@ -410,6 +433,8 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
                           s->n_seq, s->n_ctx, TINYI_LM_MOST);
     if (encoder) s->n_batch = s->n_ctx;
     s->n_batch = TINYI_MIN(s->n_batch, s->n_seq * s->n_ctx);
+    s->exact = desc && desc->exact;
+    if (s->exact && (st = tinyi_lm_may_be_exact(ctx, m)) != TINY_OK) return st;
     if (TINYI_LM_COMM(s) && (size_t)s->n_batch > tiny_comm_most(TINYI_LM_COMM(s)) / (size_t)m->n_embd)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
                           "%s: pieces of %td tokens need sums of %td numbers, but the comm was opened for %zu", m->path,
@@ -832,7 +857,7 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
             s->run[f.n_run - 1].n++;
             f.n_key = TINYI_MAX(f.n_key, at + 1);
         }
-        f.tree = tinyi_lm_tree(&f);
+        f.tree = s->exact ? NULL : tinyi_lm_tree(&f);
         if (s->stays) {                     /* the contents that the last pass left in scratch memory are not read */
             tinyi_accel_drop(s->ctx, s->scratch, s->scratch_bytes);
             tiny_stay(s->ctx, 1);

@@ -302,6 +302,7 @@ struct tllm_state {
      * beforehand */
     size_t bytes, cleared, work;
     tiny_idx n_ctx, n_batch, n_seq;
+    int exact;                              /* no result depends on what else is computed */
     tllm_pages pages;
     const tllm_format *type_k, *type_v;
     int x_bits;                             /* of what matrices of layers read; 0: all of them */
@@ -457,6 +458,9 @@ TINYI_FN void tinyi_lm_rope_tables(tinyi_lm_fwd *f);
 
 TINYI_FN void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s);
 TINYI_FN tiny_status tinyi_lm_page_copy(tllm_state *s, const tllm_page_copy *c);    /* in all layers */
+/* Makes `to` what `from` was, in pages of its own, and empties `from`. Needs as many free pages, with those that `to`
+ * holds. *bytes grows by what was copied. After a failure `to` is empty and `from` unchanged. */
+TINYI_FN tiny_status tinyi_lm_seq_move(tllm_state *s, tiny_idx from, tiny_idx to, size_t *bytes);
 /* device.c: weights to the accelerator, or forgotten there; whether a state's passes stay there; its pages, and n
  * floats, for our own hands */
 TINYI_FN int tinyi_lm_fires(const tllm_model *m);        /* sparse.c: few of its activations are not 0 */

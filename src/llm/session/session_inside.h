@@ -19,6 +19,28 @@ struct tllm_session {
     tllm_pieces *pieces;                    /* the bytes of all tokens, for grammars; NULL: not needed so far */
 };
 
+/* what a text that is being generated has open */
+typedef struct tinyi_generate {
+    tllm_sampler *sampler;
+    tllm_stop *stop;
+    tllm_bytes bytes;                       /* whole characters that came out of the stream */
+    char *out;                              /* and what the stop strings let through */
+    size_t out_room;
+    int found;                              /* the stop string that was found, counted from 1 */
+    tllm_grammar_state *state;              /* of the grammar, when there is one */
+    char *piece;
+    float *masked;                          /* (n_vocab) logits of what the grammar allows */
+    unsigned char *may;                     /* (n_vocab) */
+} tinyi_generate;
+
+/* Draws a token that the grammar allows, and advances the grammar. *token = -1: it allows no further token. Of s: ctx,
+ * vocab, about, pieces. */
+TINYI_FN tiny_status tinyi_generate_guided(tllm_session *s, tinyi_generate *g, const float *logits, int32_t *token);
+/* Passes what is in g->bytes on to d->text, without what a stop string may still take. *ended: the text ends here, for
+ * the reason *end. last: nothing follows. Of s: ctx. */
+TINYI_FN tiny_status tinyi_generate_say(tllm_session *s, tinyi_generate *g, const tllm_generate_desc *d, int last,
+                                        tllm_end *end, int *ended);
+
 /* Fails if s is NULL, if its model is an encoder, or if logits is set and the model gives none. */
 TINYI_FN tiny_status tinyi_session_text(const tllm_session *s, int logits);
 

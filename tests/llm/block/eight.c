@@ -138,7 +138,7 @@ static void one_product(tiny_ctx *ctx, tiny_target target, int i_format, shape s
     tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, s.k), tw = tiny_tensor_2d(w, TINY_U8, n_out, row),
                 te = tiny_tensor_2d(e, TINY_U8, n_out, row), tb = tiny_tensor_1d(bias, TINY_F32, n_out);
     tiny_tensor ty = tiny_tensor_2d(want, TINY_F32, n, n_out);
-    tllm_matmul_params p = { 0, 0 };
+    tllm_matmul_params p = { 0, 0, 0 };
     tiny_op op = op_of(&tx, &tw, with_bias ? &tb : NULL, &ty, &p);
     tiny_idx i, j;
     x[0] = 9.0f;                            /* one outlier */

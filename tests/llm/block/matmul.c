@@ -95,7 +95,7 @@ static void one_shape(tiny_ctx *ctx, tiny_target target, int i_format, tiny_idx 
     tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, k), tw = tiny_tensor_2d(w, TINY_U8, n_out, row),
                 tb = tiny_tensor_1d(bias, TINY_F32, n_out);
     tiny_tensor ty = tiny_tensor_2d(want, TINY_F32, n, n_out);
-    tllm_matmul_params p = { 0, 0 };
+    tllm_matmul_params p = { 0, 0, 0 };
     tiny_op op = op_of(&tx, &tw, with_bias ? &tb : NULL, &ty, &p);
     tiny_idx i;
     x[0] = 9.0f;                            /* one outlier */
@@ -159,7 +159,7 @@ static void test_integers(tiny_target target)
                         tw = tiny_tensor_2d(weights(f, n_out, k, 1), TINY_U8, n_out,
                                             (tiny_idx)tllm_format_bytes(f, (uint64_t)k));
             tiny_tensor ty = tiny_tensor_2d(want, TINY_F32, n, n_out);
-            tllm_matmul_params p = { 0, 0 };
+            tllm_matmul_params p = { 0, 0, 0 };
             tiny_op op = op_of(&tx, &tw, NULL, &ty, &p);
             tiny_idx q;
             if (target == TINY_TARGET_AMX && n > 8) continue;
@@ -213,7 +213,7 @@ static void test_largest(tiny_target target)
             const double allowed = (bound_of(ctx, target, i / 6, n) + 1.01 * (K + 2)) / 16777216.0;
             tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, K), tw = tiny_tensor_2d(w, TINY_U8, OUT, row),
                         ty = tiny_tensor_2d(want, TINY_F32, n, OUT);
-            tllm_matmul_params p = { 0, 0 };
+            tllm_matmul_params p = { 0, 0, 0 };
             tiny_op op = op_of(&tx, &tw, NULL, &ty, &p);
             p.format = f->id;
             T_OK(tiny_run_reference(ctx, &op));
