@@ -1,0 +1,1 @@
+static const char *const serve_page[] = { "<!doctype html><title>x</title>\n" };
