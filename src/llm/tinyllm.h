@@ -164,6 +164,7 @@
 #include "llm/serve/engine.h"
 #include "llm/serve/http.h"
 #include "llm/serve/server.h"
+#include "llm/serve/tools.h"
 #include "llm/serve/api.h"
 #include "llm/lab/kvcodec/kvcodec.h"
 #include "llm/lab/kvcodec/kvstream.h"

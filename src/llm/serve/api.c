@@ -20,6 +20,16 @@ int tinyi_api_append(tllm_api *a, tllm_bytes *b, const char *text, size_t n)
     return 1;
 }
 
+tinyi_doc_form tinyi_api_form(void)
+{
+    tinyi_doc_form form;
+    memset(&form, 0, sizeof form);
+    form.indent = -1;
+    form.item_mark = tinyi_tv_view(", ", 2);
+    form.key_mark = tinyi_tv_view(": ", 2);
+    return form;
+}
+
 void tinyi_api_start(tllm_api *a)
 {
     a->w.status = TINY_OK;
@@ -694,7 +704,7 @@ static tiny_status tinyi_api_chat(tllm_api *a, const tllm_api_desc *d)
     if (!a->chat_source) return tiny_ctx_status(a->ctx);
     st = tllm_template_open(a->ctx, source.at, source.n, &a->chat);
     a->tools_in_template = strstr(a->chat_source, "tools") != NULL;
-    a->tool_form = tinyi_tool_form_of(a->chat_source);
+    a->tool_form = tllm_tool_form_of(a->chat_source);
     return st;
 }
 

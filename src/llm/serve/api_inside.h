@@ -4,6 +4,7 @@
 #define TINYI_SERVE_INSIDE_H
 #include "llm/serve/api.h"
 #include "llm/chat/template.h"
+#include "llm/serve/tools.h"
 #include "core/doc/value_inside.h"
 #include "core/rng.h"
 #include "core/time.h"
@@ -11,16 +12,8 @@ TINYI_C_BEGIN
 
 #define TINYI_API_WORDS 16                  /* keys, origins and hosts: so many of each */
 #define TINYI_API_CHOICES 128               /* prompts * n of a request */
+#define TINYI_TOOL_HELD ((size_t)64 << 20)  /* memory for reading calls */
 #define TINYI_API_PING_NS UINT64_C(15000000000)
-
-/* how the model writes a call of a tool */
-typedef enum tinyi_tool_form {
-    TINYI_TOOL_NONE,
-    TINYI_TOOL_TAGS,                        /* <tool_call>{"name": .., "arguments": ..}</tool_call>, any number */
-    TINYI_TOOL_LIST,                        /* [TOOL_CALLS][{"name": .., "arguments": ..}, ..] */
-    TINYI_TOOL_OBJECT,                      /* the whole text is {"name": .., "parameters": ..} */
-    TINYI_TOOL_FORCED                       /* by grammar: {"name": .., "arguments": ..}, or a list of these */
-} tinyi_tool_form;
 
 typedef struct tinyi_api_words { char *text; const char *at[TINYI_API_WORDS]; size_t n; } tinyi_api_words;
 
@@ -39,7 +32,7 @@ struct tllm_api {
     char *cors;                             /* for each origin the lines of a head; they end with 0 */
     const char *cors_at[TINYI_API_WORDS];
     int any_origin, is_unix, lenient;
-    tinyi_tool_form tool_form;              /* of the template */
+    tllm_tool_form tool_form;              /* of the template */
     int tools_in_template;                  /* it writes the list of tools itself */
     size_t n_most;
     const char *const *page;
@@ -127,7 +120,7 @@ typedef struct tinyi_job {
     int submitted;                          /* all of it */
     int failed;                             /* status of the answer */
     char says[400];
-    tinyi_tool_form tools;
+    tllm_tool_form tools;
     tllm_bytes tool_names;                  /* each ends with 0 */
     char id[48];
     int64_t created;
@@ -149,6 +142,7 @@ TINYI_FN void tinyi_job_first(tinyi_choice *c, int32_t token);
 
 /* ---- answers ---- */
 
+TINYI_FN tinyi_doc_form tinyi_api_form(void);                                    /* JSON in one line */
 TINYI_FN int tinyi_api_append(tllm_api *a, tllm_bytes *b, const char *text, size_t n);       /* 0: no memory */
 TINYI_FN void tinyi_api_start(tllm_api *a); /* an empty text in a->w */
 TINYI_FN void tinyi_api_put(tllm_api *a, const char *text);
@@ -162,14 +156,9 @@ TINYI_FN void tinyi_api_error_text(tllm_api *a, int status, const char *param, c
 
 /* ---- tools.c ---- */
 
-TINYI_FN tinyi_tool_form tinyi_tool_form_of(const char *source);
-/* How many bytes of the text are certainly no part of a call: they may be shown. closed (may be NULL): a call is
- * complete. */
-TINYI_FN size_t tinyi_tool_plain(tinyi_tool_form form, const char *text, size_t n, size_t from, int *closed);
-/* Reads the calls of a whole text. m: an empty document. Returns a list of maps with name and arguments, or NONE: the text
- * holds no valid call. content: the bytes before the first call. names: the tools that exist. */
-TINYI_FN tinyi_tv tinyi_tool_calls(tinyi_doc *m, tinyi_tool_form form, const char *text, size_t n,
-                                   const tllm_bytes *names, size_t *content);
+/* tllm_tool_calls with the result as a value of an empty document: a list of maps with name and arguments, or NONE */
+TINYI_FN tinyi_tv tinyi_tool_calls(tinyi_doc *m, tllm_tool_form form, const char *text, size_t n, const char *names,
+                                   size_t n_names, size_t *content);
 
 TINYI_C_END
 #endif

@@ -236,10 +236,8 @@ int tinyi_ask_tokens(tinyi_ask *a, const tinyi_tv *list, const char *param, tllm
 /* A value as JSON, in the memory of the document. */
 static tinyi_tv tinyi_ask_json(tinyi_ask *a, const tinyi_tv *v)
 {
-    tinyi_doc_form form;
+    const tinyi_doc_form form = tinyi_api_form();
     const size_t start = a->m.n_out;
-    memset(&form, 0, sizeof form);
-    form.indent = -1;
     (void)tinyi_tv_put_json(&a->m, v, &form);
     return tinyi_doc_take(&a->m, start);
 }
@@ -433,7 +431,7 @@ typedef struct tinyi_ask_how {
     tllm_step chain[10];
     const char *stop[TINYI_ASK_STOPS];
     tllm_bias *bias;
-    tinyi_tool_form form;
+    tllm_tool_form form;
     const tinyi_tv *tools;
 } tinyi_ask_how;
 
@@ -547,10 +545,8 @@ static void tinyi_ask_force(tinyi_ask *a, tinyi_ask_how *h, const tinyi_tv *tool
     static const char any[] = "{\"type\":\"object\"}";
     const size_t start = a->m.n_out;
     size_t i, n = 0;
-    tinyi_doc_form form;
+    const tinyi_doc_form form = tinyi_api_form();
     tinyi_tv text;
-    memset(&form, 0, sizeof form);
-    form.indent = -1;
 #define TINYI_PUT(s) (void)tinyi_doc_put(&a->m, s, strlen(s))
     TINYI_PUT(many ? "{\"type\":\"array\",\"minItems\":1,\"maxItems\":16,\"items\":{\"anyOf\":[" : "{\"anyOf\":[");
     for (i = 0; i < tools->u.list->n; i++) {
@@ -570,7 +566,7 @@ static void tinyi_ask_force(tinyi_ask *a, tinyi_ask_how *h, const tinyi_tv *tool
     text = tinyi_doc_take(&a->m, start);
     h->r.schema = text.u.s;
     h->r.n_schema = text.n;
-    h->form = TINYI_TOOL_FORCED;
+    h->form = TLLM_TOOL_FORCED;
 }
 
 /* response_format, json_schema, grammar, tool_choice: at most one of them restricts the text */
@@ -583,8 +579,8 @@ static void tinyi_ask_forms(tinyi_ask *a, tinyi_ask_how *h)
     tinyi_tv json;
     if (a->where == TINYI_AT_CHAT) {
         h->tools = tinyi_ask_tools(a, &forced, &only);
-        if (h->tools) h->form = a->api->tools_in_template ? a->api->tool_form : TINYI_TOOL_TAGS;
-        if (h->tools && !h->form) h->form = TINYI_TOOL_TAGS;
+        if (h->tools) h->form = a->api->tools_in_template ? a->api->tool_form : TLLM_TOOL_TAGS;
+        if (h->tools && !h->form) h->form = TLLM_TOOL_TAGS;
     }
     if (format) {
         const tinyi_tv *type = tinyi_ask_member(a, format, "type"), *s = tinyi_ask_member(a, format, "json_schema");
@@ -629,7 +625,7 @@ static void tinyi_ask_forms(tinyi_ask *a, tinyi_ask_how *h)
         h->r.n_gbnf = grammar->n;
     }
     if (forced && !a->status) tinyi_ask_force(a, h, h->tools, only, tinyi_ask_flag(a, "parallel_tool_calls", 0));
-    if (h->form == TINYI_TOOL_LIST || h->form == TINYI_TOOL_OBJECT) h->r.special = 1;
+    if (h->form == TLLM_TOOL_LIST || h->form == TLLM_TOOL_OBJECT) h->r.special = 1;
 }
 
 static void tinyi_ask_how_to(tinyi_ask *a, tinyi_ask_how *h)
@@ -735,7 +731,7 @@ static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, const tinyi_ask_pro
     j->n_top = (int)h->r.n_top;
     j->n_per_prompt = (size_t)n;
     j->tools = h->form;
-    j->parallel = tinyi_ask_flag(a, "parallel_tool_calls", h->form != TINYI_TOOL_FORCED);
+    j->parallel = tinyi_ask_flag(a, "parallel_tool_calls", h->form != TLLM_TOOL_FORCED);
     j->include_usage = options && tinyi_ask_member(a, options, "include_usage") &&
                        tinyi_tv_true(tinyi_ask_member(a, options, "include_usage"));
     j->seed = seed ? (uint64_t)seed->u.i : tiny_rng_u64(&a->api->random) >> 11;         /* exact as a double, too */

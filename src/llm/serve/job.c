@@ -318,7 +318,7 @@ int tinyi_job_token(void *user, const tllm_engine_token *t)
     if (t->prompt) return j->failed;
     if (!tinyi_api_append(j->api, &c->text, t->text, t->n_text)) j->failed = 503;
     if (j->failed) return 1;
-    plain = tinyi_tool_plain(j->tools, c->text.at, c->text.n, c->shown, &closed);
+    plain = tllm_tool_plain(j->tools, c->text.at, c->text.n, c->shown, &closed);
     if (j->stream && (plain > c->shown || c->logprobs[0].n)) {
         tinyi_choice_event(c, c->text.at + c->shown, plain - c->shown, NULL, 0);
         c->shown = plain;
@@ -336,18 +336,17 @@ static int tinyi_choice_calls(tinyi_choice *c, tllm_bytes *out, size_t *content)
     tllm_api *w = j->api;
     tinyi_doc m;
     tinyi_tv list;
-    tinyi_doc_form form;
+    const tinyi_doc_form form = tinyi_api_form();
     size_t i, start;
     *content = c->text.n;
     if (!j->tools || !c->text.n) return 0;
-    memset(&form, 0, sizeof form);
-    form.indent = -1;
     memset(&m, 0, sizeof m);
     m.ctx = w->ctx;
     m.what = "call";
     m.max_steps = UINT64_C(1) << 28;
-    m.max_held = m.max_out = (size_t)64 << 20;
-    list = tinyi_tool_calls(&m, j->tools, c->text.at, c->text.n, &j->tool_names, content);
+    m.max_held = m.max_out = TINYI_TOOL_HELD;
+    list = tinyi_tool_calls(&m, j->tools, c->text.at, c->text.n, j->tool_names.at, j->tool_names.n,
+                            content);
     tinyi_api_start(w);
     for (i = 0; list.type == TINYI_DOC_LIST && i < list.u.list->n && (!i || j->parallel); i++) {
         char id[40];
