@@ -5,6 +5,7 @@
 static tllm_api *api;
 #define KIT_STEP(until) tllm_api_step(api, until)
 #include "kit.h"
+#include "examples/serve-page.h"
 
 static const char a_story[] = "examples/models/story-small.gguf";
 static const char a_template[] = "{% for m in messages %}{{ m.content }} {% endfor %}";
@@ -550,6 +551,26 @@ static void test_simple(void)
     end();
 }
 
+/* The page in the program is the file next to it, line by line, and small. */
+static void test_page(void)
+{
+    static char page[61440];
+    FILE *f = fopen("examples/serve-page.html", "rb");
+    const size_t n = f ? fread(page, 1, sizeof page, f) : 0;
+    size_t i, at = 0;
+    if (f) (void)fclose(f);
+    T_TRUE(n > 1000 && n < sizeof page);
+    for (i = 0; i < T_COUNT(serve_page); i++) {
+        const size_t k = strlen(serve_page[i]);
+        if (at + k > n || memcmp(page + at, serve_page[i], k)) {
+            t_fail(__FILE__, __LINE__, "line %d of the page differs: make page", (int)i + 1);
+            return;
+        }
+        at += k;
+    }
+    T_EQ_INT(at, n);
+}
+
 /* ---- access ---- */
 
 static void test_keys(void)
@@ -708,6 +729,7 @@ int main(void)
     T_RUN(test_tool_forms);
     T_RUN(test_fields);
     T_RUN(test_simple);
+    T_RUN(test_page);
     T_RUN(test_keys);
     T_RUN(test_origins);
     T_RUN(test_hang_up);
