@@ -96,7 +96,7 @@
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  * What is not there
- *     Images and sound as model input. A server: examples/ has complete programs. docs/guide/limits.md lists the rest.
+ *     Images and sound as model input. TLS. docs/guide/limits.md lists the rest.
  *
  * Changes
  *     0.2.0  feature switches; packages; see CHANGELOG.md
