@@ -96,7 +96,7 @@
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  * What is not there
- *     Images and sound as model input. A server: examples/ has complete programs. docs/guide/limits.md lists the rest.
+ *     Images and sound as model input. TLS. docs/guide/limits.md lists the rest.
  *
  * Changes
  *     0.2.0  feature switches; packages; see CHANGELOG.md
@@ -163,6 +163,10 @@
 #include "llm/serve/speculate.h"
 #include "llm/serve/window.h"
 #include "llm/serve/engine.h"
+#include "llm/serve/http.h"
+#include "llm/serve/server.h"
+#include "llm/serve/tools.h"
+#include "llm/serve/api.h"
 #include "llm/lab/kvcodec/kvcodec.h"
 #include "llm/lab/kvcodec/kvstream.h"
 #include "llm/train/story.h"
