@@ -322,36 +322,6 @@ static void tinyi_tp_out(const tiny_team *team, const float *block, const tiny_t
             for (i = 0; i < n; i++) to[i * t->stride[0] + k * t->stride[1]] = block[k * lanes + i];
 }
 
-static void tinyi_tp_fast(tiny_team *team, const tiny_op *op)
-{
-    const tinyi_tp_op o = tinyi_tp_of(op);
-    const tinyi_product_kernels *k = tinyi_product_kernels_of(team->k);
-    const tiny_tensor *out = op->out[0];
-    const tiny_idx lanes = k->lanes;
-    const tinyi_tp_room r = tinyi_tp_room_of(&o, (float *)team->own, out->dim[1], k->lanes, 0);
-    tiny_idx b, b1, i;
-    while (tiny_take(team, (o.n + lanes - 1) / lanes, 4, &b, &b1))
-        for (; b < b1; b++) {
-            const tiny_idx z = b * lanes, n = TINYI_MIN(o.n - z, lanes);
-            tinyi_tp_in(team, r.x, o.x, z, n, k->lanes);
-            tinyi_tp_in(team, r.y, o.y, z, n, k->lanes);
-            if (o.w && !o.shared) tinyi_tp_in(team, r.w, o.w, z, n, k->lanes);
-            memset(r.g, 0, (size_t)(out->dim[1] * lanes) * sizeof(float));
-            for (i = 0; i < o.n_paths; i++)
-                k->side(o.path + i, o.entry, r.value, r.g, r.x, r.y, o.shared ? r.weight : r.w, o.shared, r.t);
-            tinyi_tp_out(team, r.g, out, z, n, k->lanes);
-        }
-    team->ran_on = k->from;
-}
-
-static void tinyi_tp_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
-{
-    const tinyi_tp_op o = tinyi_tp_of(op);
-    (void)n_threads;
-    *shared = 0;
-    *own = tinyi_tp_room_floats(&o, op->out[0]->dim[1], 0) * sizeof(float);
-}
-
 static void tinyi_tp_back_block(const tiny_team *team, const tinyi_product_kernels *k, const tinyi_tp_op *o,
                                 const tinyi_tp_room *r, const tiny_op *op, tiny_idx z, tiny_idx n, float *dw)
 {
@@ -477,37 +447,61 @@ static void tinyi_tc_row_in(float *to, const tiny_tensor *t, tiny_idx row)
     tinyi_row_gather(to, (const float *)t->data + row * t->stride[0], t->dim[1], t->stride[1]);
 }
 
+/* one row of x, copies next to each other: in place, or in room */
+static const float *tinyi_tc_row_of_x(const tiny_team *team, const tinyi_tp_op *o, tiny_idx row, int last, float *to,
+                                      float *room)
+{
+    const tiny_tensor *x = o->x;
+    const float *from = (const float *)x->data + row * x->stride[0];
+    tiny_idx i;
+    if (x->stride[1] == 1 && last) return from;
+    if (x->stride[1] != 1) {
+        tinyi_tc_row_in(last ? to : room, x, row);
+        from = room;
+    }
+    for (i = 0; !last && i < o->n_paths; i++)
+        if (tinyi_tc_first_of(o, i))
+            tinyi_tc_turn(team, to + o->path[i].off1, from + o->path[i].off1, o->path[i].mul1, 2 * o->path[i].l1 + 1);
+    return to;
+}
+
 typedef struct tinyi_tc_job {
     tinyi_tp_op o;
     tinyi_edge_op edges;
     const tinyi_product_kernels *k;
     tinyi_tp_room r;
-    float *acc, *turned, *y, *w, *t;        /* rows of the result (2), of y and w, a matrix */
+    float *acc, *turned, *y, *w, *t, *room; /* rows of the result (2), of y and w, a matrix, a row of x */
     const float *x;
     tiny_idx x_row;
     int fold, last;
 } tinyi_tc_job;
 
+/* acc += the product of a row x, copies next to each other, with rows p of y and w */
+static void tinyi_tc_fold_row(tinyi_tc_job *j, const float *x, tiny_idx p)
+{
+    const tiny_tensor *y = j->o.y, *w = j->o.w;
+    const float *ty = (const float *)y->data + p * y->stride[0], *tw = j->r.weight;
+    if (y->stride[1] != 1) {
+        tinyi_tc_row_in(j->y, y, p);
+        ty = j->y;
+    }
+    if (w && !j->o.shared) {
+        tw = (const float *)w->data + p * w->stride[0];
+        if (w->stride[1] != 1) {
+            tinyi_tc_row_in(j->w, w, p);
+            tw = j->w;
+        }
+    }
+    tinyi_tc_fold(&j->o, j->k, j->r.value, x, ty, tw, j->acc, j->t);
+}
+
 /* edges p0 .. p1 of a row, the fold of each */
 static void tinyi_tc_edges_folded(tinyi_tc_job *j, int64_t p0, int64_t p1)
 {
-    const tiny_tensor *y = j->o.y, *w = j->o.w;
     int64_t p;
     for (p = p0; p < p1; p++) {
-        const float *ty = (const float *)y->data + (tiny_idx)p * y->stride[0], *tw = j->r.weight;
-        if (y->stride[1] != 1) {
-            tinyi_tc_row_in(j->y, y, (tiny_idx)p);
-            ty = j->y;
-        }
-        if (w && !j->o.shared) {
-            tw = (const float *)w->data + (tiny_idx)p * w->stride[0];
-            if (w->stride[1] != 1) {
-                tinyi_tc_row_in(j->w, w, (tiny_idx)p);
-                tw = j->w;
-            }
-        }
         if (p + 2 < p1) TINYI_PREFETCH(j->x + j->edges.col[p + 2] * j->x_row);
-        tinyi_tc_fold(&j->o, j->k, j->r.value, j->x + j->edges.col[p] * j->x_row, ty, tw, j->acc, j->t);
+        tinyi_tc_fold_row(j, j->x + j->edges.col[p] * j->x_row, (tiny_idx)p);
     }
 }
 
@@ -551,24 +545,87 @@ static void tinyi_tc_row_out(const tiny_team *team, tinyi_tc_job *j, const tiny_
     tinyi_row_scatter(to, from, out->dim[1], out->stride[1]);
 }
 
+static void tinyi_tc_open(tinyi_tc_job *j, tinyi_tp_op o, const tiny_team *team, tiny_idx d_out)
+{
+    memset(j, 0, sizeof *j);
+    j->o = o;
+    j->k = tinyi_product_kernels_of(team->k);
+    j->r = tinyi_tp_room_of(&j->o, (float *)team->own, d_out, j->k->lanes, 0);
+    j->t = j->r.value + tinyi_tp_room_floats(&j->o, d_out, 0);
+    j->acc = j->t + tinyi_tp_padded(TINYI_TP_SIDE * TINYI_TP_SIDE);
+    j->turned = j->acc + tinyi_tp_padded(d_out);
+    j->y = j->turned + tinyi_tp_padded(d_out);
+    j->w = j->y + tinyi_tp_padded(j->o.y->dim[1]);
+    j->room = j->w + (j->o.w ? tinyi_tp_padded(j->o.w->dim[1]) : 0);
+    j->fold = tinyi_tc_folds(&j->o);
+    j->last = j->o.n_paths && j->o.path[0].last;
+    j->x = (const float *)j->o.x->data;
+    j->x_row = j->o.x->stride[0];
+}
+
+static size_t tinyi_tc_floats(const tinyi_tp_op *o, tiny_idx d_out)
+{
+    return tinyi_tp_room_floats(o, d_out, 0) + tinyi_tp_padded(TINYI_TP_SIDE * TINYI_TP_SIDE) +
+           2 * tinyi_tp_padded(d_out) + tinyi_tp_padded(o->y->dim[1]) + tinyi_tp_padded(o->x->dim[1]) +
+           (o->w ? tinyi_tp_padded(o->w->dim[1]) : 0);
+}
+
+/* products alone: samples side by side, or, with many copies that fold, each sample by itself */
+static int tinyi_tp_wide(const tinyi_tp_op *o)
+{
+    tiny_idx i, copies = 0;
+    for (i = 0; i < o->n_paths; i++) copies += o->path[i].mul1;
+    return copies >= 8 * o->n_paths && o->n_paths && tinyi_tc_folds(o);
+}
+
+static void tinyi_tp_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_tp_op o = tinyi_tp_of(op);
+    const tinyi_product_kernels *k = tinyi_product_kernels_of(team->k);
+    const tiny_tensor *out = op->out[0];
+    const tiny_idx lanes = k->lanes;
+    const tinyi_tp_room r = tinyi_tp_room_of(&o, (float *)team->own, out->dim[1], k->lanes, 0);
+    tiny_idx b, b1, i;
+    if (tinyi_tp_wide(&o)) {
+        tinyi_tc_job j;
+        tinyi_tc_open(&j, o, team, out->dim[1]);
+        while (tiny_take(team, o.n, 16, &b, &b1))
+            for (; b < b1; b++) {
+                memset(j.acc, 0, (size_t)out->dim[1] * sizeof *j.acc);
+                tinyi_tc_fold_row(&j, tinyi_tc_row_of_x(team, &o, b, j.last, j.room, j.r.x), b);
+                tinyi_tc_row_out(team, &j, out, b);
+            }
+        team->ran_on = k->from;
+        return;
+    }
+    while (tiny_take(team, (o.n + lanes - 1) / lanes, 4, &b, &b1))
+        for (; b < b1; b++) {
+            const tiny_idx z = b * lanes, n = TINYI_MIN(o.n - z, lanes);
+            tinyi_tp_in(team, r.x, o.x, z, n, k->lanes);
+            tinyi_tp_in(team, r.y, o.y, z, n, k->lanes);
+            if (o.w && !o.shared) tinyi_tp_in(team, r.w, o.w, z, n, k->lanes);
+            memset(r.g, 0, (size_t)(out->dim[1] * lanes) * sizeof(float));
+            for (i = 0; i < o.n_paths; i++)
+                k->side(o.path + i, o.entry, r.value, r.g, r.x, r.y, o.shared ? r.weight : r.w, o.shared, r.t);
+            tinyi_tp_out(team, r.g, out, z, n, k->lanes);
+        }
+    team->ran_on = k->from;
+}
+
+static void tinyi_tp_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    const tinyi_tp_op o = tinyi_tp_of(op);
+    (void)n_threads;
+    *shared = 0;
+    *own = tinyi_tc_floats(&o, op->out[0]->dim[1]) * sizeof(float);
+}
+
 static void tinyi_tc_fast(tiny_team *team, const tiny_op *op)
 {
     const tiny_tensor *out = op->out[0];
     tinyi_tc_job j;
-    tiny_idx k, k1, r, r1, i, z, z1;
-    memset(&j, 0, sizeof j);
-    j.o = tinyi_tc_of(op);
-    j.k = tinyi_product_kernels_of(team->k);
-    j.r = tinyi_tp_room_of(&j.o, (float *)team->own, out->dim[1], j.k->lanes, 0);
-    j.t = j.r.value + tinyi_tp_room_floats(&j.o, out->dim[1], 0);
-    j.acc = j.t + tinyi_tp_padded(TINYI_TP_SIDE * TINYI_TP_SIDE);
-    j.turned = j.acc + tinyi_tp_padded(out->dim[1]);
-    j.y = j.turned + tinyi_tp_padded(out->dim[1]);
-    j.w = j.y + tinyi_tp_padded(j.o.y->dim[1]);
-    j.fold = tinyi_tc_folds(&j.o);
-    j.last = j.o.n_paths && j.o.path[0].last;
-    j.x = (const float *)j.o.x->data;
-    j.x_row = j.o.x->stride[0];
+    tiny_idx k, k1, r, r1, z, z1;
+    tinyi_tc_open(&j, tinyi_tc_of(op), team, out->dim[1]);
     tinyi_edge_read(&j.edges, op->in[TINYI_TC_OFFSET], op->in[TINYI_TC_COL], j.o.n, j.o.x->dim[0]);
     team->ran_on = j.k->from;
     if (j.edges.n == 0) {
@@ -576,22 +633,11 @@ static void tinyi_tc_fast(tiny_team *team, const tiny_op *op)
         return;
     }
     if (j.fold && tinyi_tc_copies(&j.o)) {
-        const tiny_tensor *x = j.o.x;
-        j.x_row = (tiny_idx)tinyi_tp_padded(x->dim[1]);
+        j.x_row = (tiny_idx)tinyi_tp_padded(j.o.x->dim[1]);
         j.x = (const float *)team->shared;
-        while (tiny_take(team, x->dim[0], 16, &z, &z1))
-            for (; z < z1; z++) {
-                const float *from = (const float *)x->data + z * x->stride[0];
-                float *to = (float *)team->shared + z * j.x_row;
-                if (x->stride[1] != 1 || j.last) {
-                    tinyi_tc_row_in(j.last ? to : j.r.x, x, z);
-                    from = j.r.x;
-                }
-                for (i = 0; !j.last && i < j.o.n_paths; i++)
-                    if (tinyi_tc_first_of(&j.o, i))
-                        tinyi_tc_turn(team, to + j.o.path[i].off1, from + j.o.path[i].off1, j.o.path[i].mul1,
-                                      2 * j.o.path[i].l1 + 1);
-            }
+        while (tiny_take(team, j.o.x->dim[0], 16, &z, &z1))
+            for (; z < z1; z++)
+                (void)tinyi_tc_row_of_x(team, &j.o, z, j.last, (float *)team->shared + z * j.x_row, j.r.x);
         tiny_barrier(team);
     }
     while (tiny_take(team, j.edges.pieces, 1, &k, &k1))
@@ -614,9 +660,7 @@ static void tinyi_tc_work(const tiny_op *op, int n_threads, size_t *shared, size
     (void)n_threads;
     *shared = tinyi_tc_copies(&o) && tinyi_tc_folds(&o)
                   ? (size_t)o.x->dim[0] * tinyi_tp_padded(o.x->dim[1]) * sizeof(float) : 0;
-    *own = (tinyi_tp_room_floats(&o, d_out, 0) + tinyi_tp_padded(TINYI_TP_SIDE * TINYI_TP_SIDE) +
-            2 * tinyi_tp_padded(d_out) + tinyi_tp_padded(o.y->dim[1]) + (o.w ? tinyi_tp_padded(o.w->dim[1]) : 0)) *
-           sizeof(float);
+    *own = tinyi_tc_floats(&o, d_out) * sizeof(float);
 }
 
 /* ---- the rows */
@@ -887,7 +931,7 @@ static void tinyi_tp_case(tiny_case *c, int back)
     tgnn_paths_params params;
     tiny_idx d[4];
     memset(&params, 0, sizeof params);
-    tinyi_tp_case_tables(c, TINYI_TP_TABLE, 0, d);
+    tinyi_tp_case_tables(c, TINYI_TP_TABLE, !back && tiny_case_pick(c, 3) == 0, d);
     c->in[TINYI_TP_X] = tiny_tensor_2d(NULL, TINY_F32, n, d[0]);
     c->in[TINYI_TP_Y] = tiny_tensor_2d(NULL, TINY_F32, n, d[1]);
     if (back) c->in[TINYI_TP_G] = tiny_tensor_2d(NULL, TINY_F32, n, d[2]);
