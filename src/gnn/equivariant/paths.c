@@ -1267,7 +1267,17 @@ TINY_API tiny_status tgnn_paths_open(tiny_ctx *ctx, const tgnn_paths_desc *desc,
         tgnn_product_close(ctx, p);
         return st;
     }
-    (void)snprintf(p->why, sizeof p->why, "paths of irreps: by the nonzeros of their couplings");
+    {
+        const tiny_tensor *table[3], x = tiny_tensor_2d(NULL, TINY_F32, 0, dim[0]);
+        tinyi_tp_op o;
+        table[0] = &p->table;
+        table[1] = &p->entry;
+        table[2] = &p->value;
+        o = tinyi_tp_read(table, &x, &x, NULL);
+        p->operations = tinyi_tp_operations(&o);
+        (void)snprintf(p->why, sizeof p->why, "%d paths of irreps by the nonzeros of their couplings: %.0f multiply-adds "
+                       "for a sample", p->n_paths, p->operations);
+    }
     *out = p;
     return TINY_OK;
 }

@@ -75,7 +75,7 @@ TINY_API int tgnn_product_kind(const tgnn_product *product);
 TINY_API const char *tgnn_product_kind_name(int kind);      /* "Gaunt by grid"; "?" for an unknown one */
 /* A sentence: the form, and the operations of those that were not taken. Valid as long as the plan. */
 TINY_API const char *tgnn_product_why(const tgnn_product *product);
-/* multiply-adds for one channel of one sample */
+/* multiply-adds for one channel of one sample (for irreps: for a sample) */
 TINY_API double tgnn_product_operations(const tgnn_product *product);
 /* How many numbers a channel of x, y, w or the result has (for irreps: a sample). */
 enum { TGNN_PRODUCT_X, TGNN_PRODUCT_Y, TGNN_PRODUCT_W, TGNN_PRODUCT_OUT };
