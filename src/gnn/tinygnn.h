@@ -132,5 +132,8 @@
 #include "gnn/equivariant/irreps.h"
 #include "gnn/equivariant/so3.h"
 #include "gnn/equivariant/harmonics.h"
+#include "gnn/equivariant/product.h"
+#include "gnn/equivariant/paths.h"
+#include "gnn/equivariant/layers.h"
 #include "gnn/train/data.h"
 #endif
