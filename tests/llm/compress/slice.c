@@ -682,6 +682,19 @@ static void test_files(void)
         unsigned char route[8] = { TLLM_ROUTE_LADDER, TLLM_ROUTE_LADDER, 0, 0, 0, 0, 0, 0 };
         T_STATUS(tllm_model_routes(ctx, model, route, 8), TINY_E_UNSUPPORTED, "its only route is standard");
     }
+    for (i = 0; i < 2; i++) {               /* made for the stream of the original */
+        tllm_adapter *adapter = NULL;
+        memset(&other, 0, sizeof other);
+        T_OK(tllm_writer_open(ctx, NULL, &other.w));
+        T_OK(tllm_writer_put_text(ctx, other.w, "general.architecture", i ? "controlvector" : "llama"));
+        T_OK(tllm_writer_put_text(ctx, other.w, "general.type", "adapter"));
+        T_OK(tllm_writer_put_text(ctx, other.w, "adapter.type", "lora"));
+        if (!made_end(ctx, &other)) continue;
+        T_STATUS(tllm_adapter_open(ctx, model, other.file, &adapter), TINY_E_UNSUPPORTED,
+                 i ? "is sliced: directions of the original stream" : "was sliced after this adapter was made");
+        T_TRUE(adapter == NULL);
+        drop(ctx, &other);
+    }
     tllm_model_close(ctx, model);
     drop(ctx, &m);
     tllm_gguf_close(ctx, g);
