@@ -145,6 +145,7 @@
 #include "llm/lab/gla/gla.h"
 #include "llm/plan/cascade.h"
 #include "llm/compress/prune.h"
+#include "llm/compress/slice.h"
 #include "llm/lab/fusemax/fusemax.h"
 #include "llm/model/model.h"
 #include "llm/model/adapter.h"
