@@ -200,7 +200,7 @@ static void name_of(int method, char text[16])
 }
 
 /* accuracy over bytes, logarithmic; a line for each method, a bar from the worst seed to the best */
-static size_t draw(char *to, size_t room, const job *j, const row r[METHODS][SHARES], const int *use, int n_keep)
+static size_t draw(char *to, size_t room, const job *j, row r[METHODS][SHARES], const int *use, int n_keep)
 {
     double low = 1e300, high = 0.0, worst = 100.0, best = 0.0, x, y;
     char name[16];

@@ -175,4 +175,5 @@
 #include "llm/lab/nets/nn.h"
 #include "llm/lab/nets/fit.h"
 #include "llm/lab/nets/score.h"
+#include "llm/lab/nets/proxy.h"
 #endif

@@ -369,12 +369,13 @@ static tiny_tensor tinyi_nn_norm_of(tiny_tape *tape, const tllm_nn *nn, size_t i
     const tiny_idx n = nn->layer[i].n_out;
     tiny_tensor mean = tiny_tensor_1d(tinyi_nn_number(nn, 2 * nn->n_all + a->running), nn->is.dtype, n),
                 var = tiny_tensor_1d(tinyi_nn_number(nn, 2 * nn->n_all + a->running + (size_t)n), nn->is.dtype, n);
-    const int keep = norm != TINYI_NORM_BATCH;
+    const int batch = norm == TINYI_NORM_BATCH || (norm == TINYI_NORM_SAMPLE && nn->layer[i].kind == TLLM_NN_CONV);
     tiny_batch_norm_params p;
     memset(&p, 0, sizeof p);
-    p.train = norm == TINYI_NORM_TRAIN || norm == TINYI_NORM_BATCH;
-    return tiny_tape_batch_norm(tape, x, &nn->param[a->gain].value, &nn->param[a->bias].value, keep ? &mean : NULL,
-                                keep ? &var : NULL, &p);
+    p.train = batch || norm == TINYI_NORM_TRAIN || norm == TINYI_NORM_FILL;
+    if (norm == TINYI_NORM_FILL) p.momentum = 1.0f;
+    return tiny_tape_batch_norm(tape, x, &nn->param[a->gain].value, &nn->param[a->bias].value, batch ? NULL : &mean,
+                                batch ? NULL : &var, &p);
 }
 
 TINYI_FN tiny_tensor tinyi_nn_run(tiny_tape *tape, const tllm_nn *nn, const tiny_tensor *x, tinyi_nn_norm norm,
@@ -432,6 +433,7 @@ TINYI_FN tiny_tensor tinyi_nn_run(tiny_tape *tape, const tllm_nn *nn, const tiny
         if (taps && taps->out) taps->out[k] = h;
         if (normed) h = tinyi_nn_norm_of(tape, nn, i, &h, norm);
         if (l->relu && !fused) h = tiny_tape_call(tape, TINY_OP_RELU, &h, NULL, NULL, NULL, NULL);
+        if (taps && taps->act) taps->act[k] = h;
         if (tiny_tape_status(tape)) return tinyi_nn_none();
         k++;
     }

@@ -4,13 +4,19 @@
 #include "llm/lab/nets/nn.h"
 TINYI_C_BEGIN
 
-/* How batch norms compute: with running values; with those of the batch, kept too; with those of the batch, not kept;
- * not at all. */
-typedef enum tinyi_nn_norm { TINYI_NORM_RUNNING, TINYI_NORM_TRAIN, TINYI_NORM_BATCH, TINYI_NORM_OFF } tinyi_nn_norm;
+/* How batch norms compute. */
+typedef enum tinyi_nn_norm {
+    TINYI_NORM_RUNNING,                     /* with running values */
+    TINYI_NORM_TRAIN,                       /* with those of the batch, which change the running ones */
+    TINYI_NORM_FILL,                        /* the same; they become the running ones */
+    TINYI_NORM_BATCH,                       /* with those of the batch */
+    TINYI_NORM_SAMPLE,                      /* after a convolution with those of the batch, else with running values */
+    TINYI_NORM_OFF
+} tinyi_nn_norm;
 
 /* For each layer of weights: add is added to its result before the activation (zeros: their gradient is that of the
- * result); in and out receive its input and that result. Any pointer may be NULL. */
-typedef struct tinyi_nn_taps { const tiny_tensor *add; tiny_tensor *in, *out; } tinyi_nn_taps;
+ * result); in, out and act receive its input, that result, and what the next layer gets. Any pointer may be NULL. */
+typedef struct tinyi_nn_taps { const tiny_tensor *add; tiny_tensor *in, *out, *act; } tinyi_nn_taps;
 
 TINYI_FN tiny_tensor tinyi_nn_run(tiny_tape *tape, const tllm_nn *nn, const tiny_tensor *x, tinyi_nn_norm norm,
                                   const tinyi_nn_taps *taps);

@@ -3,23 +3,23 @@
 
 typedef struct golden_net { tllm_nn *nn; tllm_nn_set set; size_t n; } golden_net;
 
-static double fraction(size_t i, size_t a, size_t b, size_t m, double low, double scale)
+T_FN double fraction(size_t i, size_t a, size_t b, size_t m, double low, double scale)
 {
     return ((double)((i * a + b) % m) - low) / scale;
 }
 
-static void put_number(const tiny_tensor *t, size_t i, double x)
+T_FN void put_number(const tiny_tensor *t, size_t i, double x)
 {
     if (t->dtype == TINY_F64) ((double *)t->data)[i] = x;
     else ((float *)t->data)[i] = (float)x;
 }
-static double number(const tiny_tensor *t, size_t i)
+T_FN double number(const tiny_tensor *t, size_t i)
 {
     return t->dtype == TINY_F64 ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i];
 }
 
 /* mlp: 5-7-6-3; else 1 x 6 x 6, a convolution of 3 channels, a pool, 27-4 */
-static golden_net golden_open(tiny_ctx *ctx, int mlp, tiny_dtype dtype)
+T_FN golden_net golden_open(tiny_ctx *ctx, int mlp, tiny_dtype dtype)
 {
     tllm_nn_layer l[3];
     tllm_nn_desc d;
