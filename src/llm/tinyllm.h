@@ -178,4 +178,10 @@
 #include "llm/lab/vision/merge.h"
 #include "llm/lab/vision/pyra.h"
 #include "llm/lab/vision/sret.h"
+#include "llm/lab/nets/task.h"
+#include "llm/lab/nets/mask.h"
+#include "llm/lab/nets/nn.h"
+#include "llm/lab/nets/fit.h"
+#include "llm/lab/nets/score.h"
+#include "llm/lab/nets/proxy.h"
 #endif
