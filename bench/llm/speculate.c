@@ -1,11 +1,11 @@
 /* bench/llm/speculate.c - texts with drafts, against the same texts drawn token by token
  *
- * Speculative decoding (arXiv 2211.17192) reports 2 to 3 times less time with an unchanged distribution; its formula is
- * (1 - a^(n+1)) / (1 - a) / (n c + 1) for a share a of kept proposals, n of them a pass, and a draft that takes c of the
- * model's time.
- * Here: the two story models, which share a vocabulary. The small one drafts for the other; c is measured, and is large,
- * because both fit into the caches. The second contest is a text that quotes its prompt word by word (a grammar makes it
- * do so), drafted from its own repetitions. */
+ * Speculative decoding (arXiv 2211.17192) reports 2 to 3 times less time with an unchanged distribution; its formula
+ * is (1 - a^(n+1)) / (1 - a) / (n c + 1) for a share a of kept proposals, n of them a pass, and a draft that takes c of
+ * the model's time.
+ * Here: the two story models, which share a vocabulary. The small one drafts for the other; c is measured, and is
+ * large, because both fit into the caches. The second contest is a text that quotes its prompt word by word (a grammar
+ * makes it do so), drafted from its own repetitions. */
 #include "../bench.h"
 #include <stdio.h>
 #include <string.h>
@@ -22,8 +22,8 @@ static void bs_run(void *arg)
     b_must(NULL, tllm_generate(t->s, t->prompt, strlen(t->prompt), &t->how, NULL));
 }
 
-static const char bs_story[] = "one day , Leo was in the park . he had two red hats . Mia had three blue balls . Leo gave "
-                               "one hat to Mia . she said thank you . they played with the balls all day .";
+static const char bs_story[] = "one day , Leo was in the park . he had two red hats . Mia had three blue balls . Leo "
+                               "gave one hat to Mia . she said thank you . they played with the balls all day .";
 
 void bench_speculate(void)
 {
@@ -74,8 +74,9 @@ void bench_speculate(void)
         a = (double)c[2].kept / (double)(c[2].proposed + !c[2].proposed);
         cost = c[2].proposed && c[2].passes ? (c[2].draft_seconds / (double)c[2].proposed) /
                                                   (r[0].median_ns * 1e-9 / 128.0) : 0.0;
-        b_note("4 at once: %.2f of the proposals kept, %.2f tokens a pass; a step of the draft takes %.2f of a pass over "
-               "one token", a, (double)(c[2].kept + c[2].passes) / (double)(c[2].passes + !c[2].passes), cost);
+        b_note("4 at once: %.2f of the proposals kept, %.2f tokens a pass; a step of the draft takes %.2f of a pass "
+               "over one token",
+               a, (double)(c[2].kept + c[2].passes) / (double)(c[2].passes + !c[2].passes), cost);
         for (i = 1; i < 5; i++) tllm_draft_close(t[i].how.draft);
         if (!contest)
             b_headline("speculate", "2 to 3 times faster, the distribution unchanged",
@@ -84,7 +85,8 @@ void bench_speculate(void)
                        "draft takes %.2f of one of the model", r[0].median_ns / r[1].median_ns,
                        r[0].median_ns / r[2].median_ns, r[0].median_ns / r[3].median_ns, a, cost);
         else {
-            b_verdict("quoting its prompt: token by token / at most 8 at once", r[0].median_ns / r[4].median_ns, ">", 1.5);
+            b_verdict("quoting its prompt: token by token / at most 8 at once", r[0].median_ns / r[4].median_ns, ">",
+                      1.5);
             b_headline("speculate", "prompt lookup: at least 1.5 times faster where a text quotes its prompt",
                        "story.gguf, a text of 43 words that its prompt contains, under a grammar",
                        "%.2f (4 at once), %.2f (8)", r[0].median_ns / r[2].median_ns, r[0].median_ns / r[4].median_ns);
