@@ -47,6 +47,7 @@ static const char usage[] =
     "  --draft-most     with --temp: keep more proposals; the text follows the same distribution, but is not the one "
     "without a draft\n"
     "  --draft-always   propose as many each time, also where that is slower\n"
+    "  --exact          the same text however many tokens a pass has: with and without --draft; slower\n"
     "  --threads N      default: one per processor\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
     "  --stats          print tokens and speed to standard error\n";
@@ -241,6 +242,7 @@ int main(int argc, char **argv)
                                A_WHOLE("--draft-n", &draft.n, 1, TLLM_DRAFT_TOKENS),
                                A_FLAG("--draft-most", &most),
                                A_FLAG("--draft-always", &draft.always),
+                               A_FLAG("--exact", &room.exact),
                                A_WHOLE("--threads", &ctx_desc.n_threads, 1, TINY_MAX_THREADS),
                                A_TARGET("--target", &ctx_desc.target),
                                A_FLAG("--stats", &stats),

@@ -21,9 +21,9 @@
  *
  *   TLLM_DRAFT_SAME  A proposal is kept if the sampler draws the same token. So the text is the one without a draft,
  *                    also with a seed, a grammar or penalties, as far as a pass over several tokens gives the logits of
- *                    single passes: to the bit on TINY_TARGET_REFERENCE, and elsewhere within the bounds of the
- *                    kernels, which are others for several rows. The draft proposes its most
- *                    probable token x, which is kept with probability p(x).
+ *                    single passes: to the bit on TINY_TARGET_REFERENCE and with tllm_state_desc.exact; otherwise the
+ *                    kernels for several rows round differently. The draft proposes its most probable token
+ *                    x, which is kept with probability p(x).
  *   TLLM_DRAFT_MOST  The draft draws x, which is kept with probability min(1, p(x) / q(x)). If it is refused, the token
  *                    is drawn in proportion to max(p - q, 0). Every token then has the distribution p, and more
  *                    proposals are kept: sum min(p, q) of them. But the text is another one than without a draft, and
