@@ -215,9 +215,9 @@ static void goes_on(tiny_ctx *ctx, tllm_session *s, const char *path)
 static void test_same(tiny_target target)
 {
     static const struct { const char *prompt; int chain, n_most, n; const char *gbnf; } each[] = {
-        { "Once upon a time", 0, 90, 4, NULL },
-        { "Lily had a", 1, 70, 4, NULL },
-        { "One day", 2, 60, 7, NULL },
+        { "Once upon a time", 0, 60, 4, NULL },
+        { "Lily had a", 1, 40, 4, NULL },
+        { "One day", 2, 40, 7, NULL },
         { "One day", 1, 1, 4, NULL },
         { "Once upon a time", 1, 60, 3, "root ::= [b-zA-Z ,.]+" },
     };
@@ -277,7 +277,7 @@ static void test_same(tiny_target target)
 /* The first three tokens of many texts under TLLM_DRAFT_MOST against the model's own probabilities of the first two. */
 static void test_most(void)
 {
-    enum { TEXTS = 1200 };
+    enum { TEXTS = 800 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_session *s = opened(ctx, small, 64), *m = opened(ctx, "examples/models/story-latent.gguf", 64);
     const tllm_step chain[2] = { tllm_step_top_k(12), tllm_step_temperature(1.3f) };
@@ -331,7 +331,7 @@ static void test_most(void)
         second[tllm_session_tokens(s, &n)[t.n + 1]]++;
         k++;
     }
-    T_TRUE(k > 60);
+    T_TRUE(k > 40);
     t.id[t.n] = 0;
     {
         int32_t longer[64];
