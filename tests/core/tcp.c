@@ -759,11 +759,9 @@ static void refused_rank(int rank, void *arg)
                                         "other settings", "is taken", "another size" };
     int i;
     if (!rank) {
-        g->mesh = 0;
         sum_rank(0, arg);
         return;
     }
-    if (rank == 2) return;
     for (i = 0; i < 6; i++) {
         tiny_ctx *ctx = t_rank_ctx(TINY_TARGET_AUTO);
         tiny_tcp_desc d = desc_of(g, 1);
@@ -895,12 +893,9 @@ static void silent_rank(int rank, void *arg)
 /* pings keep a rank alive that computes for longer than three of them */
 static void busy_rank(int rank, void *arg)
 {
-    group *g = (group *)arg;
-    const uint64_t end = tiny_now_ns() + UINT64_C(150000000);
-    g->d.ping_ns = 10000000;
-    if (rank) while (tiny_now_ns() < end) {}
+    const uint64_t until = tiny_now_ns() + UINT64_C(150000000);
+    if (rank) while (tiny_now_ns() < until) {}
     sum_rank(rank, arg);
-    if (rank || g->st[0]) return;
 }
 static void test_silence(void)
 {
