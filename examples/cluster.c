@@ -150,8 +150,8 @@ static int every_second(void *user, tllm_lead *lead)
 
 /* ---- master and worker ------------------------------------------------------------------------------------------- */
 
-static tiny_status tell(tiny_ctx *ctx, tllm_lead *lead, const tllm_vocab *vocab, const tllm_about *about,
-                        const char *prompt, size_t n_prompt, tiny_idx n_ctx)
+static tiny_status tell_text(tiny_ctx *ctx, tllm_lead *lead, const tllm_vocab *vocab, const tllm_about *about,
+                             const char *prompt, size_t n_prompt, tiny_idx n_ctx)
 {
     tllm_step chain[5];
     tllm_sampler *sampler = NULL;
@@ -283,7 +283,7 @@ static tiny_status take_part(tiny_ctx *ctx, const char *prompt, size_t n_prompt)
     ld.n_batch = BATCH;
     if (!st) st = tllm_lead_open(ctx, &ld, &lead);
     if (!st && run.command == MASTER) st = tllm_vocab_open(ctx, file, &vocab);
-    if (!st && run.command == MASTER) st = tell(ctx, lead, vocab, &about, prompt, n_prompt, n_ctx);
+    if (!st && run.command == MASTER) st = tell_text(ctx, lead, vocab, &about, prompt, n_prompt, n_ctx);
     else if (!st) {
         fprintf(stderr, "rank %d of %d\n", tiny_comm_rank(run.comm), tiny_comm_world(run.comm));
         st = tllm_lead_follow(lead, every_second, NULL);

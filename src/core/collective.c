@@ -445,13 +445,14 @@ TINY_API double tiny_coll_cost(int what, int world, double n, const tiny_coll_li
     case TINY_COST_ALLGATHER: case TINY_COST_ALLTOALL: return (p - 1) * a + (p - 1) / p * n * b;
     case TINY_COST_ALLTOALL_BRUCK: return bits * (a + n / 2 * b);
     case TINY_COST_BARRIER: return bits * a;
-    case TINY_COST_ALLREDUCE + TINY_COMM_DIRECT: return a + (p - 1) * n * (b + g);
-    case TINY_COST_ALLREDUCE + TINY_COMM_STAR: return 2 * a + 2 * (p - 1) * n * b + (p - 1) * n * g;
-    case TINY_COST_ALLREDUCE + TINY_COMM_TREE: return 2 * bits * (a + n * b) + bits * n * g;
-    case TINY_COST_ALLREDUCE + TINY_COMM_DOUBLING:
+    case TINY_COST_ALLREDUCE + (int)TINY_COMM_DIRECT: return a + (p - 1) * n * (b + g);
+    case TINY_COST_ALLREDUCE + (int)TINY_COMM_STAR: return 2 * a + 2 * (p - 1) * n * b + (p - 1) * n * g;
+    case TINY_COST_ALLREDUCE + (int)TINY_COMM_TREE: return 2 * bits * (a + n * b) + bits * n * g;
+    case TINY_COST_ALLREDUCE + (int)TINY_COMM_DOUBLING:
         return low * (a + n * b + n * g) + more * (a + n * b) + more / 2 * n * g;
-    case TINY_COST_ALLREDUCE + TINY_COMM_RING: return 2 * (p - 1) * a + 2 * (p - 1) / p * n * b + (p - 1) / p * n * g;
-    case TINY_COST_ALLREDUCE + TINY_COMM_HALVING: {
+    case TINY_COST_ALLREDUCE + (int)TINY_COMM_RING:
+        return 2 * (p - 1) * a + 2 * (p - 1) / p * n * b + (p - 1) / p * n * g;
+    case TINY_COST_ALLREDUCE + (int)TINY_COMM_HALVING: {
         const double q = (double)(1 << low);
         return 2 * low * a + 2 * (q - 1) / q * n * b + (q - 1) / q * n * g + more * (a + n * b) + more / 2 * n * g;
     }

@@ -87,8 +87,8 @@ static void test_hmac(void)
                                       "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54",
                                       "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2" };
     static const char five[] = "Test Using Larger Than Block-Size Key - Hash Key First";
-    static const char six[] = "This is a test using a larger than block-size key and a larger than block-size data. The "
-                              "key needs to be hashed before being used by the HMAC algorithm.";
+    static const char six[] = "This is a test using a larger than block-size key and a larger than block-size data. "
+                              "The key needs to be hashed before being used by the HMAC algorithm.";
     unsigned char key[131], text[50], got[32];
     tiny_hmac m;
     int i, again;

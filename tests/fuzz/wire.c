@@ -1,8 +1,8 @@
 /* tests/fuzz/wire.c - any bytes as a handshake, and as frames of messages on a connection
  *
- * The first byte chooses: 0 a server, 1 a client, else a connection. A handshake takes the bytes as they are; with bit 2
- * the proof is made right, so that what follows is reached. A connection takes records of a byte of flags, a length of
- * two bytes and a frame; bit 0 of the flags gives the frame its number, rank, length and MAC. */
+ * The first byte chooses: 0 a server, 1 a client, else a connection. A handshake takes the bytes as they are; with bit
+ * 2 the proof is made right, so that what follows is reached. A connection takes records of a byte of flags, a length
+ * of two bytes and a frame; bit 0 of the flags gives the frame its number, rank, length and MAC. */
 #define TINY_STATIC
 #define TINY_NO_SIMD
 #define TINY_NO_OPENMP
