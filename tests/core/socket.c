@@ -376,6 +376,7 @@ static void test_nulls(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tiny_address none;
     tiny_socket s = 1;
+    tiny_wake w;
     size_t n = 1;
     int end = 1;
     memset(&none, 0, sizeof none);
@@ -397,6 +398,10 @@ static void test_nulls(void)
     tiny_wake_up(NULL);
     tiny_wake_clear(NULL);
     tiny_wake_close(NULL);
+    memset(&w, 0, sizeof w);                /* it would be descriptor 0 */
+    tiny_wake_up(&w);
+    tiny_wake_clear(&w);
+    tiny_wake_close(&w);
     t_close(ctx);
 }
 
