@@ -250,7 +250,7 @@ TINY_API void tiny_wipe(void *bytes, size_t n)
 TINY_API tiny_status tiny_random(tiny_ctx *ctx, void *bytes, size_t n)
 {
     unsigned char *p = (unsigned char *)bytes;
-    if (!p && n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_random needs room");
+    if (!p) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_random needs room");
 #if defined _WIN32
     for (; n; p += TINYI_MIN(n, 65536), n -= TINYI_MIN(n, 65536))
         if (!SystemFunction036(p, (unsigned long)TINYI_MIN(n, 65536)))

@@ -624,7 +624,7 @@ TINY_API tiny_status tiny_socket_poll(tiny_ctx *ctx, tiny_poll *p, size_t n, uin
     tinyi_pollfd few[TINYI_POLL_HERE], *fd = few;
     tiny_status st = TINY_OK;
     size_t i, m = 0;
-    if (!p && n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_socket_poll: the sockets are NULL");
+    if (!p) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_socket_poll: the sockets are NULL");
     if (n > TINYI_POLL_HERE) {
         if (!ctx) return TINY_E_ARGUMENT;
         fd = (tinyi_pollfd *)tinyi_alloc(ctx, n, sizeof *fd);
