@@ -277,6 +277,7 @@ TINY_API tiny_status tiny_random(tiny_ctx *ctx, void *bytes, size_t n)
         return f && got == n ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "/dev/urandom gives no random bytes");
     }
 #else
+    (void)n;
     return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "this system has no source of random bytes");
 #endif
 }
