@@ -431,9 +431,9 @@ TINY_API size_t tiny_coll_work(int world, size_t n, size_t n_bytes)
 
 TINY_API double tiny_coll_cost(int what, int world, double n, const tiny_coll_line *line)
 {
-    const double a = line->latency, b = line->byte, g = line->add, p = (double)world;
+    const double a = line ? line->latency : 0, b = line ? line->byte : 0, g = line ? line->add : 0, p = (double)world;
     int bits = 0, low = 0, more;
-    if (world < 2) return 0.0;
+    if (world < 2 || world > TINY_NET_RANKS) return 0.0;
     while ((1 << bits) < world) bits++;
     while ((2 << low) <= world) low++;
     more = bits > low ? 2 : 0;              /* steps of the pairs before and after a power of two */
@@ -445,13 +445,14 @@ TINY_API double tiny_coll_cost(int what, int world, double n, const tiny_coll_li
     case TINY_COST_ALLGATHER: case TINY_COST_ALLTOALL: return (p - 1) * a + (p - 1) / p * n * b;
     case TINY_COST_ALLTOALL_BRUCK: return bits * (a + n / 2 * b);
     case TINY_COST_BARRIER: return bits * a;
-    case TINY_COST_ALLREDUCE + TINY_COMM_DIRECT: return a + (p - 1) * n * (b + g);
-    case TINY_COST_ALLREDUCE + TINY_COMM_STAR: return 2 * a + 2 * (p - 1) * n * b + (p - 1) * n * g;
-    case TINY_COST_ALLREDUCE + TINY_COMM_TREE: return 2 * bits * (a + n * b) + bits * n * g;
-    case TINY_COST_ALLREDUCE + TINY_COMM_DOUBLING:
+    case TINY_COST_ALLREDUCE + (int)TINY_COMM_DIRECT: return a + (p - 1) * n * (b + g);
+    case TINY_COST_ALLREDUCE + (int)TINY_COMM_STAR: return 2 * a + 2 * (p - 1) * n * b + (p - 1) * n * g;
+    case TINY_COST_ALLREDUCE + (int)TINY_COMM_TREE: return 2 * bits * (a + n * b) + bits * n * g;
+    case TINY_COST_ALLREDUCE + (int)TINY_COMM_DOUBLING:
         return low * (a + n * b + n * g) + more * (a + n * b) + more / 2 * n * g;
-    case TINY_COST_ALLREDUCE + TINY_COMM_RING: return 2 * (p - 1) * a + 2 * (p - 1) / p * n * b + (p - 1) / p * n * g;
-    case TINY_COST_ALLREDUCE + TINY_COMM_HALVING: {
+    case TINY_COST_ALLREDUCE + (int)TINY_COMM_RING:
+        return 2 * (p - 1) * a + 2 * (p - 1) / p * n * b + (p - 1) / p * n * g;
+    case TINY_COST_ALLREDUCE + (int)TINY_COMM_HALVING: {
         const double q = (double)(1 << low);
         return 2 * low * a + 2 * (q - 1) / q * n * b + (q - 1) / q * n * g + more * (a + n * b) + more / 2 * n * g;
     }
@@ -462,6 +463,7 @@ TINY_API double tiny_coll_cost(int what, int world, double n, const tiny_coll_li
 TINY_API void tiny_coll_choose(int world, int star, const tiny_coll_line *line, tiny_coll_choice *choice)
 {
     int i, way;
+    if (!line || !choice) return;
     memset(choice, 0, sizeof *choice);
     choice->line = *line;
     for (i = 0; i < TINY_COLL_SIZES; i++) {
@@ -477,6 +479,7 @@ TINY_API void tiny_coll_choose(int world, int star, const tiny_coll_line *line, 
 TINY_API int tiny_coll_way(const tiny_coll_choice *choice, size_t n_bytes)
 {
     int i = 0;
+    if (!choice) return TINY_COMM_STAR;
     while (i < TINY_COLL_SIZES - 1 && n_bytes > (size_t)1024 << i) i++;
     return choice->way[i];
 }
@@ -499,6 +502,44 @@ static void tinyi_coll_fit(const double n[TINYI_PROBES], const double t[TINYI_PR
     det = w * wnn - wn * wn;
     *b = det > 0 ? TINYI_MAX((w * wnt - wn * wt) / det, 0.0) : 0.0;
     *a = TINYI_MAX((wt - *b * wn) / w, 1e-9);
+}
+
+/* Times every way at four lengths, and lets rank 0 choose. A table knows neither that two messages at the same time
+ * slow each other down, nor how many ranks share a processor. */
+enum { TINYI_TRIES = 4, TINYI_TRY_ROUNDS = 7 };
+static tiny_status tinyi_coll_try(tiny_ctx *ctx, const tiny_coll *c, tiny_coll_choice *choice)
+{
+    static const size_t size[TINYI_TRIES] = { 1024, 8192, 65536, 524288 };
+    static const int from[TINYI_TRIES + 1] = { 0, 2, 5, 8, TINY_COLL_SIZES };       /* the sizes that take that way */
+    double took[TINY_COMM_WAYS][TINYI_TRY_ROUNDS];
+    tiny_coll sum = *c;
+    tiny_status st = TINY_OK;
+    int i, way, k, m;
+    sum.type = TINY_COLL_F32;
+    sum.op = TINY_COLL_SUM;
+    sum.work = (unsigned char *)c->work + TINY_COLL_PROBE_WORK / 2;
+    sum.n_work = TINY_COLL_PROBE_WORK / 2;
+    for (i = 0; i < TINYI_TRIES && !st; i++) {
+        int best = TINY_COMM_DOUBLING;
+        for (k = 0; k < TINYI_TRY_ROUNDS && !st; k++)
+            for (way = TINY_COMM_DOUBLING; way < TINY_COMM_WAYS && !st; way++) {
+                uint64_t start;
+                double *t = took[way];
+                st = tiny_coll_barrier(ctx, &sum);
+                start = tiny_now_ns();
+                if (!st) st = tiny_coll_allreduce(ctx, &sum, way, c->work, size[i] / 4);
+                t[k] = (double)(tiny_now_ns() - start);
+                for (m = k; m > 0 && t[m] < t[m - 1]; m--) {
+                    const double x = t[m];
+                    t[m] = t[m - 1];
+                    t[m - 1] = x;
+                }
+            }
+        for (way = TINY_COMM_DOUBLING; way < TINY_COMM_WAYS && !st; way++)
+            if (took[way][TINYI_TRY_ROUNDS / 2] < took[best][TINYI_TRY_ROUNDS / 2]) best = way;
+        for (k = from[i]; k < from[i + 1]; k++) choice->way[k] = (unsigned char)best;
+    }
+    return st;
 }
 
 TINY_API tiny_status tiny_coll_probe(tiny_ctx *ctx, tiny_coll *c, tiny_coll_choice *choice)
@@ -558,6 +599,8 @@ TINY_API tiny_status tiny_coll_probe(tiny_ctx *ctx, tiny_coll *c, tiny_coll_choi
         line.add = 1e-9 * (double)(tiny_now_ns() - start) / (8 * 262144);
     }
     tiny_coll_choose(k.net->world, k.net->star, &line, choice);
+    if (!k.net->virtual_clock && !k.net->star) st = tinyi_coll_try(ctx, c, choice);
+    if (st) return st;
     /* the choice of rank 0, not of each: their figures differ. As bytes, because machines differ too. */
     {
         unsigned char all[24 + TINY_COLL_SIZES];

@@ -6,16 +6,16 @@
  *          ring      part c (of p) as ((x_c + x_(c+1)) + ...) modulo p
  *          The same on all ranks: either one rank computes a number, or all add in the same order.
  * Engine   a sum is a list of steps (core/hops.c). Each step sends a message, receives one, or both, and says how to
- *          use the received numbers. progress() advances the oldest sum as far as its messages allow. Later sums may only send the
- *          messages of direct sums, in the order that the peer expects. progress() needs the lock: the caller takes it
- *          in start and wait, the comm's thread otherwise.
+ *          use the received numbers. progress() advances the oldest sum as far as its messages allow. Later sums may
+ *          only send the messages of direct sums, in the order that the peer expects. progress() needs the lock: the
+ *          caller takes it in start and wait, the comm's thread otherwise.
  * Thread   the comm's thread sleeps while the caller waits, because the caller then does the work. It also sleeps while
  *          all sums in flight are short direct ones that have been sent: nothing can be gained until the caller waits.
  * Clock    on a virtual clock a sum has its own time, which begins at its start and advances as messages arrive. A wait
  *          advances the caller's clock. All of this follows from the program, not from the scheduling of threads. */
 #include "core/comm.h"
-#include "core/state_inside.h"
 #include "core/hops_inside.h"
+#include "core/state_inside.h"
 #include "core/time.h"
 #include <stdio.h>
 #include <string.h>

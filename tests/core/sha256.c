@@ -87,8 +87,8 @@ static void test_hmac(void)
                                       "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54",
                                       "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2" };
     static const char five[] = "Test Using Larger Than Block-Size Key - Hash Key First";
-    static const char six[] = "This is a test using a larger than block-size key and a larger than block-size data. The "
-                              "key needs to be hashed before being used by the HMAC algorithm.";
+    static const char six[] = "This is a test using a larger than block-size key and a larger than block-size data. "
+                              "The key needs to be hashed before being used by the HMAC algorithm.";
     unsigned char key[131], text[50], got[32];
     tiny_hmac m;
     int i, again;
@@ -133,6 +133,13 @@ static void test_small_things(void)
     T_OK(tiny_random(ctx, b, sizeof b));
     for (i = 0; i < 300; i++) { zero += !a[i]; same += a[i] == b[i]; }
     T_TRUE(zero < 30 && same < 30);         /* about one each is expected; 30 never happens */
+    tiny_sha256_start(NULL);
+    tiny_sha256_add(NULL, a, 1);
+    tiny_sha256_end(NULL, a);
+    tiny_hmac_key(NULL, a, 1);
+    tiny_hmac_end(NULL, a);
+    tiny_wipe(NULL, 1);
+    T_TRUE(!tiny_same_secret(a, NULL, 1) && !tiny_same_secret(NULL, a, 1));
     T_OK(tiny_random(ctx, a, 0));
     T_STATUS(tiny_random(ctx, NULL, 1), TINY_E_ARGUMENT, NULL);
     t_close(ctx);
