@@ -88,6 +88,7 @@ TINYI_FN unsigned tinyi_cpu_features(void)
     if (!tinyi_cpu_id(1, 0, one)) return 0;
     if (one[2] & 1u << 19) f |= TINY_CPU_SSE41;
     if (tinyi_cpu_id(7, 0, seven) && seven[0] >= 1) (void)tinyi_cpu_id(7, 1, more);
+    if ((f & TINY_CPU_SSE41) && (seven[1] & 1u << 29)) f |= TINY_CPU_SHA;
     if ((one[2] & all_1) != all_1 || !(seven[1] & 1u << 5)) return f;
     saved = tinyi_cpu_xcr0();
     if ((saved & 6) != 6) return f;                                         /* xmm, ymm */

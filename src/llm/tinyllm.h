@@ -96,7 +96,7 @@
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  * What is not there
- *     Images and sound as model input. A server: examples/ has complete programs. docs/guide/limits.md lists the rest.
+ *     Images and sound as model input. TLS. docs/guide/limits.md lists the rest.
  *
  * Changes
  *     0.2.0  feature switches; packages; see CHANGELOG.md
@@ -145,6 +145,7 @@
 #include "llm/lab/gla/gla.h"
 #include "llm/plan/cascade.h"
 #include "llm/compress/prune.h"
+#include "llm/compress/slice.h"
 #include "llm/lab/fusemax/fusemax.h"
 #include "llm/model/model.h"
 #include "llm/model/adapter.h"
@@ -160,8 +161,13 @@
 #include "llm/sample/schema.h"
 #include "llm/session/session.h"
 #include "llm/session/beam.h"
+#include "llm/serve/speculate.h"
 #include "llm/serve/window.h"
 #include "llm/serve/engine.h"
+#include "llm/serve/http.h"
+#include "llm/serve/server.h"
+#include "llm/serve/tools.h"
+#include "llm/serve/api.h"
 #include "llm/lab/kvcodec/kvcodec.h"
 #include "llm/lab/kvcodec/kvstream.h"
 #include "llm/train/story.h"
@@ -172,4 +178,10 @@
 #include "llm/lab/vision/merge.h"
 #include "llm/lab/vision/pyra.h"
 #include "llm/lab/vision/sret.h"
+#include "llm/lab/nets/task.h"
+#include "llm/lab/nets/mask.h"
+#include "llm/lab/nets/nn.h"
+#include "llm/lab/nets/fit.h"
+#include "llm/lab/nets/score.h"
+#include "llm/lab/nets/proxy.h"
 #endif

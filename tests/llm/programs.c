@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static const char a_story[] = "examples/models/story-small.gguf";
 static char folder[200], said[60000], errors[60000];
 
 static size_t slurp(const char *name, char *text, size_t most)
@@ -384,6 +385,33 @@ static void test_generate(void)
     COMPLAINS("none: cannot be opened");
     T_EQ_INT(run("", "generate %s Once twice", m), 2);
     COMPLAINS("a second prompt");
+}
+
+/* --draft: the same text on the reference, counts with --stats, and refusals */
+static void test_generate_draft(void)
+{
+    static const char call[] = "generate examples/models/story.gguf 'one day , Ella' --n 40 --target reference";
+    static const char model[] = "--draft examples/models/story-small.gguf";
+    char *plain;
+    if (!is_there()) return;
+    T_EQ_INT(run("", "%s --temp 0.7 --seed 4", call), 0);
+    plain = strdup(said);
+    T_EQ_INT(run("", "%s --temp 0.7 --seed 4 %s --draft-always --stats", call, model), 0);
+    T_EQ_TEXT(said, plain);
+    COMPLAINS("proposed tokens kept");
+    T_EQ_INT(run("", "%s --temp 0.7 --seed 4 --draft-repeat --draft-n 3", call), 0);
+    T_EQ_TEXT(said, plain);
+    free(plain);
+    T_EQ_INT(run("", "%s --temp 0.7 %s --draft-most", call, model), 0);
+    T_EQ_INT(run("", "%s %s --draft-repeat", call, model), 2);
+    COMPLAINS("--draft and --draft-repeat: one of them");
+    T_EQ_INT(run("", "%s --draft-n 3", call), 2);
+    COMPLAINS("--draft-n does nothing without --draft or --draft-repeat");
+    T_EQ_INT(run("", "%s --draft-repeat --draft-n 33", call), 2);
+    T_EQ_INT(run("", "%s --draft examples/models/story-gla.gguf", call), 1);
+    T_EQ_INT(run("", "%s --draft-repeat --beams 2", call), 2);
+    COMPLAINS("--draft-repeat does nothing with --beams");
+    T_EQ_INT(run("", "%s --draft there/is/none.gguf", call), 1);
 }
 
 /* --beams and --parallel: they end with the context, sample if requested, and refuse options that they do not
@@ -1294,9 +1322,65 @@ static void test_target_of_the_environment(void)
     else (void)unsetenv("TINY_TARGET");
 }
 
-/* ---- examples/copy: short programs to copy, each by what it must print */
+/* A server at a local socket: it answers, and a signal ends it with status 0. */
+static void test_serve(void)
+{
+    static const char ask[] = "POST /v1/completions HTTP/1.1\r\nHost: any\r\nConnection: close\r\nContent-Length: 59\r\n"
+                              "\r\n{\"prompt\":\"one day , Ella\",\"max_tokens\":20,\"temperature\":0}";
+    const char *build = getenv("BUILD");
+    char line[3000], got[4000] = "", want[1000];
+    tiny_address a[TINY_ADDRESSES];
+    tiny_socket s = TINY_NO_SOCKET;
+    size_t n = 0, put = 0, k;
+    int tries, is_end = 0, count = 0;
+    if (!is_there()) return;
+    if (run("", "serve --help") == 127) return;             /* not built here */
+    T_EQ_INT(run("", "serve"), 2);
+    T_EQ_INT(run("", "serve there/is/none"), 1);
+    COMPLAINS("there/is/none");
+    T_EQ_INT(run("", "serve %s --address '*:0'", a_story), 1);
+    COMPLAINS("without a key");
+    spill("keys", "\n");
+    T_EQ_INT(run("", "serve %s --key-file %s/keys", a_story, folder), 2);
+    COMPLAINS("no key");
+    T_EQ_INT(run("", "serve %s --origins a.example", a_story), 1);
+    COMPLAINS("a.example is not an origin");
+    T_EQ_INT(run("", "generate %s 'one day , Ella' --n 20 --temp 0", a_story), 0);
+    (void)snprintf(want, sizeof want, "%.*s", (int)strcspn(said, "\n"), said);
+    (void)snprintf(line, sizeof line,
+                   "(%s/serve %s --address unix:%s/socket >%s/serve.out 2>%s/serve.err & echo $! >%s/pid; wait $!; "
+                   "echo $? >%s/status) &", build ? build : "build", a_story, folder, folder, folder, folder, folder);
+    T_EQ_INT(system(line), 0);
+    (void)snprintf(line, sizeof line, "unix:%s/socket", folder);
+    T_OK(tiny_address_find(NULL, line, a, &count));
+    for (tries = 0; tries < 2000 && s == TINY_NO_SOCKET; tries++) {
+        (void)usleep(10000);
+        if (tiny_socket_connect(NULL, &a[0], &s)) s = TINY_NO_SOCKET;
+        else if (tiny_socket_write(NULL, s, ask, sizeof ask - 1, &put) || put < sizeof ask - 1) {
+            tiny_socket_close(s);
+            s = TINY_NO_SOCKET;
+        }
+    }
+    for (tries = 0; tries < 2000 && s != TINY_NO_SOCKET && !is_end; tries++) {
+        k = 0;
+        if (tiny_socket_read(NULL, s, got + n, sizeof got - 1 - n, &k, &is_end)) break;
+        got[n += k] = 0;
+        if (!k) (void)usleep(10000);
+    }
+    tiny_socket_close(s);
+    T_TRUE(!strncmp(got, "HTTP/1.1 200 OK\r\n", 17));
+    has(got, want, __LINE__);
+    (void)snprintf(line, sizeof line, "kill -INT $(cat %s/pid)", folder);
+    T_EQ_INT(system(line), 0);
+    for (tries = 0; tries < 1000 && !slurp("status", line, sizeof line); tries++) (void)usleep(10000);
+    T_EQ_TEXT(line, "0\n");
+    (void)slurp("serve.out", said, sizeof said);
+    SAYS("serving story at unix:");
+    (void)slurp("serve.err", errors, sizeof errors);
+    T_EQ_TEXT(errors, "");
+}
 
-static const char a_story[] = "examples/models/story-small.gguf";
+/* ---- examples/copy: short programs to copy, each by what it must print */
 
 /* the story's first line is `text`, which goes to the first end of line of said */
 static void first_line(char *text, size_t room)
@@ -1614,6 +1698,7 @@ int main(void)
     T_RUN(test_missing);
     T_RUN(test_resume);
     T_RUN(test_generate);
+    T_RUN(test_generate_draft);
     T_RUN(test_generate_side_by_side);
     T_RUN(test_sparse);
     T_RUN(test_repack);
@@ -1638,6 +1723,7 @@ int main(void)
     T_RUN(test_weave);
     T_RUN(test_conformance);
     T_RUN(test_target_of_the_environment);
+    T_RUN(test_serve);
     T_RUN(test_copy_model);
     T_RUN(test_copy_no_context);
     T_RUN(test_copy_hooks);

@@ -225,7 +225,7 @@ has wine64 || wine=wine
 has $wine || [ ! -x /usr/lib/wine/wine64 ] || wine=/usr/lib/wine/wine64
 export WINEPREFIX="$full/wine" WINEDEBUG=-all DISPLAY= WINEDLLOVERRIDES='mscoree,mshtml='
 drain
-suffix=.exe libs=
+suffix=.exe libs=-lws2_32
 platform 'windows x86_64' $wine x86_64-w64-mingw32-gcc "-std=c99 -static -O0 $few"
 platform 'windows x86_64' $wine x86_64-w64-mingw32-gcc "-std=c99 -static -O3 $few"
 
