@@ -398,7 +398,7 @@ static tiny_status tinyi_lm_may_be_exact(tiny_ctx *ctx, const tllm_model *m)
     else if (m->world > 1) why = "over several ranks";
     if (!why && ctx->target == TINY_TARGET_REFERENCE) return TINY_OK;
     if (!why && (TINYI_LM_ENCODER(m) || TINYI_LM_N_ENC(m) > 0 || TINYI_LM_ARCH(m)->block > TINYI_LM_PARALLEL ||
-                 m->n_ple > 0 || m->bank > 0))
+                 m->n_ple > 0 || m->bank > 0 || TINYI_LM_SLICED(m)))
         why = "with this architecture";
     for (i = 0; i < m->n_layer && !why; i++) {
         const tinyi_lm_layer *l = &m->layer[i];

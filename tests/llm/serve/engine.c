@@ -121,6 +121,7 @@ static void a_mix(mine *m, int n)
         m[i].r.n_steps = i % 2 ? 3 : 0;
         m[i].r.seed = (uint64_t)(1000 + i);
         m[i].r.priority = i % 5 == 4;
+        m[i].r.prompt_logprobs = i % 4 == 3;
     }
 }
 
@@ -164,7 +165,8 @@ static int differs(const mine *a, const mine *b)
 {
     return a->n != b->n || a->end != b->end || a->n_text != b->n_text || memcmp(a->text, b->text, a->n_text) ||
            memcmp(a->got, b->got, a->n * sizeof *a->got) ||
-           memcmp(a->logprob, b->logprob, a->n * sizeof *a->logprob);
+           memcmp(a->logprob, b->logprob, a->n * sizeof *a->logprob) || a->n_prompt_probs != b->n_prompt_probs ||
+           memcmp(a->prompt_logprob, b->prompt_logprob, sizeof a->prompt_logprob);
 }
 
 /* ---- the same text as alone -------------------------------------------------------------------------------------- */
@@ -475,6 +477,9 @@ static void test_prefix(void)
         submit(e, &m[2]);
         run(e);
         T_EQ_INT(m[2].result.n_cached, 0);
+        T_EQ_INT(m[2].n_prompt_probs, 49);
+        m[2].n_prompt_probs = 0;
+        memcpy(m[2].prompt_logprob, m[0].prompt_logprob, sizeof m[0].prompt_logprob);
         T_TRUE(!differs(&m[0], &m[2]));
         tllm_engine_count(e, &c);
         T_EQ_INT(c.cached_tokens + c.prompt_tokens, 50 + 61 + 50 + 80 + 60 + 70 + 50);
@@ -720,6 +725,8 @@ static void test_bad_input(void)
     refused(e, &m, TINY_E_ARGUMENT, "temperature: t is -1");
     chain[0] = tllm_step_bias(&bias, 1);
     refused(e, &m, TINY_E_ARGUMENT, "token 544 is outside");
+    chain[0] = tllm_step_bias(&bias, 1000000);          /* of which one is there */
+    refused(e, &m, TINY_E_ARGUMENT, "1000000 biases");
     m.r.chain = NULL;
     refused(e, &m, TINY_E_ARGUMENT, "but is NULL");
     m.r.n_steps = 0;
@@ -778,7 +785,7 @@ static void test_bad_input(void)
     run(e);
     T_TRUE(m.end == TLLM_END_CONTEXT && m.n == 28);
     tllm_engine_count(e, &c);
-    T_EQ_INT(c.refused, 20);
+    T_EQ_INT(c.refused, 21);
     T_EQ_INT(c.accepted, 4);
     at_rest(e);
     tllm_engine_close(e);
@@ -812,6 +819,33 @@ static void test_bad_input(void)
            !tllm_engine_file(NULL) && !tllm_engine_context(NULL));
     t_close(ctx);
     T_PROOF("serving 1", "refused: long and empty prompts, a duplicate id, unknown and ended ids, a full queue");
+}
+
+/* Where positions are learned, a request ends with the last of them. */
+static void test_learned_positions(void)
+{
+    static mine m;
+    const char *path = t_one_of("oracle/llm/gpt2.gguf");
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_engine_desc d;
+    tllm_engine *e = NULL;
+    tllm_about about;
+    memset(&d, 0, sizeof d);
+    d.context = 5000;
+    d.slots = 1;
+    d.cells = 5000;
+    if (path && T_OK(tllm_engine_open_file(ctx, path, &d, &e))) {
+        tllm_model_about(tllm_engine_model(e), &about);
+        T_EQ_INT(tllm_engine_context(e), about.n_context);
+        ready(&m, 5, 1, 0);
+        m.prompt[0] = m.prompt[1] = m.prompt[2] = m.prompt[3] = m.prompt[4] = 1;
+        m.r.logprobs = 0;
+        submit(e, &m);
+        run(e);
+        T_TRUE(m.end == TLLM_END_CONTEXT && m.n == (size_t)about.n_context - 5 + 1 && !m.status);
+    }
+    tllm_engine_close(e);
+    t_close(ctx);
 }
 
 /* Every allocation fails once and for ever: a request is refused or ends, and nothing is left over. */
@@ -870,7 +904,8 @@ static void *client_main(void *user)
 static void test_threads(void)
 {
     static mine alone[MANY], m[3][MANY];
-    tiny_ctx *ctx;
+    tiny_ctx_desc cd;
+    tiny_ctx *ctx = NULL;
     tllm_engine_desc d;
     tllm_engine *e;
     pthread_t thread[3];
@@ -879,7 +914,10 @@ static void test_threads(void)
     tiny_status st;
     a_mix(alone, MANY);
     alone_of(TINY_TARGET_AUTO, alone, MANY);
-    ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    memset(&cd, 0, sizeof cd);              /* malloc: that of the tests serves one thread at a time */
+    cd.n_threads = 1;
+    if (!T_EQ_INT(tiny_ctx_open(&cd, &ctx), TINY_OK)) return;
+    t_use(ctx);
     memset(&d, 0, sizeof d);
     d.slots = 5;
     d.context = 128;
@@ -940,6 +978,7 @@ int main(void)
     T_RUN(test_text);
     T_RUN(test_logprobs);
     T_RUN(test_bad_input);
+    T_RUN(test_learned_positions);
     T_RUN(test_allocations);
 #if T_PTHREAD
     T_RUN(test_threads);
