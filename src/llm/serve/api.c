@@ -192,6 +192,23 @@ static void tinyi_api_template(tinyi_ask *a)
     tiny_free(a->api->ctx, text);
 }
 
+static void tinyi_api_count_tokens(tinyi_ask *a)
+{
+    char *text = NULL;
+    size_t n = 0;
+    tllm_tokens t;
+    memset(&t, 0, sizeof t);
+    if (tinyi_ask_prompt(a, &text, &n) && tinyi_ask_encode(a, text, n, 1, &t)) {
+        tinyi_api_start(a->api);
+        tinyi_api_put(a->api, "{\"input_tokens\":");
+        tinyi_api_int(a->api, (int64_t)t.n);
+        tinyi_api_put(a->api, "}\n");
+        tinyi_api_send(a->api, a->reply, a->extra, 200);
+    }
+    tllm_tokens_free(a->api->ctx, &t);
+    tiny_free(a->api->ctx, text);
+}
+
 /* float32, little endian, in base64 */
 static void tinyi_api_base64(tllm_api *a, const float *x, size_t n)
 {
@@ -507,6 +524,9 @@ enum { TINYI_OPEN_NO, TINYI_OPEN_YES };     /* without a key */
 static const tinyi_api_route tinyi_api_routes[] = {
     { "/v1/chat/completions", "POST", TINYI_AT_CHAT, TINYI_OPEN_NO },
     { "/v1/completions", "POST", TINYI_AT_TEXT, TINYI_OPEN_NO },
+    { "/v1/responses", "POST", TINYI_AT_RESPONSES, TINYI_OPEN_NO },
+    { "/v1/messages", "POST", TINYI_AT_MESSAGES, TINYI_OPEN_NO },
+    { "/v1/messages/count_tokens", "POST", TINYI_AT_COUNT, TINYI_OPEN_NO },
     { "/v1/embeddings", "POST", TINYI_AT_EMBED, TINYI_OPEN_NO },
     { "/tokenize", "POST", TINYI_AT_TOKENS, TINYI_OPEN_NO },
     { "/detokenize", "POST", TINYI_AT_WORDS, TINYI_OPEN_NO },
@@ -532,7 +552,8 @@ static void tinyi_api_post(tllm_api *a, tllm_reply *r, const char *extra, const 
     ask.where = route->where;
     ask.path = route->path;
     if (tinyi_ask_read(&ask, body, n)) {
-        switch (route->where) {
+        switch (ask.where) {
+        case TINYI_AT_COUNT: tinyi_api_count_tokens(&ask); break;
         case TINYI_AT_EMBED: tinyi_api_embeddings(&ask); break;
         case TINYI_AT_TOKENS: tinyi_api_tokenize(&ask); break;
         case TINYI_AT_WORDS: tinyi_api_detokenize(&ask); break;

@@ -52,6 +52,7 @@ typedef struct tinyi_ask {
     tllm_reply *reply;
     const char *extra;                      /* lines for the head of the answer */
     unsigned where;                         /* the endpoint: a TINYI_AT_ bit */
+    int style;                              /* a TINYI_STYLE_ */
     const char *path;
     tinyi_doc m;
     tinyi_tv root;
@@ -67,14 +68,22 @@ enum {
     TINYI_AT_EMBED = 4,
     TINYI_AT_TOKENS = 8,                    /* /tokenize */
     TINYI_AT_WORDS = 16,                    /* /detokenize */
-    TINYI_AT_TEMPLATE = 32
+    TINYI_AT_TEMPLATE = 32,
+    TINYI_AT_RESPONSES = 64,                /* read as chat after a translation */
+    TINYI_AT_MESSAGES = 128,
+    TINYI_AT_COUNT = 256                    /* /v1/messages/count_tokens */
 };
+
+/* the form of an answer to a chat: as /v1/chat/completions, /v1/responses or /v1/messages have it */
+typedef enum tinyi_style { TINYI_STYLE_CHAT, TINYI_STYLE_RESPONSES, TINYI_STYLE_MESSAGES } tinyi_style;
+
 
 /* Refuses the request, unless it was refused already. param: the field, or NULL. Returns 0. */
 TINYI_FN int tinyi_ask_fail(tinyi_ask *a, int status, const char *param, const char *code, const char *format, ...)
     TINYI_PRINTF(5, 6);
 /* the same with the sentence of the context */
 TINYI_FN int tinyi_ask_status(tinyi_ask *a, tiny_status st, const char *param);
+TINYI_FN int tinyi_ask_doc(tinyi_ask *a);   /* 0: the document failed, and now the request is refused */
 TINYI_FN void tinyi_ask_warn(tinyi_ask *a, const char *format, ...) TINYI_PRINTF(2, 3);
 /* Reads the body and refuses fields that this endpoint does not know. */
 TINYI_FN int tinyi_ask_read(tinyi_ask *a, const char *body, size_t n);
@@ -105,6 +114,7 @@ typedef struct tinyi_choice {
     tllm_bytes text;                        /* all that was said; for a stream with tools too */
     size_t shown;                           /* bytes of it that were sent */
     size_t n_calls;
+    tllm_bytes stop;                        /* the stop text that was found */
     tllm_bytes logprobs[4];                 /* chat: [0]; completions: tokens, logprobs, alternatives, offsets */
     size_t n_logprobs, n_chars;
     double first_seconds, seconds;
@@ -116,6 +126,8 @@ typedef struct tinyi_job {
     struct tinyi_job *next;
     const char *extra;
     unsigned where;
+    int style, n_items;                     /* n_items: parts of the answer that a stream has begun */
+    int64_t n_events;
     int stream, begun, include_usage, echo, logprobs, n_top, parallel;
     int submitted;                          /* all of it */
     int failed;                             /* status of the answer */
@@ -139,6 +151,22 @@ TINYI_FN void tinyi_job_gone(tinyi_job *j);
 TINYI_FN void tinyi_job_ping(tllm_api *a, uint64_t now);
 /* the first token of a prompt that is echoed with logprobs: it has none */
 TINYI_FN void tinyi_job_first(tinyi_choice *c, int32_t token);
+
+/* the calls of tools in the text of a choice */
+typedef struct tinyi_calls { tinyi_doc m; tinyi_tv list; size_t n, content; } tinyi_calls;     /* content: bytes before */
+TINYI_FN void tinyi_choice_read_calls(tinyi_choice *c, tinyi_calls *calls);    /* end: tinyi_doc_end(&calls->m) */
+TINYI_FN void tinyi_calls_at(tinyi_calls *calls, size_t i, tinyi_tv *name, tinyi_tv *arguments);
+TINYI_FN void tinyi_call_id(tllm_api *w, const char *kind, char id[40]);
+TINYI_FN void tinyi_job_event(tinyi_job *j);                                    /* sends what stands in w */
+TINYI_FN void tinyi_job_tail(tinyi_job *j);                                     /* seed and warnings */
+
+/* ---- style.c: /v1/responses and /v1/messages ---- */
+
+/* Turns the body into one of /v1/chat/completions. */
+TINYI_FN int tinyi_style_read(tinyi_ask *a);
+TINYI_FN void tinyi_style_answer(tinyi_choice *c);
+TINYI_FN void tinyi_style_text(tinyi_choice *c, const char *text, size_t n);   /* of a stream */
+TINYI_FN void tinyi_style_finish(tinyi_choice *c, tinyi_calls *calls);
 
 /* ---- answers ---- */
 

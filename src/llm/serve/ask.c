@@ -35,7 +35,7 @@ int tinyi_ask_status(tinyi_ask *a, tiny_status st, const char *param)
 }
 
 /* the sentence that the document left */
-static int tinyi_ask_doc(tinyi_ask *a)
+int tinyi_ask_doc(tinyi_ask *a)
 {
     return a->m.status ? tinyi_ask_status(a, a->m.status, NULL) : 1;
 }
@@ -64,13 +64,14 @@ void tinyi_ask_end(tinyi_ask *a)
 /* ---- fields ---- */
 
 #define TINYI_AT_MADE (TINYI_AT_CHAT | TINYI_AT_TEXT)
-#define TINYI_AT_ANY 63u
+#define TINYI_AT_OTHER (TINYI_AT_RESPONSES | TINYI_AT_MESSAGES | TINYI_AT_COUNT)
+#define TINYI_AT_ANY 511u
 
 static const struct { const char *name; unsigned where; int idle; } tinyi_ask_fields[] = {
     { "model", TINYI_AT_ANY, 0 },
-    { "messages", TINYI_AT_CHAT | TINYI_AT_TEMPLATE, 0 },
+    { "messages", TINYI_AT_CHAT | TINYI_AT_TEMPLATE | TINYI_AT_MESSAGES | TINYI_AT_COUNT, 0 },
     { "prompt", TINYI_AT_TEXT, 0 },
-    { "input", TINYI_AT_EMBED, 0 },
+    { "input", TINYI_AT_EMBED | TINYI_AT_RESPONSES, 0 },
     { "content", TINYI_AT_TOKENS, 0 },
     { "tokens", TINYI_AT_WORDS, 0 },
     { "add_special", TINYI_AT_TOKENS, 0 },
@@ -80,28 +81,28 @@ static const struct { const char *name; unsigned where; int idle; } tinyi_ask_fi
     { "dimensions", TINYI_AT_EMBED, 0 },
     { "add_generation_prompt", TINYI_AT_CHAT | TINYI_AT_TEMPLATE, 0 },
     { "chat_template_kwargs", TINYI_AT_CHAT | TINYI_AT_TEMPLATE, 0 },
-    { "tools", TINYI_AT_CHAT | TINYI_AT_TEMPLATE, 0 },
-    { "tool_choice", TINYI_AT_CHAT | TINYI_AT_TEMPLATE, 0 },
-    { "parallel_tool_calls", TINYI_AT_CHAT | TINYI_AT_TEMPLATE, 0 },
+    { "tools", TINYI_AT_CHAT | TINYI_AT_TEMPLATE | TINYI_AT_OTHER, 0 },
+    { "tool_choice", TINYI_AT_CHAT | TINYI_AT_TEMPLATE | TINYI_AT_OTHER, 0 },
+    { "parallel_tool_calls", TINYI_AT_CHAT | TINYI_AT_TEMPLATE | TINYI_AT_RESPONSES, 0 },
     { "response_format", TINYI_AT_MADE, 0 },
     { "json_schema", TINYI_AT_MADE, 0 },
     { "grammar", TINYI_AT_MADE, 0 },
-    { "stream", TINYI_AT_MADE, 0 },
+    { "stream", TINYI_AT_MADE | TINYI_AT_OTHER, 0 },
     { "stream_options", TINYI_AT_MADE, 0 },
-    { "max_tokens", TINYI_AT_MADE, 0 },
+    { "max_tokens", TINYI_AT_MADE | TINYI_AT_MESSAGES | TINYI_AT_COUNT, 0 },
     { "max_completion_tokens", TINYI_AT_CHAT, 0 },
     { "n", TINYI_AT_MADE, 0 },
     { "best_of", TINYI_AT_TEXT, 0 },
     { "echo", TINYI_AT_TEXT, 0 },
     { "suffix", TINYI_AT_TEXT, 0 },
     { "stop", TINYI_AT_MADE, 0 },
-    { "seed", TINYI_AT_MADE, 0 },
+    { "seed", TINYI_AT_MADE | TINYI_AT_OTHER, 0 },
     { "logprobs", TINYI_AT_MADE, 0 },
     { "top_logprobs", TINYI_AT_CHAT, 0 },
     { "logit_bias", TINYI_AT_MADE, 0 },
-    { "temperature", TINYI_AT_MADE, 0 },
-    { "top_p", TINYI_AT_MADE, 0 },
-    { "top_k", TINYI_AT_MADE, 0 },
+    { "temperature", TINYI_AT_MADE | TINYI_AT_OTHER, 0 },
+    { "top_p", TINYI_AT_MADE | TINYI_AT_OTHER, 0 },
+    { "top_k", TINYI_AT_MADE | TINYI_AT_MESSAGES | TINYI_AT_COUNT, 0 },
     { "min_p", TINYI_AT_MADE, 0 },
     { "typical_p", TINYI_AT_MADE, 0 },
     { "top_n_sigma", TINYI_AT_MADE, 0 },
@@ -113,6 +114,17 @@ static const struct { const char *name; unsigned where; int idle; } tinyi_ask_fi
     { "repeat_last_n", TINYI_AT_MADE, 0 },
     { "ignore_eos", TINYI_AT_MADE, 0 },
     { "priority", TINYI_AT_MADE, 0 },
+    { "system", TINYI_AT_MESSAGES | TINYI_AT_COUNT, 0 },
+    { "stop_sequences", TINYI_AT_MESSAGES | TINYI_AT_COUNT, 0 },
+    { "thinking", TINYI_AT_MESSAGES | TINYI_AT_COUNT, 0 },
+    { "instructions", TINYI_AT_RESPONSES, 0 },
+    { "max_output_tokens", TINYI_AT_RESPONSES, 0 },
+    { "text", TINYI_AT_RESPONSES, 0 },
+    { "previous_response_id", TINYI_AT_RESPONSES, 0 },
+    { "background", TINYI_AT_RESPONSES, 0 },
+    { "truncation", TINYI_AT_RESPONSES, 0 },
+    { "include", TINYI_AT_RESPONSES, 1 },
+    { "reasoning", TINYI_AT_RESPONSES, 1 },
     { "user", TINYI_AT_ANY, 1 },
     { "metadata", TINYI_AT_ANY, 1 },
     { "store", TINYI_AT_ANY, 1 },
@@ -129,6 +141,7 @@ int tinyi_ask_read(tinyi_ask *a, const char *body, size_t n)
     a->m.what = "request";
     a->m.max_steps = UINT64_C(1) << 30;
     a->m.max_held = a->m.max_out = TINYI_ASK_HELD;
+    a->style = a->where & TINYI_AT_RESPONSES ? TINYI_STYLE_RESPONSES : a->where & TINYI_AT_OTHER ? TINYI_STYLE_MESSAGES : 0;
     if (!n) return tinyi_ask_fail(a, 400, NULL, "invalid_json", "the request has no body: a JSON object is needed");
     if (!tinyi_tv_read_json(&a->m, "the body", body, n, &a->root))
         return tinyi_ask_fail(a, a->m.status == TINY_E_MEMORY ? 503 : 400, NULL, "invalid_json", "%s",
@@ -156,7 +169,8 @@ int tinyi_ask_read(tinyi_ask *a, const char *body, size_t n)
         if (model && model->n && !tinyi_tv_is(model, a->api->name))
             tinyi_ask_warn(a, "model: this server has one model, %.100s, and uses it", a->api->name);
     }
-    return !a->status && tinyi_ask_doc(a);
+    if (a->status || !tinyi_ask_doc(a)) return 0;
+    return !a->style || tinyi_style_read(a);
 }
 
 const tinyi_tv *tinyi_ask_member(tinyi_ask *a, const tinyi_tv *map, const char *name)
@@ -755,6 +769,7 @@ static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, const tinyi_ask_pro
         h->r.token = tinyi_job_token;
         h->r.end = tinyi_job_end;
         h->r.user = c;
+        c->n_prompt = t->n;
         if (echo && p->text[k]) (void)tinyi_api_append(a->api, &c->text, p->text[k]->u.s, p->text[k]->n);
         else if (echo && tllm_decode(a->api->ctx, a->api->vocab, t->id, t->n, TLLM_DECODE_SPECIAL, &c->text))
             (void)tinyi_ask_status(a, tiny_ctx_status(a->api->ctx), "prompt");

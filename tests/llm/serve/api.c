@@ -353,6 +353,62 @@ static void test_forms(void)
     end();
 }
 
+/* /v1/messages and /v1/responses: the same text in their forms */
+static void test_styles(void)
+{
+    static const char go[] = "\"type\":\"object\",\"properties\":{\"to\":{\"enum\":[\"a\"]}},\"required\":[\"to\"],"
+                             "\"additionalProperties\":false";
+    char text[4000], body[1000];
+    const char *want;
+    desc.chat_template = "{% for m in messages %}{{ m.content }} {% endfor %}{# tools #}";
+    if (!begin()) return;
+    want = by_session("one day , Ella ", 12, 0, 0, NULL);
+    T_EQ_INT(post("/v1/messages", "{\"model\":\"x\",\"max_tokens\":12,\"temperature\":0,\"system\":[{\"type\":\"text\","
+                                  "\"text\":\"one day\"}],\"messages\":[{\"role\":\"user\",\"content\":\", Ella\"}]}"), 200);
+    (void)member(strstr(kit_body, "\"content\""), "text", text, sizeof text);
+    T_EQ_TEXT(text, want);
+    SAYS("\"stop_reason\":\"max_tokens\",\"stop_sequence\":null");
+    SAYS("\"output_tokens\":12");
+    T_EQ_INT(post("/v1/messages", "{\"model\":\"x\",\"max_tokens\":12,\"temperature\":0,\"stream\":true,\"messages\":["
+                                  "{\"role\":\"user\",\"content\":\"one day , Ella\"}]}"), 200);
+    joined("text", text, sizeof text);
+    T_EQ_TEXT(text, want);
+    SAYS("event: message_start\ndata: {\"type\":\"message_start\"");
+    SAYS("\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+    T_EQ_INT(post("/v1/messages", "{\"model\":\"x\",\"max_tokens\":90,\"temperature\":0,\"stop_sequences\":[\" .\"],"
+                                  "\"messages\":[{\"role\":\"user\",\"content\":\"one day , Ella\"}]}"), 200);
+    SAYS("\"stop_reason\":\"stop_sequence\",\"stop_sequence\":\" .\"");
+    T_EQ_INT(post("/v1/messages/count_tokens",
+                  "{\"model\":\"x\",\"messages\":[{\"role\":\"user\",\"content\":\"one day\"}]}"), 200);
+    T_EQ_INT(number(kit_body, "input_tokens"), 5);          /* o n e _day, and the blank of the template */
+    (void)snprintf(body, sizeof body, "{\"model\":\"x\",\"max_tokens\":100,\"temperature\":0,\"tools\":[{\"name\":\"go\","
+                   "\"input_schema\":{%s}}],\"tool_choice\":{\"type\":\"any\"},\"messages\":[{\"role\":\"user\","
+                   "\"content\":\"hi\"},{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"1\",\"name\":"
+                   "\"go\",\"input\":{}}]},{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"1\","
+                   "\"content\":\"ok\"}]}]}", go);
+    T_EQ_INT(post("/v1/messages", body), 200);
+    SAYS("\"content\":[{\"type\":\"tool_use\",\"id\":\"toolu_");
+    SAYS("\"name\":\"go\",\"input\":{\"to\": \"a\"}}],\"stop_reason\":\"tool_use\"");
+    /* responses */
+    T_EQ_INT(post("/v1/responses", "{\"max_output_tokens\":12,\"temperature\":0,\"instructions\":\"one day\",\"input\":["
+                                   "{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\", Ella\"}]}]}"), 200);
+    (void)member(strstr(kit_body, "\"output_text\""), "text", text, sizeof text);
+    T_EQ_TEXT(text, want);
+    SAYS("\"status\":\"incomplete\",\"error\":null,\"incomplete_details\":{\"reason\":\"max_output_tokens\"}");
+    T_EQ_INT(post("/v1/responses", "{\"max_output_tokens\":12,\"temperature\":0,\"input\":\"one day , Ella\","
+                                   "\"stream\":true}"), 200);
+    joined("delta", text, sizeof text);
+    T_EQ_TEXT(text, want);
+    SAYS("event: response.created\ndata: {\"type\":\"response.created\",\"sequence_number\":0,");
+    SAYS("event: response.incomplete\n");
+    (void)snprintf(body, sizeof body, "{\"temperature\":0,\"input\":\"hi\",\"tool_choice\":{\"type\":\"function\",\"name\":"
+                   "\"go\"},\"tools\":[{\"type\":\"function\",\"name\":\"go\",\"parameters\":{%s}}]}", go);
+    T_EQ_INT(post("/v1/responses", body), 200);
+    SAYS("\"status\":\"completed\",\"name\":\"go\",\"arguments\":\"{\\\"to\\\": \\\"a\\\"}\"}]");
+    kit_hang_up(&line);
+    end();
+}
+
 /* the forms of calls, on texts written by hand */
 static void test_tool_forms(void)
 {
@@ -483,7 +539,20 @@ static void test_fields(void)
         { "/tokenize", "{\"content\":7}", 400, "content must be a text" },
         { "/detokenize", "{\"tokens\":[1,2,99999999]}", 400, "item 2" },
         { "/v1/embeddings", "{\"input\":\"a\"}", 400, "no embedding model" },
-        { "/v1/responses", "{}", 404, "there is no /v1/responses on this server" },
+        { "/v1/rerank", "{}", 404, "there is no /v1/rerank on this server" },
+        { "/v1/responses", "{}", 400, "input must be a text" },
+        { "/v1/responses", "{\"input\":[{\"type\":\"computer_call\"}]}", 400, "computer_call" },
+        { "/v1/responses", "{\"input\":\"a\",\"previous_response_id\":\"r\"}", 400, "not stored" },
+        { "/v1/responses", "{\"input\":\"a\",\"background\":true}", 400, "background" },
+        { "/v1/responses", "{\"input\":\"a\",\"truncation\":\"auto\"}", 400, "never cuts" },
+        { "/v1/responses", "{\"input\":\"a\",\"tools\":[{\"type\":\"web_search\"}]}", 400, "tool 0" },
+        { "/v1/responses", "{\"input\":\"a\",\"max_tokens\":5}", 400, "max_tokens is not a field" },
+        { "/v1/messages", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}", 400, "max_tokens is missing" },
+        { "/v1/messages", M "\"max_tokens\":5,\"thinking\":{\"type\":\"enabled\"}}", 400, "thinking" },
+        { "/v1/messages", M "\"max_tokens\":5,\"stop\":[\"a\"]}", 400, "stop is not a field" },
+        { "/v1/messages", "{\"max_tokens\":5,\"messages\":[{\"role\":\"tool\",\"content\":\"a\"}]}", 400, "role user" },
+        { "/v1/messages", "{\"max_tokens\":5,\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]}",
+          400, "type image" },
     };
     static char deep[60000];
     size_t i;
@@ -726,6 +795,7 @@ int main(void)
     T_RUN(test_chat);
     T_RUN(test_logprobs);
     T_RUN(test_forms);
+    T_RUN(test_styles);
     T_RUN(test_tool_forms);
     T_RUN(test_fields);
     T_RUN(test_simple);

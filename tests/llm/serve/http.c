@@ -30,11 +30,11 @@ static void feed(const char *text, size_t n, size_t cut, const tllm_http_limits 
     memset(s, 0, sizeof *s);
     tllm_http_start(&r, limits);
     s->state = r.state;
-    while (given < n || (!n && !given)) {
+    while (given < n) {
         const size_t piece = cut > n ? 1 : given < cut ? cut - given : n - given;
         char *more = (char *)malloc(held + piece + 1);
         char *exact;
-        if (!more || !bytes || !n) break;
+        if (!more || !bytes) break;
         memcpy(more, bytes, held);
         memcpy(more + held, text + given, piece);
         free(bytes);
