@@ -3,7 +3,7 @@
  *     serve MODEL.gguf                   then open http://127.0.0.1:8080
  *     serve MODEL.gguf --address '*:8080' --key-file keys.txt
  *
- * docs/guide/serve.md shows the endpoints, and how to call them from curl, Python and editors. Ctrl-C ends the program. */
+ * docs/guide/serve.md shows the endpoints, and how to call them from curl, Python and editors. Ctrl-C ends it. */
 #define TINYLLM_WITH_SERVER
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
         stop_on_signals_whole();
         while (!stopped_by && !st) {
             st = tllm_api_step(api, UINT64_MAX);
-            if (st == TINY_E_CANCELLED) st = TINY_OK;       /* by the signal */
+            if (st == TINY_E_CANCELLED) st = TINY_OK; /* by the signal */
         }
     }
     if (st && ctx) say(*tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));

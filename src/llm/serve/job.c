@@ -97,7 +97,7 @@ void tinyi_job_ping(tllm_api *a, uint64_t now)
     for (j = a->jobs; j; j = j->next)
         if (j->reply && j->stream && now - j->sent_at > TINYI_API_PING_NS) {
             tinyi_api_start(a);
-            tinyi_api_put(a, ": still at work");        /* a comment: proxies and clients go on waiting */
+            tinyi_api_put(a, ": still at work"); /* a comment: proxies and clients go on waiting */
             tinyi_job_event(j);
         }
 }
@@ -123,7 +123,7 @@ static void tinyi_job_usage(tinyi_job *j)
     double first = 0, seconds = 0;
     for (i = 0; i < j->n_choices; i++) {
         const tinyi_choice *c = &j->choice[i];
-        if (i % j->n_per_prompt == 0) prompt += c->n_prompt;   /* n answers have one prompt */
+        if (i % j->n_per_prompt == 0) prompt += c->n_prompt; /* n answers have one prompt */
         if (i % j->n_per_prompt == 0) cached += c->n_cached;
         made += c->n_made;
         first = i ? TINYI_MIN(first, c->first_seconds) : c->first_seconds;
@@ -403,8 +403,7 @@ static void tinyi_choice_finish_stream(tinyi_choice *c)
     tinyi_choice_read_calls(c, &calls);
     if (c->job->style) tinyi_style_finish(c, &calls);
     else {
-        if (calls.content > c->shown)
-            tinyi_choice_event(c, c->text.at + c->shown, calls.content - c->shown, NULL, 0);
+        if (calls.content > c->shown) tinyi_choice_event(c, c->text.at + c->shown, calls.content - c->shown, NULL, 0);
         if (calls.n) tinyi_choice_event(c, "", 0, &calls, 0);
         tinyi_choice_event(c, "", 0, NULL, 1);
     }

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define TINYI_LINGER_NS UINT64_C(2000000000)
-#define TINYI_ACCEPT_NS UINT64_C(100000000)     /* pause of a listener that failed */
+#define TINYI_ACCEPT_NS UINT64_C(100000000) /* pause of a listener that failed */
 #define TINYI_ACCEPT_AT_ONCE 64
 #define TINYI_READ_BYTES ((size_t)16 << 10)
 
@@ -29,7 +29,7 @@ struct tllm_reply {                         /* a connection, and the answer to i
     uint64_t wrote;                         /* when the client last took bytes, or had none to take */
     int answering, streaming, chunked;
     int minor, keep_alive, head_only;       /* of the request that is being answered */
-    int continued;                          /* "100 Continue" was sent */
+    int continued;                    /* "100 Continue" was sent */
     int last, lingering, dead;              /* last: no further request after the bytes of out */
     int ended;                              /* the client will send no more */
     void *user;
@@ -73,7 +73,9 @@ tiny_status tllm_server_open(tiny_ctx *ctx, const tllm_server_desc *desc, tllm_s
     if (st) return st;
     if (!desc || !out || !desc->request)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_server_open: the %s is NULL",
-                          !desc ? "description" : !out ? "result pointer" : "function that answers requests");
+                          !desc  ? "description"
+                          : !out ? "result pointer"
+                                 : "function that answers requests");
     s = (tllm_server *)tinyi_alloc(ctx, 1, sizeof *s);
     if (!s) return tiny_ctx_status(ctx);
     memset(s, 0, sizeof *s);
@@ -172,8 +174,8 @@ static tiny_status tinyi_reply_over(tllm_reply *r)
 static int tinyi_reply_head(tllm_reply *r, int status, const char *type, const char *extra, size_t n)
 {
     char line[200];
-    (void)snprintf(line, sizeof line, "HTTP/1.1 %d %s\r\nServer: tinyllm\r\nX-Content-Type-Options: nosniff\r\n", status,
-                   tllm_http_reason(status));
+    (void)snprintf(line, sizeof line, "HTTP/1.1 %d %s\r\nServer: tinyllm\r\nX-Content-Type-Options: nosniff\r\n",
+                   status, tllm_http_reason(status));
     if (!tinyi_link_put_text(r, line)) return 0;
     if (type) {
         (void)snprintf(line, sizeof line, "Content-Type: %.150s\r\n", type);
@@ -252,9 +254,8 @@ const tllm_http_request *tllm_reply_request(const tllm_reply *r, const char **by
 static void tinyi_link_refuse(tllm_reply *r, int status, const char *says)
 {
     char text[300];
-    const int n = snprintf(text, sizeof text,
-                           "{\"error\":{\"message\":\"%.200s\",\"type\":\"%s\",\"code\":%d}}\n", says,
-                           status >= 500 ? "server_error" : "invalid_request_error", status);
+    const int n = snprintf(text, sizeof text, "{\"error\":{\"message\":\"%.200s\",\"type\":\"%s\",\"code\":%d}}\n",
+                           says, status >= 500 ? "server_error" : "invalid_request_error", status);
     r->answering = 1;
     r->keep_alive = r->head_only = 0;
     r->minor = 1;
@@ -283,7 +284,7 @@ static void tinyi_link_read_requests(tllm_reply *r)
             n = r->in.n - q->used;
             if (n) memmove(r->in.at, r->in.at + q->used, n);
             r->in.n = n;
-            if (!n) tllm_bytes_free(s->ctx, &r->in);    /* a large body goes before its answer comes */
+            if (!n) tllm_bytes_free(s->ctx, &r->in); /* a large body goes before its answer comes */
             tllm_http_start(q, &s->desc.limits);
             r->continued = 0;
             r->since = tiny_now_ns();
@@ -305,7 +306,7 @@ static void tinyi_link_read(tllm_reply *r)
 {
     tllm_server *s = r->server;
     size_t total = 0;
-    while (!r->dead && total < 16 * TINYI_READ_BYTES) {         /* the others have their turn too */
+    while (!r->dead && total < 16 * TINYI_READ_BYTES) { /* the others have their turn too */
         size_t got = 0;
         int end = 0;
         if (r->answering && r->in.n >= s->desc.ahead_bytes) break;
@@ -345,8 +346,9 @@ static void tinyi_link_late(tllm_reply *r)
 {
     if (r->lingering || r->out_at < r->out.n || (!r->in.n && r->request.state == TLLM_HTTP_HEAD)) r->dead = 1;
     else
-        tinyi_link_refuse(r, 408, r->request.state == TLLM_HTTP_HEAD ? "the head of the request did not come in time"
-                                                                     : "the body of the request did not come in time");
+        tinyi_link_refuse(r, 408,
+                          r->request.state == TLLM_HTTP_HEAD ? "the head of the request did not come in time"
+                                                             : "the body of the request did not come in time");
 }
 
 /* ---- connections ---- */

@@ -42,8 +42,8 @@ static tinyi_tv tinyi_style_words(tinyi_ask *a, const tinyi_tv *v, const char *p
             continue;
         }
         if (type && type->type == TINYI_DOC_STRING) tinyi_doc_show(type->u.s, type->n, shown);
-        (void)tinyi_ask_fail(a, 400, param, "unsupported_content", "a part of %s has the type %s; this server reads texts",
-                             param, shown);
+        (void)tinyi_ask_fail(a, 400, param, "unsupported_content",
+                             "a part of %s has the type %s; this server reads texts", param, shown);
         break;
     }
     return tinyi_doc_take(&a->m, start);
@@ -60,8 +60,8 @@ static void tinyi_style_say(tinyi_ask *a, tinyi_tv *messages, tinyi_tv role, tin
 }
 
 /* {"id": .., "type": "function", "function": {"name": .., "arguments": ..}} */
-static void tinyi_style_call(tinyi_ask *a, tinyi_tv *calls, const tinyi_tv *id, const tinyi_tv *name, const tinyi_tv *input,
-                             const char *param)
+static void tinyi_style_call(tinyi_ask *a, tinyi_tv *calls, const tinyi_tv *id, const tinyi_tv *name,
+                             const tinyi_tv *input, const char *param)
 {
     tinyi_tv one, f;
     if (!name || name->type != TINYI_DOC_STRING || !input) {
@@ -87,7 +87,8 @@ static void tinyi_style_message(tinyi_ask *a, tinyi_tv *messages, const tinyi_tv
     tinyi_tv texts, calls;
     size_t i;
     if (!role || (!user && !tinyi_tv_is(role, "assistant")) || !content) {
-        (void)tinyi_ask_fail(a, 400, "messages", "invalid_value", "a message needs content, and the role user or assistant");
+        (void)tinyi_ask_fail(a, 400, "messages", "invalid_value",
+                             "a message needs content, and the role user or assistant");
         return;
     }
     if (content->type != TINYI_DOC_LIST) {
@@ -133,7 +134,8 @@ static void tinyi_style_item(tinyi_ask *a, tinyi_tv *messages, const tinyi_tv *i
         if (type && type->type == TINYI_DOC_STRING) tinyi_doc_show(type->u.s, type->n, shown);
         (void)tinyi_ask_fail(a, 400, "input", "unsupported_content",
                              "an item of input has the type %s; this server reads messages, function_call and "
-                             "function_call_output", shown);
+                             "function_call_output",
+                             shown);
     }
 }
 
@@ -188,7 +190,8 @@ static void tinyi_style_choice(tinyi_ask *a, tinyi_tv *root)
         tinyi_style_set(a, &f, "name", *name);
         tinyi_style_set(a, &one, "function", f);
         tinyi_style_set(a, root, "tool_choice", one);
-    } else if (type) tinyi_style_set(a, root, "tool_choice", tinyi_tv_is(type, "any") ? tinyi_style_name("required") : *type);
+    } else if (type)
+        tinyi_style_set(a, root, "tool_choice", tinyi_tv_is(type, "any") ? tinyi_style_name("required") : *type);
     name = tinyi_ask_member(a, choice, "disable_parallel_tool_use");
     if (name && tinyi_tv_true(name)) tinyi_style_set(a, root, "parallel_tool_calls", tinyi_tv_bool(0));
 }
@@ -196,7 +199,8 @@ static void tinyi_style_choice(tinyi_ask *a, tinyi_tv *root)
 static void tinyi_style_read_messages(tinyi_ask *a, tinyi_tv *root, tinyi_tv *messages)
 {
     const tinyi_tv *system = tinyi_ask_get(a, "system"), *list = tinyi_ask_get(a, "messages"),
-                   *thinking = tinyi_ask_get(a, "thinking"), *kind = thinking ? tinyi_ask_member(a, thinking, "type") : NULL;
+                   *thinking = tinyi_ask_get(a, "thinking"),
+                   *kind = thinking ? tinyi_ask_member(a, thinking, "type") : NULL;
     size_t i;
     if (thinking && !(kind && tinyi_tv_is(kind, "disabled")))
         (void)tinyi_ask_fail(a, 400, "thinking", "unsupported", "thinking is not supported");
@@ -205,8 +209,7 @@ static void tinyi_style_read_messages(tinyi_ask *a, tinyi_tv *root, tinyi_tv *me
     if (!list || list->type != TINYI_DOC_LIST || !list->u.list->n)
         (void)tinyi_ask_fail(a, 400, "messages", "invalid_value", "messages must be a list of at least one message");
     if (a->status) return;
-    if (system)
-        tinyi_style_say(a, messages, tinyi_style_name("system"), tinyi_style_words(a, system, "system"), NULL);
+    if (system) tinyi_style_say(a, messages, tinyi_style_name("system"), tinyi_style_words(a, system, "system"), NULL);
     for (i = 0; i < list->u.list->n && !a->status; i++) tinyi_style_message(a, messages, &list->u.list->item[i]);
     tinyi_style_tools(a, root, "input_schema");
     tinyi_style_move(a, root, "max_tokens", "max_tokens");
@@ -218,8 +221,7 @@ static void tinyi_style_read_response(tinyi_ask *a, tinyi_tv *root, tinyi_tv *me
 {
     const tinyi_tv *input = tinyi_ask_get(a, "input"), *system = tinyi_ask_get(a, "instructions"),
                    *text = tinyi_ask_get(a, "text"), *format = text ? tinyi_ask_member(a, text, "format") : NULL,
-                   *type = format ? tinyi_ask_member(a, format, "type") : NULL,
-                   *cut = tinyi_ask_get(a, "truncation");
+                   *type = format ? tinyi_ask_member(a, format, "type") : NULL, *cut = tinyi_ask_get(a, "truncation");
     tinyi_tv one;
     size_t i;
     if (tinyi_ask_get(a, "previous_response_id"))
@@ -237,7 +239,7 @@ static void tinyi_style_read_response(tinyi_ask *a, tinyi_tv *root, tinyi_tv *me
     if (input->type == TINYI_DOC_STRING) tinyi_style_say(a, messages, tinyi_style_name("user"), *input, NULL);
     else
         for (i = 0; i < input->u.list->n && !a->status; i++) tinyi_style_item(a, messages, &input->u.list->item[i]);
-    if (type && tinyi_tv_is(type, "json_schema")) {         /* name and schema stand in the format itself */
+    if (type && tinyi_tv_is(type, "json_schema")) { /* name and schema stand in the format itself */
         one = tinyi_tv_map(&a->m);
         if (a->m.status) return;
         tinyi_style_set(a, &one, "type", *type);
@@ -332,10 +334,10 @@ static void tinyi_messages_reason(tinyi_choice *c)
 {
     tllm_api *w = c->job->api;
     tinyi_api_put(w, "\"stop_reason\":");
-    tinyi_api_put(w, c->n_calls                      ? "\"tool_use\""
-                     : c->end == TLLM_END_STRING     ? "\"stop_sequence\""
-                     : tinyi_style_is_cut(c)         ? "\"max_tokens\""
-                                                     : "\"end_turn\"");
+    tinyi_api_put(w, c->n_calls                  ? "\"tool_use\""
+                     : c->end == TLLM_END_STRING ? "\"stop_sequence\""
+                     : tinyi_style_is_cut(c)     ? "\"max_tokens\""
+                                                 : "\"end_turn\"");
     tinyi_api_put(w, ",\"stop_sequence\":");
     if (c->end == TLLM_END_STRING) tinyi_api_quote(w, c->stop.at, c->stop.n);
     else tinyi_api_put(w, "null");
@@ -460,8 +462,9 @@ static void tinyi_response_message(tinyi_choice *c, int i, size_t n, int done)
     tllm_api *w = c->job->api;
     tinyi_api_put(w, "{\"type\":\"message\",\"role\":\"assistant\"");
     tinyi_style_id(c->job, "id", "msg", i);
-    tinyi_api_put(w, done ? ",\"status\":\"completed\",\"content\":[{\"type\":\"output_text\",\"annotations\":[],\"text\":"
-                          : ",\"status\":\"in_progress\",\"content\":[]");
+    tinyi_api_put(w,
+                  done ? ",\"status\":\"completed\",\"content\":[{\"type\":\"output_text\",\"annotations\":[],\"text\":"
+                       : ",\"status\":\"in_progress\",\"content\":[]");
     if (done) {
         tinyi_api_quote(w, c->text.at, n);
         tinyi_api_put(w, "}]");
@@ -496,10 +499,13 @@ static void tinyi_response_object(tinyi_choice *c, tinyi_calls *calls)
     tinyi_api_int(w, j->created);
     tinyi_api_put(w, ",\"model\":");
     tinyi_api_quote(w, w->name, strlen(w->name));
-    tinyi_api_put(w, !calls ? ",\"status\":\"in_progress\"" : cut ? ",\"status\":\"incomplete\"" : ",\"status\":\"completed\"");
+    tinyi_api_put(w, !calls ? ",\"status\":\"in_progress\""
+                     : cut  ? ",\"status\":\"incomplete\""
+                            : ",\"status\":\"completed\"");
     tinyi_api_put(w, ",\"error\":null,\"incomplete_details\":");
     tinyi_api_put(w, cut ? "{\"reason\":\"max_output_tokens\"}" : "null");
-    tinyi_api_put(w, ",\"instructions\":null,\"metadata\":{},\"tools\":[],\"tool_choice\":\"auto\",\"parallel_tool_calls\":");
+    tinyi_api_put(
+        w, ",\"instructions\":null,\"metadata\":{},\"tools\":[],\"tool_choice\":\"auto\",\"parallel_tool_calls\":");
     tinyi_api_put(w, j->parallel ? "true" : "false");
     tinyi_api_put(w, ",\"output\":[");
     if (calls && (calls->content || !calls->n)) tinyi_response_message(c, k++, calls->content, 1);
@@ -550,8 +556,9 @@ static void tinyi_response_text(tinyi_choice *c, const char *text, size_t n)
         tinyi_style_send(j);
         tinyi_style_event(j, "response.content_part.added");
         tinyi_style_id(j, "item_id", "msg", 0);
-        tinyi_api_put(w, ",\"output_index\":0,\"content_index\":0,\"part\":{\"type\":\"output_text\",\"annotations\":[],"
-                         "\"text\":\"\"}");
+        tinyi_api_put(w,
+                      ",\"output_index\":0,\"content_index\":0,\"part\":{\"type\":\"output_text\",\"annotations\":[],"
+                      "\"text\":\"\"}");
         tinyi_style_send(j);
     }
     tinyi_style_event(j, "response.output_text.delta");
@@ -575,8 +582,9 @@ static void tinyi_response_finish(tinyi_choice *c, tinyi_calls *calls)
         tinyi_style_send(j);
         tinyi_style_event(j, "response.content_part.done");
         tinyi_style_id(j, "item_id", "msg", 0);
-        tinyi_api_put(w, ",\"output_index\":0,\"content_index\":0,\"part\":{\"type\":\"output_text\",\"annotations\":[],"
-                         "\"text\":");
+        tinyi_api_put(w,
+                      ",\"output_index\":0,\"content_index\":0,\"part\":{\"type\":\"output_text\",\"annotations\":[],"
+                      "\"text\":");
         tinyi_api_quote(w, c->text.at, calls->content);
         tinyi_api_put(w, "}");
         tinyi_style_send(j);
