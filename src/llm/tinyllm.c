@@ -39,5 +39,6 @@
 #include "llm/serve/ask.c"
 #include "llm/serve/job.c"
 #include "llm/serve/style.c"
+#include "llm/serve/request.c"
 #include "llm/targets.c"
 #endif

@@ -1395,7 +1395,8 @@ static void test_copy_no_context(void)
 {
     static const char *const lines[] = { "copy/chat m",   "copy/sequences m a",    "copy/json m a",
                                          "copy/linked",   "copy/search m a",       "copy/accelerator",
-                                         "copy/threads",  "copy/quantize m o F16", "copy/memory m a 64" };
+                                         "copy/threads",  "copy/quantize m o F16", "copy/memory m a 64",
+                                         "copy/engine m" };
     size_t i;
     if (!is_there()) return;
     (void)setenv("TINY_TARGET", "z80", 1);
@@ -1445,6 +1446,29 @@ static void test_copy_sequences(void)
     }
     (void)unsetenv("TINY_TARGET");
     T_EQ_INT(run("", "copy/sequences %s", a_story), 2);
+}
+
+/* Lines that are answered together have the text that generate makes of each. */
+static void test_copy_engine(void)
+{
+    static const char *const prompt[] = { "one day , Ella was in", "in the end ,", "one day , Jack" };
+    char alone[3][3000];
+    size_t i;
+    if (!is_there()) return;
+    (void)setenv("TINY_TARGET", "reference", 1);
+    for (i = 0; i < T_COUNT(prompt); i++) {
+        T_EQ_INT(run("", "generate examples/models/story-small.gguf '%s' --n 40 --echo --temp 0", prompt[i]), 0);
+        (void)snprintf(alone[i], sizeof alone[i], "%.*s", (int)strcspn(said, "\n"), said);
+    }
+    T_EQ_INT(run("one day , Ella was in\nin the end ,\none day , Jack\n",
+                 "copy/engine examples/models/story-small.gguf"), 0);
+    for (i = 0; i < T_COUNT(prompt); i++)
+        if (!T_TRUE(strstr(said, alone[i]) != NULL)) printf("%s\n%s\n", alone[i], said);
+    SAYS("3 answers in ");
+    (void)unsetenv("TINY_TARGET");
+    T_EQ_INT(run("", "copy/engine"), 2);
+    T_EQ_INT(run("one day\n", "copy/engine there/is/none"), 1);
+    COMPLAINS("there/is/none: cannot be opened");
 }
 
 /* The next word of JSON is this one; blanks before it do not matter. */
@@ -1676,6 +1700,7 @@ int main(void)
     T_RUN(test_copy_no_context);
     T_RUN(test_copy_hooks);
     T_RUN(test_copy_sequences);
+    T_RUN(test_copy_engine);
     T_RUN(test_copy_json);
     T_RUN(test_copy_search);
     T_RUN(test_copy_quantize);

@@ -49,7 +49,6 @@
 #define TINYI_BLK_TOKENS 512                /* rows of x that are packed at once */
 #define TINYI_BLK_MOST 131072               /* bytes of w that a thread takes at once, */
 #define TINYI_BLK_LEAST 4096                /* at most and at least */
-#define TINYI_BLK_NEAR 16384                /* bytes of w that rows of x are multiplied with one after the other */
 #define TINYI_BLK_TILE 16                   /* rows of w that are unpacked at once for FLOATS */
 #define TINYI_BLK_256_BYTES 272             /* 256 numbers of a format that can be repacked: Q8_0 is the largest */
 
@@ -195,7 +194,7 @@ typedef struct tinyi_blk_plan {              /* of one product */
     float *y;
     tiny_idx n, k, n_out, x_row, x_k, w_row, y_row, y_n, bias_step;
     tiny_idx blocks, tokens;                /* of 256 in a row; rows of x that are packed at once */
-    int alone;                              /* rows of x go one by one */
+    int apart;                              /* no row of y may depend on the others: params.alone */
     /* shared workspace: bytes of dense rows of x, of their codes, of their flags, of columns */
     size_t dense, codes, flags, columns;
     /* own: codes or halves of x, an expanded row, rows as floats, a panel, its sums */
@@ -210,13 +209,19 @@ typedef struct tinyi_blk_set { int n; tinyi_blk_plan p[TINYI_BLK_TOGETHER]; } ti
 static size_t tinyi_blk_up(size_t n) { return (n + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1); }
 /* an odd number of rows has room for one more: pairs of them are quantized side by side */
 /* some targets take rows in pairs */
-static tiny_idx tinyi_blk_seats(tiny_idx rows) { return rows > 1 ? rows + rows % 2 : rows; }
+static tiny_idx tinyi_blk_seats(const tinyi_blk_plan *p, tiny_idx rows)
+{
+    return rows > 1 || p->apart ? rows + rows % 2 : rows;
+}
 static size_t tinyi_blk_q8_bytes(const tinyi_blk_plan *p, tiny_idx rows)
 {
-    return tinyi_blk_up((size_t)(tinyi_blk_seats(rows) * p->blocks) * (256 + 2 * 16 * sizeof(float)));
+    return tinyi_blk_up((size_t)(tinyi_blk_seats(p, rows) * p->blocks) * (256 + 2 * 16 * sizeof(float)));
 }
 /* every thread quantizes for itself: cheaper than to wait */
-static int tinyi_blk_alone(const tinyi_blk_plan *p, tiny_idx rows) { return tinyi_blk_seats(rows) * p->blocks <= 64; }
+static int tinyi_blk_alone(const tinyi_blk_plan *p, tiny_idx rows)
+{
+    return tinyi_blk_seats(p, rows) * p->blocks <= 64;
+}
 
 static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
 {
@@ -225,8 +230,8 @@ static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
     p->f = tllm_format_of(tinyi_blk_format(op));
     p->blk = tinyi_blk_of(p->f->id);
     p->eight = tinyi_blk_repacked(op) ? tinyi_eight_of(p->f->id) : -1;
-    p->alone = op->params && ((const tllm_matmul_params *)op->params)->alone;
-    if (p->blk >= TINYI_BLK_BOOKS && x->dim[0] > TINYI_BLK_FEW && !p->alone) p->blk = -1;
+    p->apart = op->params && ((const tllm_matmul_params *)op->params)->alone;
+    if (p->blk >= TINYI_BLK_BOOKS && x->dim[0] > TINYI_BLK_FEW && !p->apart) p->blk = -1;
     p->x = (const float *)x->data;
     p->w = (const unsigned char *)w->data;
     p->y = (float *)y->data;
@@ -348,13 +353,13 @@ static void tinyi_blk_as_floats(tiny_team *team, const tinyi_blk_plan *p, float 
 
 /* how VECTORS lays rows of x and which kernel reads them */
 enum { TINYI_BLK_BY_FEW = 1, TINYI_BLK_BY_TWINS = 2, TINYI_BLK_BY_PAIRED = 4, TINYI_BLK_BY_EIGHT = 8 };
-static int tinyi_blk_way(const tinyi_blk_kernels *kn, const tinyi_blk_plan *p, tiny_idx n)
+static int tinyi_blk_way(const tinyi_blk_kernels *kn, const tinyi_blk_plan *p, tiny_idx rows)
 {
-    const tiny_idx rows = p->alone ? 1 : n;
     const int blk = p->blk;
-    const int few = kn->few[blk] && (kn->dots ? rows > 1 && rows <= TINYI_BLK_FEW : rows > 1),
+    /* `few` has the same sums for each of its rows, whatever their number; that of one row, other ones than `dot` */
+    const int few = kn->few[blk] && (p->apart || (rows > 1 && (!kn->dots || rows <= TINYI_BLK_FEW))),
               twins = few && kn->twins && blk < TINYI_BLK_BOOKS;
-    const int paired = twins || ((few || rows == 1) && kn->traits[blk] & TINYI_BLK_PAIRED);
+    const int paired = twins || ((few || rows == 1 || p->apart) && kn->traits[blk] & TINYI_BLK_PAIRED);
     if (p->eight >= 0 && kn->eight) return TINYI_BLK_BY_EIGHT;
     return (few ? TINYI_BLK_BY_FEW : 0) | (twins ? TINYI_BLK_BY_TWINS : 0) | (paired ? TINYI_BLK_BY_PAIRED : 0);
 }
@@ -399,7 +404,7 @@ typedef struct tinyi_blk_piece {
     const tinyi_blk_kernels *kn;
     tinyi_q8 x;
     tiny_idx i0, rows;
-    int few, alone;
+    int few, apart;
     unsigned char *code, *scratch;
     float *s, *m;
 } tinyi_blk_piece;
@@ -421,22 +426,17 @@ static void tinyi_blk_rows(const tinyi_blk_plan *p, const tinyi_blk_piece *v, co
     const tinyi_blk_kernels *kn = v->kn;
     float *y = p->y + v->i0 * p->y_row + q0 * p->y_n;
     tiny_idx i;
-    if (v->rows == 1) kn->dot[p->blk](y, p->y_n, w, w_row, (size_t)(q1 - q0), &v->x, (size_t)p->k);
-    else if (v->alone) {                    /* few rows of w at a time: they come from the first level from now on */
-        const tiny_idx some = TINYI_MAX(TINYI_BLK_NEAR / (w_row > 0 ? w_row : 1) / 4 * 4, 4);
-        tiny_idx n;
-        for (; q0 < q1; q0 += n, w += n * w_row, y += n * p->y_n) {
-            n = TINYI_MIN(q1 - q0, some);
-            for (i = 0; i < v->rows; i++) {
-                const tinyi_q8 one = tinyi_blk_from(p, v, i);
-                kn->dot[p->blk](y + i * p->y_row, p->y_n, w, w_row, (size_t)n, &one, (size_t)p->k);
-            }
-        }
-    } else if (v->few)
+    if (v->rows == 1 && !v->few) kn->dot[p->blk](y, p->y_n, w, w_row, (size_t)(q1 - q0), &v->x, (size_t)p->k);
+    else if (v->few)
         for (i = 0; i < v->rows; i += TINYI_BLK_FEW) {
             const tinyi_q8 part = tinyi_blk_from(p, v, i);
             kn->few[p->blk](y + i * p->y_row, p->y_n, p->y_row, w, w_row, (size_t)(q1 - q0), &part, (size_t)p->k,
                             (size_t)TINYI_MIN(v->rows - i, TINYI_BLK_FEW));
+        }
+    else if (v->apart)
+        for (i = 0; i < v->rows; i++) {
+            const tinyi_q8 one = tinyi_blk_from(p, v, i);
+            kn->dot[p->blk](y + i * p->y_row, p->y_n, w, w_row, (size_t)(q1 - q0), &one, (size_t)p->k);
         }
     else
         for (; q0 < q1; q0++, w += w_row, y += p->y_n) {
@@ -464,7 +464,7 @@ static void tinyi_blk_eights(const tinyi_blk_plan *p, const tinyi_blk_piece *v, 
     for (i = 0; i < v->rows; i += n) {
         float *y = p->y + (v->i0 + i) * p->y_row, t[8 * TINYI_BLK_FEW];
         const tinyi_q8 part = tinyi_blk_from(p, v, i);
-        n = v->alone ? 1 : TINYI_MIN(v->rows - i, TINYI_BLK_FEW);
+        n = v->apart ? 1 : TINYI_MIN(v->rows - i, TINYI_BLK_FEW);
         if (whole > q0)
             kn->dot[p->eight](y + q0 * p->y_n, p->y_n, p->y_row, p->w + q0 * p->w_row, 8 * p->w_row,
                               (size_t)(whole - q0) / 8, &part, (size_t)p->k, (size_t)n);
@@ -505,14 +505,14 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_set *set, const t
     v.i0 = i0;
     v.rows = rows;
     v.few = way & TINYI_BLK_BY_FEW;
-    v.alone = p->alone;
+    v.apart = p->apart;
     v.code = own + p->own_x + p->own_codes;
     v.s = (float *)(void *)(v.code + blocks * 256);
     v.m = v.s + blocks * 16;
     v.scratch = tinyi_blk_scratch(p, own);
     team->ran_on = kn->from;
     /* some kernels take whole fours otherwise than the rows after them: a cut must not make such a rest */
-    if (v.alone) unit = 2;
+    if (v.apart) unit = 2;
     for (i = 0; i < set->n; i++)
         if (set->p[i].eight >= 0) unit = 3;
     total = tinyi_blk_units_all(set, unit);
@@ -744,7 +744,7 @@ static const tinyi_blk_tiles *tinyi_blk_tiles_for(const tinyi_kernels *k, const 
 static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn)
 {
     tinyi_gemm_shape shape;
-    if (p->n < TINYI_BLK_GROUP || p->alone) return 0;
+    if (p->n < TINYI_BLK_GROUP || p->apart) return 0;
     if (p->n <= TINYI_BLK_FEW && p->eight >= 0 && kn->eight) return 0;
     if (tinyi_blk_tiles_for(k, p)) return p->n >= TINYI_BLK_TILES ? p->n : 0;
     if (tinyi_blk_is_integers(p, kn)) {

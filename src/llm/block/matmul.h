@@ -19,8 +19,9 @@ typedef struct tllm_matmul_params {
     int format;                             /* TLLM_FORMAT_... of w */
     /* nonzero: the reference computes the magnitude M of its error bound instead of y; see the head of matmul.c */
     int magnitude;
-    /* nonzero: the bits of a row of y depend on its row of x and on w alone, not on the number of rows. Each row goes
-     * through the kernel for one row; w is still read from memory once for up to 32 of them */
+    /* nonzero: the bits of a row of y depend on its row of x and on w alone, not on the number of rows. Few and many
+     * rows then go through the same kernel, up to eight at a time (repacked: one); w is read from memory once for up to
+     * 32 of them */
     int alone;
 } tllm_matmul_params;
 

@@ -1,5 +1,5 @@
 /* src/llm/serve/engine.c - the scheduler: which tokens of which requests share the next pass over the weights
- * Paper    W. Shi et al., "Flover: A Temporal Fusion Framework for Efficient Autoregressive Model Parallel Inference",
+ * Paper    J. Yao et al., "Flover: A Temporal Fusion Framework for Efficient Autoregressive Model Parallel Inference",
  *          2023 (arXiv 2305.13484): requests join and leave a running batch between two tokens.
  * Step     1 submitted requests join the queue, cancelled ones leave; 2 free slots are given to the first of the
  *          queue, with the longest beginning that a slot already holds; 3 one token of each request that generates, and

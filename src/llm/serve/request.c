@@ -76,8 +76,8 @@ static tiny_status tinyi_request_check(const tllm_engine *e, const tllm_request 
     if (!r->n_prompt || !r->prompt) return tinyi_fail(ctx, TINY_E_ARGUMENT, "the prompt has no tokens");
     if (r->n_prompt >= e->most)
         return tinyi_fail(ctx, TINY_E_WORKSPACE,
-                          "the prompt has %zu tokens, but a request may have %zu with at least one of its answer",
-                          r->n_prompt, e->most);
+                          "the prompt has %zu tokens, but prompt and answer together may have %zu", r->n_prompt,
+                          e->most);
     for (i = 0; i < r->n_prompt; i++)
         if (r->prompt[i] < 0 || r->prompt[i] >= n_vocab)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "token %zu of the prompt is %d, but the vocabulary has %d", i,

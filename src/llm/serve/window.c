@@ -1,5 +1,5 @@
 /* src/llm/serve/window.c - the fewest moves that make the busy slots of a row neighbours
- * Paper    W. Shi et al., 2023 (arXiv 2305.13484), the reordering of finished requests
+ * Paper    J. Yao et al., 2023 (arXiv 2305.13484), the reordering of finished requests
  * Formula  n busy slots of N. A window of n slots slides over all places; c(i) = the busy slots outside of it, or what
  *          they hold. The first window with the smallest c is kept. The slots outside, from left to right, go to the
  *          free slots inside, from left to right.

@@ -4,7 +4,7 @@
  *   n = tllm_window_moves(held, 8, TLLM_WINDOW_FEWEST, &w);    w.first, w.length: the window afterwards
  *   for (i = 0; i < n; i++) ... slot w.from[i] goes to slot w.to[i] ...
  *
- * W. Shi et al., "Flover: A Temporal Fusion Framework for Efficient Autoregressive Model Parallel Inference", 2023
+ * J. Yao et al., "Flover: A Temporal Fusion Framework for Efficient Autoregressive Model Parallel Inference", 2023
  * (arXiv 2305.13484). */
 #ifndef TINYI_WINDOW_H
 #define TINYI_WINDOW_H

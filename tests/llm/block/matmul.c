@@ -143,6 +143,60 @@ static void test_against_reference(tiny_target target)
     t_close(ctx);
 }
 
+/* params.alone: the rows of a product have the bits that each has by itself, whatever their number, with threads that
+ * cut w anywhere, alone and next to products of other sizes; one row holds an infinite number. */
+static void test_bits_alone(tiny_target target)
+{
+    static const tiny_idx rows[] = { 2, 3, 8, 9, 17, 33, 40 };
+    enum { OUT = 37, OTHER = 5, MOST = 40 };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    int i, j, changed = 0;
+    for (i = 0; i < (int)T_COUNT(formats); i++) {
+        const tllm_format *f = tllm_format_by_name(formats[i]);
+        const tiny_idx k = f->values == 256 ? 512 : f->values == 1 ? 291 : 9 * f->values,
+                       row = (tiny_idx)tllm_format_bytes(f, (uint64_t)k);
+        unsigned char *w = weights(f, OUT, k, 0), *w2 = weights(f, OTHER, k, 0);
+        float *x = t_rand((size_t)(MOST * k), -2.0f, 2.0f), *y = t_guarded(MOST * OUT), *y2 = t_guarded(MOST * OTHER),
+              *want = (float *)t_keep(MOST * OUT * sizeof *want), *plain = (float *)t_keep(MOST * OUT * sizeof *plain);
+        tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, k), tw[2], ty = tiny_tensor_2d(want, TINY_F32, 1, OUT), ty2;
+        tllm_matmul_params p = { 0, 0, 1 };
+        tiny_op op[2];
+        const tiny_op *both[2];
+        tw[0] = tiny_tensor_2d(w2, TINY_U8, OTHER, row);
+        tw[1] = tiny_tensor_2d(w, TINY_U8, OUT, row);
+        p.format = f->id;
+        op[1] = op_of(&tx, &tw[1], NULL, &ty, &p);
+        op[0] = op_of(&tx, &tw[0], NULL, &ty2, &p);
+        x[11 * k + 1] = INFINITY;
+        for (j = 0; j < MOST; j++) {
+            tx.data = x + j * k;
+            ty.data = want + j * OUT;
+            T_OK(tiny_run(ctx, &op[1]));
+        }
+        tx.data = x;
+        for (j = 0; j < (int)T_COUNT(rows); j++) {
+            const tiny_idx n = rows[j];
+            tx.dim[0] = ty.dim[0] = n;
+            ty.data = y;
+            ty2 = tiny_tensor_2d(y2, TINY_F32, n, OTHER);
+            both[0] = &op[0];
+            both[1] = &op[1];
+            T_OK(tiny_run_list(ctx, both, 2));
+            if (!T_SAME(y, want, n * OUT)) printf("  %s, %d rows\n", f->name, (int)n);
+            p.alone = 0;
+            ty.data = plain;
+            T_OK(tiny_run(ctx, &op[1]));
+            p.alone = 1;
+            changed += memcmp(plain, want, (size_t)(n * OUT) * sizeof *plain) != 0;
+        }
+        T_WALLS(y, MOST * OUT);
+        t_free_blocks();
+    }
+    /* without it they have other bits somewhere: this test can fail */
+    if (target != TINY_TARGET_SCALAR) T_TRUE(changed > 0);
+    t_close(ctx);
+}
+
 /* Scales of 1 and activations that 8 bits hold exactly: the result is an integer, the same on every target. */
 static void test_integers(tiny_target target)
 {
@@ -672,6 +726,7 @@ int main(void)
     T_RUN_TARGETS(test_scale_of_zero);
     T_RUN_TARGETS(test_against_reference);
     T_RUN_EVERY_TARGET(test_rows_alone);
+    T_RUN_EVERY_TARGET(test_bits_alone);
     T_RUN_TARGETS(test_late_workers);
     T_RUN_TARGETS(test_together);
     T_RUN_TARGETS(test_conformance);
