@@ -6,6 +6,8 @@
  *          called, so that no callback runs inside another.
  * Linger   After the last answer the server closes its sending side and drops what the client still sends, for two
  *          seconds at most. A full close at once would make the system discard the answer on its way.
+ * Idle     While a model computes, the steps of the server do not wait, and one follows another. A poll of a thousand
+ *          idle connections in each of them would cost as much as a small model: they are polled less often.
  * Memory   A connection without bytes holds no buffers. Buffers grow with the bytes that came, not with the length that
  *          a client claims. */
 #include "llm/serve/server.h"
@@ -17,6 +19,8 @@
 #define TINYI_LINGER_NS UINT64_C(2000000000)
 #define TINYI_ACCEPT_NS UINT64_C(100000000) /* pause of a listener that failed */
 #define TINYI_ACCEPT_AT_ONCE 64
+#define TINYI_IDLE_NS UINT64_C(5000000)     /* the longest time between polls of idle connections */
+#define TINYI_IDLE_SHARE 50                 /* they take a 50th of the time at most */
 #define TINYI_READ_BYTES ((size_t)16 << 10)
 
 struct tllm_reply {                         /* a connection, and the answer to its current request */
@@ -43,7 +47,9 @@ struct tllm_server {
     int n_at, is_local;
     uint64_t accept_at;                     /* the listeners are not polled before */
     tllm_reply **link;                      /* the connections */
-    tiny_poll *poll;                        /* (n_at + connections) */
+    tllm_reply **polled;                    /* those of the running step */
+    tiny_poll *poll;                        /* (n_at + n_polled) */
+    uint64_t all_at;                        /* the next step from then on polls the idle ones too */
     size_t n, room;
     char address[TINY_ADDRESS_TEXT];
 };
@@ -113,6 +119,7 @@ void tllm_server_close(tllm_server *s)
         tinyi_link_free(s->link[i]);
     }
     tiny_free(s->ctx, s->link);
+    tiny_free(s->ctx, s->polled);
     tiny_free(s->ctx, s->poll);
     tiny_free(s->ctx, s);
 }
@@ -384,19 +391,23 @@ static int tinyi_server_room(tllm_server *s)
 static tiny_status tinyi_server_grow(tllm_server *s)
 {
     const size_t room = s->room ? 2 * s->room : 16;
-    tllm_reply **link;
+    tllm_reply **link, **polled;
     tiny_poll *poll;
     if (s->n < s->room) return TINY_OK;
     link = (tllm_reply **)tinyi_alloc(s->ctx, room, sizeof *link);
-    poll = link ? (tiny_poll *)tinyi_alloc(s->ctx, room + TINY_ADDRESSES, sizeof *poll) : NULL;
+    polled = link ? (tllm_reply **)tinyi_alloc(s->ctx, room, sizeof *polled) : NULL;
+    poll = polled ? (tiny_poll *)tinyi_alloc(s->ctx, room + TINY_ADDRESSES, sizeof *poll) : NULL;
     if (!poll) {
         tiny_free(s->ctx, link);
+        tiny_free(s->ctx, polled);
         return tiny_ctx_status(s->ctx);
     }
     if (s->n) memcpy(link, s->link, s->n * sizeof *link);
     tiny_free(s->ctx, s->link);
+    tiny_free(s->ctx, s->polled);
     tiny_free(s->ctx, s->poll);
     s->link = link;
+    s->polled = polled;
     s->poll = poll;
     s->room = room;
     return TINY_OK;
@@ -451,25 +462,28 @@ static void tinyi_server_sweep(tllm_server *s)
 
 tiny_status tllm_server_step(tllm_server *s, uint64_t until)
 {
-    const size_t n = s ? s->n : 0;          /* those accepted below have no place in the poll */
     tiny_poll few[TINY_ADDRESSES], *poll;
     uint64_t now;
     tiny_status st;
-    size_t i;
-    int k;
+    size_t i, n = 0;                        /* connections that are polled; those accepted below are not */
+    int k, all;
     if (!s) return TINY_E_ARGUMENT;
     poll = s->poll ? s->poll : few;
     now = tiny_now_ns();
+    all = until > now || now >= s->all_at;
     for (k = 0; k < s->n_at; k++) {
         poll[k].socket = now >= s->accept_at ? s->at[k] : TINY_NO_SOCKET;
         poll[k].want = TINY_POLL_READ;
         poll[k].can = 0;
         if (now < s->accept_at) until = TINYI_MIN(until, s->accept_at);
     }
-    for (i = 0; i < n; i++) {
-        const tllm_reply *r = s->link[i];
-        tiny_poll *p = &poll[(size_t)s->n_at + i];
-        const uint64_t deadline = tinyi_link_deadline(r);
+    for (i = 0; i < s->n; i++) {
+        tllm_reply *r = s->link[i];
+        tiny_poll *p = &poll[(size_t)s->n_at + n];
+        uint64_t deadline;
+        if (!all && !r->dead && tinyi_link_is_idle(r)) continue;
+        deadline = tinyi_link_deadline(r);
+        s->polled[n++] = r;
         p->socket = r->socket;
         p->can = 0;
         p->want = (r->ended || (r->answering && r->in.n >= s->desc.ahead_bytes) ? 0 : TINY_POLL_READ) |
@@ -480,9 +494,10 @@ tiny_status tllm_server_step(tllm_server *s, uint64_t until)
     }
     st = tiny_socket_poll(s->ctx, poll, (size_t)s->n_at + n, until);
     if (st) return st;
+    if (all) s->all_at = tiny_now_ns() + TINYI_MIN(TINYI_IDLE_SHARE * (tiny_now_ns() - now), TINYI_IDLE_NS);
     now = tiny_now_ns();
     for (i = 0; i < n; i++) {
-        tllm_reply *r = s->link[i];
+        tllm_reply *r = s->polled[i];
         const int can = poll[(size_t)s->n_at + i].can;
         if (r->dead) continue;
         if (can & TINY_POLL_WRITE) tinyi_link_flush(r);

@@ -789,7 +789,11 @@ static void test_hang_up(void)
                          (unsigned long)strlen(body), body);
             kit_say(&other[i], request, (size_t)n);
         }
-        for (i = 0; i < 12 + 7 * k; i++) T_OK(KIT_STEP(0));
+        for (i = 0, c.running = c.waiting = 0; i < 20000 && c.running + c.waiting < 4; i++) {
+            T_OK(KIT_STEP(0));
+            tllm_engine_count(engine, &c);
+        }
+        for (i = 0; i < 7 * k; i++) T_OK(KIT_STEP(0));
         tllm_engine_count(engine, &c);
         T_EQ_INT(c.running + c.waiting, 4);
         T_EQ_INT(c.cancelled, 3 * k);
@@ -806,7 +810,6 @@ static void test_hang_up(void)
         T_EQ_TEXT(text, alone);
         kit_hang_up(&other[0]);
     }
-    T_PROOF("server", "a client that hangs up frees its slot, and nobody else's text changes");
     kit_hang_up(&line);
     end();
     T_EQ_INT(t_alloc.live_blocks, 0);
@@ -826,14 +829,14 @@ static void test_full(void)
                  "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 58\r\n\r\n%s",
                  "{\"prompt\":\"one day\",\"max_tokens\":120,\"ignore_eos\":true    }");
     kit_say(&c, request, (size_t)n);
-    for (n = 0; n < 5; n++) T_OK(KIT_STEP(0));
+    for (n = 0; n < 5; n++) T_OK(KIT_STEP(tiny_now_ns() + 1000000));
     T_EQ_INT(post("/v1/completions", "{\"prompt\":\"one day\",\"n\":3,\"max_tokens\":1}"), 503);
     SAYS("\"code\":\"queue_full\"");
     T_TRUE(strstr(line.got, "\r\nRetry-After: ") != NULL);
     T_EQ_INT(post("/v1/completions", "{\"prompt\":\"one day\",\"max_tokens\":2}"), 200);
     kit_hang_up(&line);
     kit_say(&c, request, strlen(request));  /* still under way at the end */
-    for (n = 0; n < 5; n++) T_OK(KIT_STEP(0));
+    for (n = 0; n < 5; n++) T_OK(KIT_STEP(tiny_now_ns() + 1000000));
     end();
     kit_hang_up(&c);
     T_EQ_INT(t_alloc.live_blocks, 0);
