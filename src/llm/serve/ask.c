@@ -409,6 +409,38 @@ static const tinyi_tv *tinyi_ask_tools(tinyi_ask *a, int *forced, const tinyi_tv
     return NULL;
 }
 
+/* A text with a final 0, in the memory of the document. */
+static const char *tinyi_ask_text(tinyi_ask *a, const tinyi_tv *v, const char *param)
+{
+    char *s;
+    if (v->type != TINYI_DOC_STRING || memchr(v->u.s, 0, v->n)) {
+        (void)tinyi_ask_fail(a, 400, param, "invalid_type", "%s must be a text without a 0 byte", param);
+        return "";
+    }
+    s = (char *)tinyi_doc_alloc(&a->m, v->n + 1, 1);
+    if (!s) return "";
+    memcpy(s, v->u.s, v->n);
+    s[v->n] = 0;
+    return s;
+}
+
+/* For forms without the language of templates: roles and texts only. */
+static int tinyi_ask_plain(tinyi_ask *a, const tinyi_tlist *messages, tllm_template_values *v)
+{
+    tllm_chat_message *m = (tllm_chat_message *)tinyi_doc_alloc(&a->m, messages->n, sizeof *m);
+    size_t i;
+    for (i = 0; m && i < messages->n; i++) {
+        const tinyi_tv *role = tinyi_ask_member(a, &messages->item[i], "role"),
+                       *content = tinyi_ask_member(a, &messages->item[i], "content");
+        m[i].role = role ? tinyi_ask_text(a, role, "messages") : "";
+        m[i].content = content && content->n ? content->u.s : "";
+        m[i].content_bytes = content ? content->n : 0;
+    }
+    v->message = m;
+    v->n_messages = messages->n;
+    return !a->status && tinyi_ask_doc(a);
+}
+
 int tinyi_ask_prompt(tinyi_ask *a, char **text, size_t *n)
 {
     tllm_api *api = a->api;
@@ -428,9 +460,11 @@ int tinyi_ask_prompt(tinyi_ask *a, char **text, size_t *n)
                               "the model has no chat template: use /v1/completions, or start the server with one");
     memset(&v, 0, sizeof v);
     if (tools && !api->tools_in_template) tinyi_ask_describe_tools(a, messages->u.list, tools);
-    json = tinyi_ask_json(a, messages);
-    v.messages_json = json.u.s;
-    v.messages_json_bytes = json.n;
+    if (TINYI_HAS(TEMPLATES)) {
+        json = tinyi_ask_json(a, messages);
+        v.messages_json = json.u.s;
+        v.messages_json_bytes = json.n;
+    } else if (!tinyi_ask_plain(a, messages->u.list, &v)) return 0;
     if (tools && api->tools_in_template) {
         json = tinyi_ask_json(a, tools);
         v.tools_json = json.u.s;
@@ -462,21 +496,6 @@ typedef struct tinyi_ask_how {
     tllm_tool_form form;
     const tinyi_tv *tools;
 } tinyi_ask_how;
-
-/* A text with a final 0, in the memory of the document. */
-static const char *tinyi_ask_text(tinyi_ask *a, const tinyi_tv *v, const char *param)
-{
-    char *s;
-    if (v->type != TINYI_DOC_STRING || memchr(v->u.s, 0, v->n)) {
-        (void)tinyi_ask_fail(a, 400, param, "invalid_type", "%s must be a text without a 0 byte", param);
-        return "";
-    }
-    s = (char *)tinyi_doc_alloc(&a->m, v->n + 1, 1);
-    if (!s) return "";
-    memcpy(s, v->u.s, v->n);
-    s[v->n] = 0;
-    return s;
-}
 
 static void tinyi_ask_chain(tinyi_ask *a, tinyi_ask_how *h)
 {
@@ -806,7 +825,7 @@ static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, const tinyi_ask_pro
         } else j->n_left++;
     }
     if (a->status) {                        /* those that were submitted are cancelled, and nobody hears of them */
-        j->reply = NULL;
+        tllm_reply_keep(a->reply, NULL);
         tinyi_job_gone(j);
     }
     tinyi_job_ready(j);
