@@ -53,7 +53,9 @@ quantization 8 (Flash-LLM)
 graphs 0 (plain family)
 graphs 1 (A2Q)
 graphs 7 (FastRP)
-geometry 0 (rotations, harmonics, couplings)'
+geometry 0 (rotations, harmonics, couplings)
+distributed 0 (plain family)
+distributed 1 (TPI-LLM)'
 if [ "$1" != --one ]; then
     results=$BUILD/results
     [ -n "$AGAIN" ] || rm -rf "$results"

@@ -477,6 +477,7 @@ static tiny_status tinyi_tcp_shake(tinyi_tcp_opening *o, tinyi_tcp_try *y, int s
     y->p.out = y->out;
     y->p.s = y->s;
     y->k.server = server;
+    if (!server) y->k.peer_rank = (uint32_t)y->rank;
     y->k.rank = (uint32_t)o->rank;          /* TINY_TCP_ANY becomes TINYI_WIRE_ANY */
     y->k.world = (uint32_t)o->world;
     y->k.most = TINYI_TCP_MOST;
@@ -564,6 +565,7 @@ static tiny_status tinyi_tcp_group(tinyi_tcp_opening *o)
     int i, k = 0;
     if (t->peer) return TINY_OK;
     t->net.rank = o->rank;
+    t->net.star = star && o->world > 2;
     t->net.world = o->world;
     t->peer = (tinyi_tcp_peer *)tinyi_alloc(o->ctx, (size_t)o->world, sizeof *t->peer);
     if (!t->peer) return tiny_ctx_status(o->ctx);
@@ -589,7 +591,7 @@ static void tinyi_tcp_judge(tinyi_tcp_opening *o, tinyi_tcp_try *y)
 {
     const tinyi_shake *k = &y->k;
     unsigned char say[12 + TINY_TCP_PLAN];
-    int rank = -1, why = 0, i;
+    int rank = -1, why = 0, i, left;
     y->p.sends = k->sends;
     y->p.receives = k->receives;
     y->p.most = k->peer_most;
@@ -601,7 +603,6 @@ static void tinyi_tcp_judge(tinyi_tcp_opening *o, tinyi_tcp_try *y)
     else if (!tiny_same_secret(k->peer_config, o->config, 32)) why = TINYI_ABORT_CONFIG;
     else if (rank < 0 || (k->peer_world && k->peer_world != (uint32_t)o->world)) why = TINYI_ABORT_RANK;
     if (why) {
-        int left;
         tinyi_put_le32(say, (uint32_t)o->rank);
         tinyi_put_le32(say + 4, (uint32_t)why);
         tinyi_tcp_frame(o->t, &y->p, TINYI_WIRE_ABORT, 0, 0, say, 8);
@@ -618,6 +619,8 @@ static void tinyi_tcp_judge(tinyi_tcp_opening *o, tinyi_tcp_try *y)
     memcpy(say + 12, o->t->plan, o->t->n_plan);
     tinyi_tcp_frame(o->t, &y->p, TINYI_WIRE_WELCOME, 0, 0, say, (uint32_t)(12 + o->t->n_plan));
     tinyi_tcp_here(o, y, rank);
+    /* what is left of it goes with the first message; a broken connection shows there too */
+    (void)tinyi_tcp_flush(&o->t->peer[rank], &left);
 }
 
 /* The first frame after AUTH. 0 and *st: it ends here; the sentence is in the context. */
@@ -861,7 +864,6 @@ TINY_API tiny_status tiny_tcp_open(tiny_ctx *ctx, const tiny_tcp_desc *desc, tin
     if (!t) return tiny_ctx_status(ctx);
     memset(t, 0, sizeof *t);
     o.t = t;
-    t->no_mac = desc->no_mac != 0;
     t->ping_ns = desc->ping_ns ? desc->ping_ns : UINT64_C(1000000000);
     t->net.send = tinyi_tcp_send;
     t->net.recv = tinyi_tcp_recv;
@@ -876,7 +878,7 @@ TINY_API tiny_status tiny_tcp_open(tiny_ctx *ctx, const tiny_tcp_desc *desc, tin
 #endif
     tiny_sha256_of(desc->secret, desc->n_secret, o.key);
     memcpy(o.config, desc->config, sizeof o.config);
-    o.config[31] ^= (unsigned char)t->no_mac;           /* both sides, or none */
+    o.config[31] ^= (unsigned char)(desc->no_mac != 0); /* both sides, or none */
     n_out = desc->peers ? o.rank : o.rank != 0;
     o.missing = desc->peers ? o.world - 1 : o.rank ? 1 : o.world - 1;
     o.n_list = TINYI_TCP_STRANGERS + n_out;
@@ -899,6 +901,7 @@ TINY_API tiny_status tiny_tcp_open(tiny_ctx *ctx, const tiny_tcp_desc *desc, tin
     end = desc->open_ns ? desc->open_ns : UINT64_C(30000000000);
     end = end > UINT64_MAX - now ? UINT64_MAX : now + end;
     if (!st) st = tinyi_tcp_gather(&o, end);
+    t->no_mac = desc->no_mac != 0;          /* the frames of the opening have their MAC in any case */
     for (i = 0; i < o.n_at && o.mine; i++) tiny_socket_close(o.at[i]);
     for (i = 0; o.list && i < o.n_list; i++) tiny_socket_close(o.list[i].s);
     if (o.list) tiny_wipe(o.list, (size_t)o.n_list * sizeof *o.list);

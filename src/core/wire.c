@@ -174,6 +174,7 @@ static tiny_status tinyi_shake_head(tinyi_shake *k)
     if (h.number) return tinyi_shake_no(k, "its frame of the handshake has a number");
     if (k->state == TINYI_SHAKE_AUTH && h.rank != k->peer_rank)
         return tinyi_shake_no(k, "its rank has changed during the handshake");
+    if (k->state == TINYI_SHAKE_CHALLENGE && h.rank != k->peer_rank) return tinyi_shake_no(k, "it is another rank");
     k->peer_rank = h.rank;
     return TINY_OK;
 }

@@ -66,7 +66,7 @@ typedef struct tinyi_shake {                /* a side of a handshake */
     uint32_t most;                          /* bytes of payload that it takes */
     unsigned char key[32], nonce[32], run[16], model[32], config[32];       /* run: server */
 
-    /* of the other side, when done. Nothing may be believed before. */
+    /* Of the other side, when done. Nothing may be believed before. A client sets peer_rank: the rank that it calls. */
     int done;
     uint32_t peer_rank, peer_world, peer_most;
     unsigned char peer_model[32], peer_config[32];

@@ -148,6 +148,7 @@
 #include "llm/lab/fusemax/fusemax.h"
 #include "llm/model/model.h"
 #include "llm/model/adapter.h"
+#include "llm/dist/lead.h"
 #include "llm/round/watch.h"
 #include "llm/round/fold.h"
 #include "llm/round/scaled.h"

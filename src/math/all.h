@@ -20,6 +20,8 @@
 #include "core/time.h"
 #include "core/net.h"
 #include "core/comm.h"
+#include "core/collective.h"
+#include "core/fault.h"
 #include "core/socket.h"
 #include "core/sha256.h"
 #include "core/tcp.h"
