@@ -624,11 +624,20 @@ static void tinyi_ask_forms(tinyi_ask *a, tinyi_ask_how *h)
     const tinyi_tv *format = tinyi_ask_get(a, "response_format"), *schema = tinyi_ask_get(a, "json_schema"),
                    *grammar = tinyi_ask_get(a, "grammar"), *only = NULL;
     int forced = 0;
+    size_t i;
     tinyi_tv json;
     if (a->where == TINYI_AT_CHAT) {
         h->tools = tinyi_ask_tools(a, &forced, &only);
         if (h->tools) h->form = a->api->tools_in_template ? a->api->tool_form : TLLM_TOOL_TAGS;
         if (h->tools && !h->form) h->form = TLLM_TOOL_TAGS;
+        for (i = 0; h->tools && !forced && i < h->tools->u.list->n; i++) {
+            const tinyi_tv *f = tinyi_ask_member(a, &h->tools->u.list->item[i], "function"),
+                           *strict = tinyi_ask_member(a, f, "strict");
+            if (strict && tinyi_tv_true(strict)) {
+                tinyi_ask_warn(a, "strict: calls are made to fit their schema only if tool_choice asks for a call");
+                break;
+            }
+        }
     }
     if (format) {
         const tinyi_tv *type = tinyi_ask_member(a, format, "type"), *s = tinyi_ask_member(a, format, "json_schema");
@@ -772,6 +781,10 @@ static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, const tinyi_ask_pro
         (void)tinyi_ask_fail(a, 400, "seed", "invalid_type", "seed must be a whole number");
     if (stream && echo && h->r.logprobs)
         (void)tinyi_ask_fail(a, 400, "echo", "unsupported", "echo with logprobs is not streamed: set stream to false");
+    for (i = 0; options && options->type == TINYI_DOC_MAP && i < options->u.map->n; i++)
+        if (!tinyi_tv_is(&options->u.map->pair[i].key, "include_usage"))
+            (void)tinyi_ask_fail(a, 400, "stream_options", "unknown_field",
+                                 "the only member of stream_options that is known is include_usage");
     if ((size_t)n * p->n > TINYI_API_CHOICES)
         (void)tinyi_ask_fail(a, 400, "n", "invalid_value", "%zu prompts times n = %lld; the limit is %d", p->n,
                              (long long)n, TINYI_API_CHOICES);

@@ -369,6 +369,11 @@ static void test_forms(void)
     SAYS("\"delta\":{\"role\":\"assistant\",\"tool_calls\":[{\"index\":0,\"id\":\"call_");
     SAYS("\"finish_reason\":\"tool_calls\"");
     T_TRUE(!strstr(kit_body, "\"content\":\"{"));
+    /* what is not forced is said: the schema of a free call */
+    T_EQ_INT(post("/v1/chat/completions",
+                  "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"max_tokens\":1,\"tools\":["
+                  "{\"type\":\"function\",\"function\":{\"name\":\"go\",\"strict\":true}}]}"), 200);
+    SAYS("\"warnings\":[\"strict: ");
     kit_hang_up(&line);
     end();
 }
@@ -577,6 +582,7 @@ static void test_fields(void)
         { "/v1/chat/completions", M "\"response_format\":{\"type\":\"xml\"}}", 400, "response_format" },
         { "/v1/chat/completions", M "\"response_format\":{\"type\":\"json_schema\"}}", 400, "response_format" },
         { "/v1/chat/completions", M "\"tools\":[{\"type\":\"function\"}]}", 400, "tool 0" },
+        { "/v1/chat/completions", M "\"stream\":true,\"stream_options\":{\"include_all\":1}}", 400, "include_usage" },
         { "/v1/chat/completions", M "\"tool_choice\":\"required\"}", 400, "tool_choice without tools" },
         { "/v1/chat/completions", M "\"chat_template_kwargs\":7}", 400, "must be an object" },
         { "/tokenize", "{\"content\":7}", 400, "content must be a text" },
