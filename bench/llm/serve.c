@@ -210,11 +210,12 @@ static void bs_model(const char *path, const char *name, const char *headline)
 void bench_serve(void);
 void bench_serve(void)
 {
+    static const char *const headline =
+        "more than 11x (GPT-J) and 16x (LLaMA) over FasterTransformer for concurrent requests with random arrivals";
     static const char *const random[2] = { "build/15M-Q8_0.gguf", "build/110M-Q4_0.gguf" };
     int i;
     printf("\n32 requests, Poisson arrivals, 16 to 256 tokens\n");
-    bs_model("examples/models/story.gguf", "examples/models/story.gguf",
-             "more than 11x (GPT-J) and 16x (LLaMA) over FasterTransformer for concurrent requests with random arrivals");
+    bs_model("examples/models/story.gguf", "examples/models/story.gguf", headline);
     for (i = 0; i < 2; i++) {
         FILE *f = b_quick ? NULL : fopen(random[i], "rb");
         if (!f) continue;

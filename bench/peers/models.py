@@ -1,21 +1,27 @@
 """bench/peers/models.py - the same model files on llama.cpp or quantcpp and on build/bench-model, in turn
 
     python models.py [--build DIR] [--rounds 3] [-p 512] [-n 64] [-t 1,2] [--batch 1,2,4,8,16,32,64] [--target T]
-                     [--repack] [--plain | --quantcpp] [--rows FILE.tsv] [--page FILE.md] [--curve FILE.svg]
-                     [SHAPE-TYPE.gguf ...]
+                     [--repack] [--plain | --ik | --litert | --quantcpp] [--rows FILE.tsv] [--page FILE.md]
+                     [--curve FILE.svg] [SHAPE-TYPE.gguf ...]
 
 Each round measures ours and theirs once on the same file with the same number of threads: a prompt of -p tokens
 (0: none), then -n tokens one by one. With --batch it measures only that many sequences that decode together, -n tokens
 in all and at least four steps. Theirs is llama.cpp (the package llama-cpp-python), called through its C functions in a
 process of its own for each file and number of threads, with its defaults (memory mapping, repacked weights, keys and
-values in half precision) and a batch of 512. --quantcpp: theirs is that package (one header; QUANTCPP_LIB names its
-library). It packs any file into its own 4 bits on loading and reports text as it arrives, so only decoding is timed.
+values in half precision) and a batch of 512. With an option it is another one:
+
+    --ik        ik_llama.cpp (ik-llama-cpp-python), called the same way. Its repacking on loading is asked for, since
+                it is not its default
+    --litert    LiteRT-LM, with the file of litert.py beside each model, under the same name (.litertlm)
+    --quantcpp  that package (one header; QUANTCPP_LIB names its library). It packs any file into its own 4 bits on
+                loading and reports text as it arrives, so only decoding is timed
 
 Each round appends its rows to --rows, so a comparison can be made in pieces, one file at a time. --page writes the
 table of all rows between its two marks; --curve draws the batches. Both take the last run of each model and the median
 of its rounds. Without a model file only these two are done. A share is tokens per second over (read bandwidth / bytes
 of weights that a token reads), both measured in the same round."""
 import argparse, json, math, os, platform, statistics, subprocess, sys, tempfile, time
+from importlib.metadata import version
 
 COLUMNS = "run processor model threads who what n per_s share memory_MB".split()
 FIRST, LAST = "<!-- table: make bench-peers -->", "<!-- end of table -->"
@@ -30,11 +36,21 @@ def resident():
 
 
 def theirs(o, threads):
-    import llama_cpp as L
+    name = "ik-llama-cpp-python" if o.ik else "llama-cpp-python"
+    if o.ik:
+        from ik_llama_cpp import _ctypes_api as L
+        clear = L.llama_kv_cache_clear
+        finish = L._lib.llama_synchronize
+        finish.argtypes = [L.llama_context_p]
+    else:
+        import llama_cpp as L
+        clear = lambda context: L.llama_memory_clear(L.llama_get_memory(context), True)
+        finish = L.llama_synchronize
     before = resident()
     L.llama_backend_init()
     params = L.llama_model_default_params()
     if o.plain: params.use_extra_bufts = False
+    if o.ik: params.repack_tensors, params.use_mmap = True, False
     model = L.llama_model_load_from_file(o.files[0].encode(), params)
     if not model: sys.exit("llama.cpp does not load " + o.files[0])
     vocab = L.llama_vocab_n_tokens(L.llama_model_get_vocab(model))
@@ -53,10 +69,10 @@ def theirs(o, threads):
             batch.logits[i] = i + 1 == len(items) or items[i + 1][1] != seq
             batch.seq_id[i][0] = seq
         if L.llama_decode(context, batch): sys.exit("llama_decode failed")
-        L.llama_synchronize(context)
+        finish(context)
 
     def timed(context, steps):
-        L.llama_memory_clear(L.llama_get_memory(context), True)
+        clear(context)
         start = time.perf_counter()
         for items in steps: step(context, items)
         return sum(map(len, steps)) / (time.perf_counter() - start)
@@ -74,12 +90,26 @@ def theirs(o, threads):
         if not rates:
             rates = [("prompt", o.p, timed(contexts[0], prompt))] * (o.p > 0)
             rates += [("decode", o.n, timed(contexts[0], decode))]
-        print(json.dumps({"rates": rates, "memory": resident() - before, "who": "llama-cpp-python " + L.__version__
+        print(json.dumps({"rates": rates, "memory": resident() - before, "who": f"{name} {version(name)}"
                           + " without extra buffers" * o.plain}), flush=True)
 
 
+def theirs_litert(o, threads):
+    import litert_lm
+    before, path, cache = resident(), o.files[0].replace(".gguf", ".litertlm"), tempfile.TemporaryDirectory()
+    runs = litert_lm.Benchmark(path, backend=litert_lm.Backend.CPU(thread_count=threads), prefill_tokens=o.p,
+                               decode_tokens=o.n, cache_dir=cache.name)
+    runs.run()                              # the first run writes its cache of packed weights
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        x = runs.run()
+        rates = [("prompt", o.p, x.last_prefill_tokens_per_second), ("decode", o.n, x.last_decode_tokens_per_second)]
+        print(json.dumps({"rates": rates, "memory": resident() - before, "who": "litert-lm " + version("litert-lm")}),
+              flush=True)
+
+
 def theirs_quantcpp(o, threads):
-    import ctypes, importlib.metadata
+    import ctypes
     from quantcpp import _binding as q
     lib, before = q._get_lib(), resident()
     model = lib.quant_load(o.files[0].encode()) or sys.exit("quantcpp does not load " + o.files[0])
@@ -95,7 +125,7 @@ def theirs_quantcpp(o, threads):
     print("ready", flush=True)
     for _ in sys.stdin:
         print(json.dumps({"rates": [("decode", o.n, rate())], "memory": resident() - before, "who": "quantcpp "
-                          + importlib.metadata.version("quantcpp")}), flush=True)
+                          + version("quantcpp")}), flush=True)
 
 
 class Peer:
@@ -152,7 +182,8 @@ def measure(o):
             peer = None if o.alone else Peer([sys.executable, os.path.abspath(__file__), path, "--theirs", str(threads),
                                               "-p", str(o.p), "-n", str(o.n)] +
                                              ["--batch", ",".join(map(str, o.batch))] * bool(o.batch) + ["--plain"]
-                                             * o.plain + ["--quantcpp"] * o.quantcpp)
+                                             * o.plain + ["--ik"] * o.ik + ["--litert"] * o.litert + ["--quantcpp"]
+                                             * o.quantcpp)
             for _ in range(o.rounds):
                 x, seconds = ours(o, path, threads)
                 lines = []
@@ -244,8 +275,7 @@ def table(found):
         for (where, model, threads, who), rates in together.items():
             cells = [f"{rates[n]:.0f} ({rates[n] / rates[1]:.1f})" if n in rates and 1 in rates else "-" for n in sizes]
             if where == processor:
-                lines.append(f"| {model} | {threads} | {'theirs' if who != 'ours' else who} | " + " | ".join(cells)
-                             + " |")
+                lines.append(f"| {model} | {threads} | {who.split()[0]} | " + " | ".join(cells) + " |")
         lines.append("")
     return "\n".join(lines[:-1]) + "\n"
 
@@ -330,10 +360,12 @@ def main():
                    help="theirs without its AMX and repacked buffers: compiled by gcc 12 those of AMX crash")
     a.add_argument("--repack", action="store_true",
                    help="ours with eight rows of weights side by side, as theirs has them by default")
+    a.add_argument("--ik", action="store_true", help="theirs is ik_llama.cpp")
+    a.add_argument("--litert", action="store_true", help="theirs is LiteRT-LM")
     a.add_argument("--quantcpp", action="store_true", help="theirs is quantcpp, and only its decode")
     a.add_argument("--theirs", type=int, help=argparse.SUPPRESS)
     o = a.parse_args()
-    if o.theirs: return (theirs_quantcpp if o.quantcpp else theirs)(o, o.theirs)
+    if o.theirs: return (theirs_quantcpp if o.quantcpp else theirs_litert if o.litert else theirs)(o, o.theirs)
     if o.batch or o.quantcpp: o.p = 0
     measure(o)
     if o.page: write_page(o.page, table(medians(o.rows)))

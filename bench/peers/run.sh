@@ -82,18 +82,33 @@ if has "$python" 'gguf, safetensors'; then
 else
     skip 'gguf and safetensors are not installed: files are not compared'
 fi
-# whole models: llama.cpp through its Python package, compiled here for this processor (a quarter of an hour), on files
-# of random weights
+# whole models: llama.cpp and ik_llama.cpp through their Python packages, compiled here for this processor (a quarter of
+# an hour each), on files of random weights
 if [ -z "$check" ] && [ ! -d "$peers/llama" ]; then
     { python3 -m venv "$peers/llama" && CMAKE_ARGS="-DGGML_NATIVE=ON -DLLAVA_BUILD=OFF" \
         "$peers/llama/bin/pip" -q install --no-binary llama-cpp-python llama-cpp-python; } >/dev/null 2>&1 ||
         echo "peers: llama-cpp-python could not be built"
 fi
+# The source package of ik-llama-cpp-python lacks a file of its command-line programs. So the binary package is
+# installed, for AVX2, and its library replaced by one that is compiled from the sources
+IK_LLAMA_CPP_LIB_PATH=$PWD/$peers/ik-sources/build/src/libllama.so
+if [ -z "$check" ] && [ ! -d "$peers/ik" ]; then
+    venv ik ik-llama-cpp-python >/dev/null
+    "$peers/ik/bin/pip" -q download --no-deps --no-binary :all: -d "$peers/ik-sources" ik-llama-cpp-python \
+        >/dev/null 2>&1 &&
+        tar -xzf "$peers"/ik-sources/*.tar.gz -C "$peers/ik-sources" --strip-components=1 &&
+        cmake -S "$peers/ik-sources/vendor/ik_llama.cpp" -B "$peers/ik-sources/build" -DCMAKE_BUILD_TYPE=Release \
+            -DGGML_NATIVE=ON -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF >/dev/null &&
+        cmake --build "$peers/ik-sources/build" --target llama -j "$(nproc)" >/dev/null 2>&1
+fi
+if [ -e "$IK_LLAMA_CPP_LIB_PATH" ]; then export IK_LLAMA_CPP_LIB_PATH
+elif [ -z "$check" ]; then echo 'peers: ik_llama.cpp was not compiled here: its package for AVX2 is used'
+fi
 python=$(size "$peers/llama/bin/python" "$peers/check/bin/python")
 if [ -n "$check" ]; then
     # ours alone, then the table and the curve of the rows in the file
     make -s --no-print-directory "$BUILD/make-model" "$BUILD/bench-model" || exit 1
-    skip 'llama-cpp-python and quantcpp are not part of --check'
+    skip 'llama-cpp-python, ik-llama-cpp-python, litert-lm and quantcpp are not part of --check'
     alone() {
         run "$1" "$python" bench/peers/models.py --build "$BUILD" --rows "$pages/speed.tsv" --alone --rounds 1 -n 4 \
             -t 1 "$2" "$3" examples/models/story-small.gguf
@@ -106,6 +121,8 @@ elif has "$python" llama_cpp; then
     make -s --no-print-directory "$BUILD/make-model" "$BUILD/bench-model" || exit 1
     plain=
     grep -q amx_tile /proc/cpuinfo 2>/dev/null && plain=--plain     # its AMX buffers crash when gcc 12 compiles them
+    ik=$peers/ik/bin/python
+    has "$ik" ik_llama_cpp || { ik=; skip 'ik-llama-cpp-python is not installed: no rows for it'; }
     # compare SHAPE TYPE OPTIONS: one file at a time, since those of 1.1B are large
     compare() {
         file=$peers/$1-$2.gguf
@@ -114,12 +131,28 @@ elif has "$python" llama_cpp; then
         shift 2
         run "models $name" "$python" bench/peers/models.py --build "$BUILD" --rows docs/dev/speed.tsv \
             $plain "$@" "$file"
+        case "$*" in *--alone*) ;; *) [ -z "$ik" ] || run "ik $name" "$ik" bench/peers/models.py --build "$BUILD" \
+            --rows docs/dev/speed.tsv --ik "$@" "$file" ;; esac
         rm -f "$file"
     }
-    for type in Q4_0 Q4_K_M Q8_0 Q5_0 Q6_K F16 F32; do compare 110M $type; done
+    for type in Q4_0 Q4_K_M Q8_0 Q5_0 Q6_K IQ4_XS MXFP4 F16 BF16 F32; do compare 110M $type; done
     for type in Q4_0 Q4_K_M Q8_0 F16 F32; do compare 1.1B $type; done
     for type in Q4_K Q5_0 Q6_K BF16; do compare 1.1B $type --alone -p 0; done          # share of the bandwidth only
     for type in Q4_0 Q4_K Q8_0 F16; do compare 110M $type --batch 1,2,4,8,16,32,64; done
+    # LiteRT-LM: its converter makes a file of the same shape (8 GB of packages)
+    lite=$(venv litert litert-torch litert-lm)
+    if has "$lite" 'litert_lm, litert_torch'; then
+        for type in Q4_0 Q8_0; do
+            file=$peers/110M-$type
+            "$BUILD/make-model" --type $type "$file.gguf" &&
+                "$lite" bench/peers/litert.py 110M $type "$file.litertlm" >/dev/null 2>&1 &&
+                run "litert $type" "$lite" bench/peers/models.py --build "$BUILD" --rows docs/dev/speed.tsv --litert \
+                    "$file.gguf" || skip "litert-torch made no file of type $type"
+            rm -f "$file.gguf" "$file.litertlm"
+        done
+    else
+        skip 'litert-torch and litert-lm are not installed: no rows for LiteRT-LM'
+    fi
     # the nearest single header: its library compiled for this processor, as ours is
     other=$(venv quantcpp quantcpp)
     header=$(first "$peers"/quantcpp/lib/python3*/site-packages/quantcpp/_quant.h)

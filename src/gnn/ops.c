@@ -3,6 +3,8 @@
 #include "gnn/ops.h"
 #include "gnn/quant/a2q.h"
 #include "gnn/equivariant/harmonics.h"
+#include "gnn/equivariant/paths.h"
+#include "gnn/operator/modes.h"
 
 
 static const tiny_op_row *tinyi_gnn_row(int kind)

@@ -132,5 +132,11 @@
 #include "gnn/equivariant/irreps.h"
 #include "gnn/equivariant/so3.h"
 #include "gnn/equivariant/harmonics.h"
+#include "gnn/equivariant/product.h"
+#include "gnn/equivariant/paths.h"
+#include "gnn/equivariant/layers.h"
+#include "gnn/operator/modes.h"
+#include "gnn/operator/spectral.h"
+#include "gnn/operator/fno.h"
 #include "gnn/train/data.h"
 #endif

@@ -8,6 +8,8 @@ static void test_table(void)
     size_t i, n = 0;
     T_EQ_INT(TGNN_OP_A2Q, 2001);                /* programs were compiled with these numbers */
     T_EQ_INT(TGNN_OP_A2Q_BACK, 2002);
+    T_EQ_INT(TGNN_OP_MODES, 2006);
+    T_EQ_INT(TGNN_OP_MODES_MIX, 2008);
     for (i = 0; (row = tiny_op_at(i)) != NULL; i++)
         if (row->kind >= TINY_OP_COUNT) {
             T_TRUE(row->kind > TINY_OP_BASE_GNN && row->kind < TGNN_OP_END && row->flags & TINY_OP_LOOSE);
@@ -26,6 +28,7 @@ static void test_by_kind(tiny_target target)
     tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 4, 3), ts = tiny_tensor_1d(step, TINY_F32, 4),
                 tb = tiny_tensor_1d(bits, TINY_F32, 4), ty = tiny_tensor_2d(want, TINY_F32, 4, 3);
     tiny_ctx *ctx = t_ctx(target, 2);
+    char says[64];
     tiny_op op;
     memset(&op, 0, sizeof op);
     T_OK(tgnn_a2q(ctx, &tx, &ts, &tb, NULL, NULL, &ty));
@@ -38,7 +41,8 @@ static void test_by_kind(tiny_target target)
     T_OK(tiny_run(ctx, &op));
     T_SAME(got, want, 12);
     op.kind = TGNN_OP_END;
-    T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "operation kind 2006 is unknown");
+    (void)snprintf(says, sizeof says, "operation kind %d is unknown", (int)TGNN_OP_END);
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, says);
     t_close(ctx);
 }
 

@@ -387,6 +387,33 @@ static void test_generate(void)
     COMPLAINS("a second prompt");
 }
 
+/* --draft: the same text on the reference, counts with --stats, and refusals */
+static void test_generate_draft(void)
+{
+    static const char call[] = "generate examples/models/story.gguf 'one day , Ella' --n 40 --target reference";
+    static const char model[] = "--draft examples/models/story-small.gguf";
+    char *plain;
+    if (!is_there()) return;
+    T_EQ_INT(run("", "%s --temp 0.7 --seed 4", call), 0);
+    plain = strdup(said);
+    T_EQ_INT(run("", "%s --temp 0.7 --seed 4 %s --draft-always --stats", call, model), 0);
+    T_EQ_TEXT(said, plain);
+    COMPLAINS("proposed tokens kept");
+    T_EQ_INT(run("", "%s --temp 0.7 --seed 4 --draft-repeat --draft-n 3", call), 0);
+    T_EQ_TEXT(said, plain);
+    free(plain);
+    T_EQ_INT(run("", "%s --temp 0.7 %s --draft-most", call, model), 0);
+    T_EQ_INT(run("", "%s %s --draft-repeat", call, model), 2);
+    COMPLAINS("--draft and --draft-repeat: one of them");
+    T_EQ_INT(run("", "%s --draft-n 3", call), 2);
+    COMPLAINS("--draft-n does nothing without --draft or --draft-repeat");
+    T_EQ_INT(run("", "%s --draft-repeat --draft-n 33", call), 2);
+    T_EQ_INT(run("", "%s --draft examples/models/story-gla.gguf", call), 1);
+    T_EQ_INT(run("", "%s --draft-repeat --beams 2", call), 2);
+    COMPLAINS("--draft-repeat does nothing with --beams");
+    T_EQ_INT(run("", "%s --draft there/is/none.gguf", call), 1);
+}
+
 /* --beams and --parallel: they end with the context, sample if requested, and refuse options that they do not
  * support */
 static void test_generate_side_by_side(void)
@@ -1672,6 +1699,7 @@ int main(void)
     T_RUN(test_missing);
     T_RUN(test_resume);
     T_RUN(test_generate);
+    T_RUN(test_generate_draft);
     T_RUN(test_generate_side_by_side);
     T_RUN(test_sparse);
     T_RUN(test_repack);

@@ -4,9 +4,9 @@
  *                   integer products directly with the codes of w, s d (sum of code code') + m d (sum of code') for
  *                   each group of 16 (formats with code books: up to 8 rows, each block decoded once for all of them)
  *          FLOATS   few rows of x with an infinite number, or a format without integer kernels: rows of w as floats
- *          INTEGERS 8 (signed codes on avx2: 13; w128: 16) or more rows of x, avx2, avx512, w128, and neon with
- *                   dotprod: quantized as for VECTORS and interleaved; rows of w are expanded to bytes, and both are
- *                   multiplied as integers, several times as fast as float32 (w128: 1.7 times)
+ *          INTEGERS 8 (signed codes on avx2: 13; w128: 16) or more rows of x, all targets with vectors: quantized as
+ *                   for VECTORS and interleaved; rows of w are expanded to bytes, and both are multiplied as integers,
+ *                   several times as fast as float32 (w128: 1.7 times)
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level
  *                   cache, a block of 256 of k at a time, and multiplied with all columns. With AMX both are rounded to
  *                   bfloat16. Rows of x beyond whole columns use VECTORS.
@@ -38,6 +38,10 @@
  * once */
 #define TINYI_BLK_MANY 32
 #define TINYI_BLK_TILES 9                   /* rows of x from which tiles of bfloat16 are */
+/* AMX: up to how many rows of x tiles of bytes multiply (from 11 on), beyond which those of bfloat16 do. 0: none */
+#ifndef TINYLLM_AMX_BYTES
+#define TINYLLM_AMX_BYTES 0
+#endif
 #define TINYI_BLK_GROUP 8                   /* rows of x from which INTEGERS are, where there is `panel`, */
 #define TINYI_BLK_SIGNS 13                  /* of codes with a sign, which take three instructions a product there */
 #define TINYI_BLK_PAIRS 16                  /* and on w128, where `few` multiplies bytes and `panel` pairs of 16 bits */
@@ -648,9 +652,10 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
 }
 
 /* INTEGERS: rows i0..i1 of x, at most p->tokens of them; rows of w are expanded to bytes, a panel of them times a panel
- * of x at a time */
+ * of x at a time. tiles: multiply them, or NULL */
 static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const tinyi_blk_kernels *kn,
-                               unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
+                               const tinyi_blk_tiles *tiles, unsigned char *shared, unsigned char *own, tiny_idx i0,
+                               tiny_idx i1)
 {
     const tinyi_blk_plan *p = set->p;
     const tiny_idx rows = i1 - i0, side = kn->side, x_panel = kn->part,
@@ -661,7 +666,7 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
     unsigned char *flags = shared + p->blocks * x_block, *panel = own + p->own_x + p->own_codes + p->own_row;
     unsigned char *last = flags + tinyi_blk_up((size_t)rows);
     float *sums = (float *)(void *)(panel + p->own_panel), *acc = sums + groups * TINYI_BLK_LOW * side;
-    tiny_idx q0, q1, r0, r1, r, at, i, j, n, t0, t1, high;
+    tiny_idx q0, q1, r0, r1, r, at, i, j, n, t0, t1, high, whole;
     int strange = 0, unit = 5;              /* TINYI_BLK_LOW rows, or fewer where there are few */
     tinyi_q8 x;
     x.blocks = (size_t)p->blocks;
@@ -685,9 +690,10 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
     x.code = (const int8_t *)last;
     x.d = (const float *)(const void *)(last + side * 256 * p->blocks);
     x.sum = x.d + side * 16 * p->blocks;
-    while (unit > 3 && tinyi_blk_units_all(set, unit) < 4 * team->n) unit--;
+    while (unit > (tiles ? 4 : 3) && tinyi_blk_units_all(set, unit) < 4 * team->n) unit--;
     high = (tiny_idx)1 << unit;
-    team->ran_on = kn->from;
+    team->ran_on = tiles ? TINY_TARGET_AMX : kn->from;
+    if (tiles) tiles->begin_bytes(kn->traits[p->blk] & TINYI_BLK_FINE);
     while (tiny_take(team, tinyi_blk_units_all(set, unit), 1, &t0, &t1))
         while (t0 < t1) {
             p = tinyi_blk_next(set, unit, &t0, t1, &q0, &q1);
@@ -710,13 +716,15 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
                                            tinyi_blk_lies(p, r, 256 * at, n, tinyi_blk_scratch(p, own)), (size_t)n,
                                            (ptrdiff_t)(high * p->w_row)); /* the next panel travels meanwhile */
                     }
-                    /* rows go in eights */
-                    if ((r1 - r0) % 8)
-                        memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, (size_t)(8 - (r1 - r0) % 8) * TINYI_BLK_PANEL);
+                    /* rows go in eights, and in tiles by sixteen */
+                    whole = tiles ? (r1 - r0 + 15) / 16 * 16 : (r1 - r0 + 7) / 8 * 8;
+                    if (whole > r1 - r0)
+                        memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, (size_t)(whole - (r1 - r0)) * TINYI_BLK_PANEL);
                     for (j = 0; j < groups; j += TINYI_BLK_GROUPS)
-                        kn->panel(sums + j * TINYI_BLK_LOW * side, panel, kn->traits[p->blk],
-                                  (size_t)(r1 - r0 + 7) / 8 * 8, shared + at * x_block + j * x_panel, x_group,
-                                  (size_t)TINYI_MIN(rows - rest - j * side, TINYI_BLK_GROUPS * side));
+                        (tiles ? tiles->panel : kn->panel)(
+                            sums + j * TINYI_BLK_LOW * side, panel, kn->traits[p->blk], (size_t)whole,
+                            shared + at * x_block + j * x_panel, x_group,
+                            (size_t)TINYI_MIN(rows - rest - j * side, TINYI_BLK_GROUPS * side));
                     if (rest) kn->rest(acc, panel, kn->traits[p->blk], (size_t)(r1 - r0), &x, (size_t)at, (size_t)rest);
                 }
                 for (j = 0; j < groups; j++)
@@ -729,6 +737,7 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
                 if (strange) tinyi_blk_as_floats(team, p, (float *)(void *)own, flags, i0, i1, r0, r1);
             }
         }
+    if (tiles) tiles->end();
 }
 
 /* how many rows of x go as INTEGERS or PANELS */
@@ -736,20 +745,29 @@ static int tinyi_blk_is_integers(const tinyi_blk_plan *p, const tinyi_blk_kernel
 {
     return p->blk >= 0 && p->blk < TINYI_BLK_BOOKS && p->k > 0 && kn->panel;
 }
-static const tinyi_blk_tiles *tinyi_blk_tiles_for(const tinyi_kernels *k, const tinyi_blk_plan *p)
+/* of bytes, for INTEGERS */
+static const tinyi_blk_tiles *tinyi_blk_tiles_bytes(const tinyi_kernels *k, const tinyi_blk_plan *p,
+                                                    const tinyi_blk_kernels *kn)
 {
-    /* bfloat16 only with weights that were rounded more */
-    return p->f->flags & TLLM_FORMAT_PLAIN ? NULL : tinyi_blk_tiles_of(k);
+    return tinyi_blk_is_integers(p, kn) && p->n >= TINYI_BLK_FEW + TINYI_BLK_REST && p->n <= TINYLLM_AMX_BYTES
+               ? tinyi_blk_tiles_of(k)
+               : NULL;
+}
+/* of bfloat16, for PANELS: only with weights that were rounded more */
+static const tinyi_blk_tiles *tinyi_blk_tiles_for(const tinyi_kernels *k, const tinyi_blk_plan *p,
+                                                  const tinyi_blk_kernels *kn)
+{
+    return p->f->flags & TLLM_FORMAT_PLAIN || tinyi_blk_tiles_bytes(k, p, kn) ? NULL : tinyi_blk_tiles_of(k);
 }
 static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn)
 {
     tinyi_gemm_shape shape;
     if (p->n < TINYI_BLK_GROUP || p->apart) return 0;
     if (p->n <= TINYI_BLK_FEW && p->eight >= 0 && kn->eight) return 0;
-    if (tinyi_blk_tiles_for(k, p)) return p->n >= TINYI_BLK_TILES ? p->n : 0;
+    if (tinyi_blk_tiles_for(k, p, kn)) return p->n >= TINYI_BLK_TILES ? p->n : 0;
     if (tinyi_blk_is_integers(p, kn)) {
         if (kn->from == TINY_TARGET_W128 && p->n < TINYI_BLK_PAIRS) return 0;
-        if (!kn->rest) return p->n;
+        if (!kn->rest) return kn->single && p->n % 8 == 1 ? p->n - 1 : p->n;
         if (kn->traits[p->blk] & TINYI_BLK_HAS_SIGN && p->n < TINYI_BLK_SIGNS) return 0;
         /* half of a group of 16 would be empty, and eight rows take half a vector */
         return kn->side > 8 && p->n > TINYI_BLK_FEW && p->n < TINYI_BLK_FEW + TINYI_BLK_REST ? 0 : p->n;
@@ -765,16 +783,16 @@ static void tinyi_blk_run(tiny_team *team, const tinyi_blk_set *set)
     const tinyi_blk_plan *p = set->p;
     const tinyi_blk_kernels *kn = tinyi_blk_kernels_of(team->k);
     unsigned char *shared = (unsigned char *)team->shared + p->dense, *own = (unsigned char *)team->own;
+    const tinyi_blk_tiles *tiles = tinyi_blk_tiles_for(team->k, p, kn);
     const tiny_idx in_panels = tinyi_blk_in_panels(team->k, p, kn);
     tiny_idx i, q0, q1, grain;
     int began = 0;
     for (i = 0; i < in_panels; i += p->tokens, began = 1) {
         if (began) tiny_barrier(team);      /* the columns are no longer read */
-        if (tinyi_blk_is_integers(p, kn) && !tinyi_blk_tiles_for(team->k, p))
-            tinyi_blk_integers(team, set, kn, shared, own, i, TINYI_MIN(i + p->tokens, in_panels));
-        else
-            tinyi_blk_panels(team, p, kn, tinyi_blk_tiles_for(team->k, p), shared, own, i,
-                             TINYI_MIN(i + p->tokens, in_panels));
+        if (tinyi_blk_is_integers(p, kn) && !tiles)
+            tinyi_blk_integers(team, set, kn, tinyi_blk_tiles_bytes(team->k, p, kn), shared, own, i,
+                               TINYI_MIN(i + p->tokens, in_panels));
+        else tinyi_blk_panels(team, p, kn, tiles, shared, own, i, TINYI_MIN(i + p->tokens, in_panels));
     }
     if (in_panels == p->n) return;
     if (p->blk >= 0) {
@@ -827,7 +845,7 @@ static int tinyi_blk_alike(const tinyi_kernels *k, const tinyi_blk_set *set)
     for (i = 0; i < set->n; i++) {
         const tinyi_blk_plan *p = &set->p[i];
         if (p->blk < 0 || tinyi_blk_in_panels(k, p, kn) != in_panels ||
-            (in_panels && (!tinyi_blk_is_integers(p, kn) || tinyi_blk_tiles_for(k, p))))
+            (in_panels && (!tinyi_blk_is_integers(p, kn) || tinyi_blk_tiles_for(k, p, kn))))
             return 0;
         if (in_panels ? (kn->traits[p->blk] ^ kn->traits[set->p[0].blk]) & TINYI_BLK_FINE
                       : tinyi_blk_way(kn, p, p->n) != tinyi_blk_way(kn, &set->p[0], p->n))

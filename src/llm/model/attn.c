@@ -351,7 +351,7 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
     const uint64_t how = TINYI_LM_ARCH(m)->attn;
-    const tiny_idx D = m->n_embd;
+    const tiny_idx D = l->d_in;
     const int own = l->kv_from == l->i;
     tiny_idx q, k, v;
     if (ld->st) return;
@@ -385,7 +385,7 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     }
     if (TINYI_LM_ARCH(m)->top & TINYI_LM_T_T5)
         l->w[TINYI_T_ATTN_OUT] = tinyi_lm_need(ld, l, TINYI_T_ATTN_O, l->n_head * l->d_v, D, 0);
-    else tinyi_lm_need(ld, l, TINYI_T_ATTN_OUT, l->n_head * l->d_v, D, 0);
+    else tinyi_lm_need(ld, l, TINYI_T_ATTN_OUT, l->n_head * l->d_v, l->d_mid, 0);
     if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_GATE) {
         const tiny_idx gates = tinyi_lm_width(ld, l, TINYI_T_ATTN_GATE) == l->n_head ? l->n_head : l->n_head * l->d_v;
         if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_GATE_ALWAYS) tinyi_lm_need(ld, l, TINYI_T_ATTN_GATE, D, gates, 0);

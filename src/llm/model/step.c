@@ -36,7 +36,7 @@ TINYI_FN const tiny_op_row *tinyi_lm_row_of(int kind)
     TINYI_LM_ROW(MUL, mul, 1)
     TINYI_LM_ROW(SCALE, scale, 1)
     TINYI_LM_ROW(MATMUL, matmul, 1)
-    TINYI_LM_ROW(RMSNORM, rmsnorm, TINYI_LM_NORMS(TINYI_LM_RMS) || !TINYI_LM_ALL_ATTN)
+    TINYI_LM_ROW(RMSNORM, rmsnorm, TINYI_LM_NORMS(TINYI_LM_RMS) || TINYI_HAS(SLICED) || !TINYI_LM_ALL_ATTN)
     TINYI_LM_ROW(LAYERNORM, layernorm, TINYI_LM_NORMS(TINYI_LM_LAYERNORM) || TINYI_LM_MIXES(TINYI_LM_MLA))
     TINYI_LM_ROW(SWIGLU, swiglu, TINYI_LM_ACTS(SILU, 0))
     TINYI_LM_ROW(GEGLU_TANH, geglu_tanh, TINYI_LM_ACTS(GELU, 0))
@@ -221,10 +221,11 @@ TINYI_FN void tinyi_lm_norm_view(tinyi_lm_fwd *f, int kind, const float *g, cons
 TINYI_FN void tinyi_lm_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n, tiny_idx d)
 {
     tiny_tensor tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, d), ty = tiny_tensor_2d(y, TINY_F32, n, d);
+    const int sliced = w && w->widen > 0.0f, rms = sliced || f->m->norm == TINYI_LM_RMS;
     tiny_idx i;
-    tinyi_lm_norm_view(f, f->m->norm == TINYI_LM_RMS ? TINY_OP_RMSNORM : TINY_OP_LAYERNORM, w ? w->v : NULL,
-                       w ? w->bias : NULL, f->m->eps, &tx, &ty);
-    if (w && w->bias && f->m->norm == TINYI_LM_RMS)
+    tinyi_lm_norm_view(f, rms ? TINY_OP_RMSNORM : TINY_OP_LAYERNORM, w ? w->v : NULL, w ? w->bias : NULL,
+                       sliced ? f->m->eps * w->widen : f->m->eps, &tx, &ty);
+    if (w && w->bias && rms)
         for (i = 0; i < n; i++) tinyi_lm_add(f, y + i * d, y + i * d, w->bias, d);
 }
 TINYI_FN void tinyi_lm_rms(tinyi_lm_fwd *f, const float *g, float *y, const float *x, tiny_idx n, tiny_idx d)

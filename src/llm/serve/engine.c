@@ -211,6 +211,10 @@ static int tinyi_engine_fits(tllm_engine *e, const tinyi_request *r, tiny_idx so
         if (promised + tinyi_engine_pages(e, tinyi_engine_longest(e, r)) > e->n_pages) return 0;
     }
     need += (tiny_idx)e->now.running;
+    for (i = promised = 0; i < e->d.slots; i++)
+        if (!e->slot[i].r && i != source) promised += tinyi_engine_pages(e, e->slot[i].n);
+    /* nothing is emptied in vain; pages that several slots hold count too often, so some may be */
+    if (e->now.running && tinyi_engine_pages_free(e) + promised < need) return 0;
     while (tinyi_engine_pages_free(e) < need && tinyi_engine_evict(e, source)) {}
     return tinyi_engine_pages_free(e) >= need || !e->now.running;
 }
@@ -708,6 +712,8 @@ static tiny_status tinyi_engine_fill(tllm_engine *e, const tllm_engine_desc *des
     e->n_page = pages->block;
     e->n_pages = pages->n_block;
     e->most = (size_t)TINYI_MIN(e->d.context, e->n_pages * e->n_page);
+    if (e->model->top.w[TINYI_T_POSITION_EMBD])          /* learned positions end somewhere */
+        e->most = (size_t)TINYI_MIN((tiny_idx)e->most, e->model->top.w[TINYI_T_POSITION_EMBD]->n_out);
     slots = (size_t)e->d.slots;
     n_vocab = (size_t)e->text.about.n_vocab;
     e->slot = (tinyi_slot *)tinyi_alloc(ctx, slots, sizeof *e->slot);

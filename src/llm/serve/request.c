@@ -93,14 +93,13 @@ static tiny_status tinyi_request_check(const tllm_engine *e, const tllm_request 
         const tiny_status st = tinyi_sampler_check(ctx, &bias, 1, n_vocab);
         if (st) return st;
     }
+    for (i = 0; r->chain && i < r->n_steps; i++)         /* before the list is read */
+        if (r->chain[i].kind == TLLM_STEP_BIAS && r->chain[i].n > n_vocab)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d biases: at most one for each of %d tokens",
+                              (int)r->chain[i].n, n_vocab);
     if (r->chain) {
         const tiny_status st = tinyi_sampler_check(ctx, r->chain, r->n_steps, n_vocab);
         if (st) return st;
-        /* they are copied: a list that is too long is not read */
-        for (i = 0; i < r->n_steps; i++)
-            if (r->chain[i].kind == TLLM_STEP_BIAS && r->chain[i].n > n_vocab)
-                return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d biases: at most one for each of %d tokens",
-                                  (int)r->chain[i].n, n_vocab);
     }
     if (r->n_stop > TLLM_ENGINE_MOST_STOPS || (r->n_stop && !r->stop))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%zu stop strings%s: at most %d", r->n_stop,

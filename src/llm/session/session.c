@@ -420,6 +420,7 @@ static tiny_status tinyi_generate_loop(tllm_session *s, tinyi_generate *g, const
     while (!st && !ended && (!d->n_most || r->n_made < d->n_most)) {
         int32_t token;
         st = TINYI_HAS(GRAMMAR) && g->state ? tinyi_generate_guided(s, g, logits, &token)
+             : d->draft                     ? d->draft->sample(d->draft, g->sampler, logits, &token)
                                             : tllm_sample(g->sampler, logits, &token);
         if (st) break;
         if (token < 0) {
@@ -443,7 +444,14 @@ static tiny_status tinyi_generate_loop(tllm_session *s, tinyi_generate *g, const
             st = tllm_session_shift(s, d->keep, NULL);
             if (st) break;
         }
-        st = tllm_session_feed(s, &token, 1, &logits);
+        if (d->draft) {
+            const size_t left = d->n_most ? d->n_most - r->n_made : SIZE_MAX;
+            st = d->draft->feed(d->draft, token, left ? left - 1 : 0, &logits);
+        } else st = tllm_session_feed(s, &token, 1, &logits);
+    }
+    if (d->draft) {                         /* the session holds the text alone, also after a failure */
+        const tiny_status settled = d->draft->settle(d->draft);
+        if (!st) st = settled;
     }
     if (st == TINY_E_CANCELLED) {
         r->end = TLLM_END_CALLER;
@@ -483,6 +491,7 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
     if (!st) st = tllm_stop_open(s->ctx, d.stop, d.n_stop, &g.stop);
     if (!TINYI_HAS(GRAMMAR) && !st && d.grammar)
         st = tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "grammars are not compiled into this program");
+    if (!st && d.draft) st = d.draft->begin(d.draft, s, d.chain, d.n_steps, d.seed, d.grammar != NULL);
     if (TINYI_HAS(GRAMMAR) && !st && d.grammar) {
         st = tllm_grammar_begin(s->ctx, d.grammar, &g.state);
         g.piece = (char *)tiny_alloc(s->ctx, tllm_piece_most(s->vocab));

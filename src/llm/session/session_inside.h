@@ -19,6 +19,17 @@ struct tllm_session {
     tllm_pieces *pieces;                    /* the bytes of all tokens, for grammars; NULL: not needed so far */
 };
 
+/* What tllm_generate calls of a draft; the first member of what llm/serve/speculate.c allocates. */
+struct tllm_draft {
+    /* A new text with this chain. guided: it follows a grammar. */
+    tiny_status (*begin)(tllm_draft *draft, const tllm_session *s, const tllm_step *chain, size_t n_steps,
+                         uint64_t seed, int guided);
+    tiny_status (*sample)(tllm_draft *draft, tllm_sampler *sampler, const float *logits, int32_t *token);
+    /* As tllm_session_feed with one token. At most `most` tokens of the text will follow it. */
+    tiny_status (*feed)(tllm_draft *draft, int32_t token, size_t most, const float **logits);
+    /* Takes back the tokens that are in the state of the session and not in its text. */
+    tiny_status (*settle)(tllm_draft *draft);
+};
 /* what a text that is being generated has open */
 typedef struct tinyi_generate {
     tllm_sampler *sampler;

@@ -725,6 +725,8 @@ static void test_bad_input(void)
     refused(e, &m, TINY_E_ARGUMENT, "temperature: t is -1");
     chain[0] = tllm_step_bias(&bias, 1);
     refused(e, &m, TINY_E_ARGUMENT, "token 544 is outside");
+    chain[0] = tllm_step_bias(&bias, 1000000);          /* of which one is there */
+    refused(e, &m, TINY_E_ARGUMENT, "1000000 biases");
     m.r.chain = NULL;
     refused(e, &m, TINY_E_ARGUMENT, "but is NULL");
     m.r.n_steps = 0;
@@ -783,7 +785,7 @@ static void test_bad_input(void)
     run(e);
     T_TRUE(m.end == TLLM_END_CONTEXT && m.n == 28);
     tllm_engine_count(e, &c);
-    T_EQ_INT(c.refused, 20);
+    T_EQ_INT(c.refused, 21);
     T_EQ_INT(c.accepted, 4);
     at_rest(e);
     tllm_engine_close(e);
@@ -817,6 +819,33 @@ static void test_bad_input(void)
            !tllm_engine_file(NULL) && !tllm_engine_context(NULL));
     t_close(ctx);
     T_PROOF("serving 1", "refused: long and empty prompts, a duplicate id, unknown and ended ids, a full queue");
+}
+
+/* Where positions are learned, a request ends with the last of them. */
+static void test_learned_positions(void)
+{
+    static mine m;
+    const char *path = t_one_of("oracle/llm/gpt2.gguf");
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_engine_desc d;
+    tllm_engine *e = NULL;
+    tllm_about about;
+    memset(&d, 0, sizeof d);
+    d.context = 5000;
+    d.slots = 1;
+    d.cells = 5000;
+    if (path && T_OK(tllm_engine_open_file(ctx, path, &d, &e))) {
+        tllm_model_about(tllm_engine_model(e), &about);
+        T_EQ_INT(tllm_engine_context(e), about.n_context);
+        ready(&m, 5, 1, 0);
+        m.prompt[0] = m.prompt[1] = m.prompt[2] = m.prompt[3] = m.prompt[4] = 1;
+        m.r.logprobs = 0;
+        submit(e, &m);
+        run(e);
+        T_TRUE(m.end == TLLM_END_CONTEXT && m.n == (size_t)about.n_context - 5 + 1 && !m.status);
+    }
+    tllm_engine_close(e);
+    t_close(ctx);
 }
 
 /* Every allocation fails once and for ever: a request is refused or ends, and nothing is left over. */
@@ -949,6 +978,7 @@ int main(void)
     T_RUN(test_text);
     T_RUN(test_logprobs);
     T_RUN(test_bad_input);
+    T_RUN(test_learned_positions);
     T_RUN(test_allocations);
 #if T_PTHREAD
     T_RUN(test_threads);
