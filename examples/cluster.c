@@ -122,13 +122,12 @@ static int every_second(void *user, tllm_lead *lead)
     uint64_t bytes = 0, messages = 0;
     int r;
     (void)user;
-    if (!run.said_at) run.said_at = now;
-    if (now - run.said_at < UINT64_C(1000000000) || n < 1) return cancelled(NULL);
+    if (run.said_at && (now - run.said_at < UINT64_C(1000000000) || n < 1)) return cancelled(NULL);
     for (r = 0; r < net->world; r++) {
         bytes += net->count[r].bytes_sent + net->count[r].bytes_received;
         messages += net->count[r].messages_sent + net->count[r].messages_received;
     }
-    if (!run.quiet) {
+    if (!run.quiet && run.said_at) {        /* not at the first token: the prompt counts for nothing */
         fprintf(stderr, "%s%llu tokens, %.1f ms each, %.1f KB in %.0f messages", run.command == MASTER ? "\n" : "",
                 (unsigned long long)tokens, 1e-6 * (double)(now - run.said_at) / n,
                 1e-3 * (double)(bytes - run.bytes) / n, (double)(messages - run.messages) / n);
@@ -136,10 +135,12 @@ static int every_second(void *user, tllm_lead *lead)
             const tllm_lead_rank *t = tllm_lead_times(lead, r);
             fprintf(stderr, " | rank %d: %.1f computing, %.1f waiting, %.0f MB", r,
                     (t->compute_ms - run.computed[r]) / n, (t->wait_ms - run.waited[r]) / n, t->memory_mb);
-            run.computed[r] = t->compute_ms;
-            run.waited[r] = t->wait_ms;
         }
         fputc('\n', stderr);
+    }
+    for (r = 0; r < net->world; r++) {
+        run.computed[r] = tllm_lead_times(lead, r)->compute_ms;
+        run.waited[r] = tllm_lead_times(lead, r)->wait_ms;
     }
     run.said_at = now;
     run.tokens = tokens;

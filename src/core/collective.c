@@ -431,9 +431,9 @@ TINY_API size_t tiny_coll_work(int world, size_t n, size_t n_bytes)
 
 TINY_API double tiny_coll_cost(int what, int world, double n, const tiny_coll_line *line)
 {
-    const double a = line->latency, b = line->byte, g = line->add, p = (double)world;
+    const double a = line ? line->latency : 0, b = line ? line->byte : 0, g = line ? line->add : 0, p = (double)world;
     int bits = 0, low = 0, more;
-    if (world < 2) return 0.0;
+    if (world < 2 || world > TINY_NET_RANKS) return 0.0;
     while ((1 << bits) < world) bits++;
     while ((2 << low) <= world) low++;
     more = bits > low ? 2 : 0;              /* steps of the pairs before and after a power of two */
@@ -463,6 +463,7 @@ TINY_API double tiny_coll_cost(int what, int world, double n, const tiny_coll_li
 TINY_API void tiny_coll_choose(int world, int star, const tiny_coll_line *line, tiny_coll_choice *choice)
 {
     int i, way;
+    if (!line || !choice) return;
     memset(choice, 0, sizeof *choice);
     choice->line = *line;
     for (i = 0; i < TINY_COLL_SIZES; i++) {
@@ -478,6 +479,7 @@ TINY_API void tiny_coll_choose(int world, int star, const tiny_coll_line *line, 
 TINY_API int tiny_coll_way(const tiny_coll_choice *choice, size_t n_bytes)
 {
     int i = 0;
+    if (!choice) return TINY_COMM_STAR;
     while (i < TINY_COLL_SIZES - 1 && n_bytes > (size_t)1024 << i) i++;
     return choice->way[i];
 }

@@ -153,16 +153,18 @@ static void tinyi_sha_start(tiny_sha256 *h, int fast)
     memcpy(h->h, first, sizeof first);
     h->fast = fast;
 }
-TINY_API void tiny_sha256_start(tiny_sha256 *h) { tinyi_sha_start(h, tinyi_sha_has_instructions()); }
+TINY_API void tiny_sha256_start(tiny_sha256 *h) { if (h) tinyi_sha_start(h, tinyi_sha_has_instructions()); }
 
 TINY_API void tiny_sha256_add(tiny_sha256 *h, const void *bytes, size_t n)
 {
     const unsigned char *p = (const unsigned char *)bytes;
-    const size_t held = (size_t)(h->n_bytes % 64);
+    size_t held;
+    if (!h || !p || !n) return;
+    held = (size_t)(h->n_bytes % 64);
     h->n_bytes += n;
     if (held) {
         const size_t k = TINYI_MIN(n, 64 - held);
-        if (k) memcpy(h->rest + held, p, k);
+        memcpy(h->rest + held, p, k);
         if (held + k < 64) return;
         tinyi_sha_blocks(h, h->rest, 1);
         p += k;
@@ -174,8 +176,9 @@ TINY_API void tiny_sha256_add(tiny_sha256 *h, const void *bytes, size_t n)
 
 TINY_API void tiny_sha256_end(tiny_sha256 *h, unsigned char digest[32])
 {
-    const uint64_t bits = h->n_bytes * 8;
-    size_t held = (size_t)(h->n_bytes % 64), i;
+    const uint64_t bits = h ? h->n_bytes * 8 : 0;
+    size_t held = h ? (size_t)(h->n_bytes % 64) : 0, i;
+    if (!h || !digest) return;
     h->rest[held++] = 0x80;
     if (held > 56) {
         memset(h->rest + held, 0, 64 - held);
@@ -201,6 +204,7 @@ TINY_API void tiny_hmac_key(tiny_hmac *m, const void *key, size_t n)
     unsigned char block[64], in[64], out[64];
     const int fast = tinyi_sha_has_instructions();
     size_t i;
+    if (!m || (!key && n)) return;
     memset(block, 0, sizeof block);
     if (n > sizeof block) tiny_sha256_of(key, n, block);
     else if (n) memcpy(block, key, n);
@@ -217,10 +221,11 @@ TINY_API void tiny_hmac_key(tiny_hmac *m, const void *key, size_t n)
     tiny_wipe(in, sizeof in);
     tiny_wipe(out, sizeof out);
 }
-TINY_API void tiny_hmac_start(tiny_hmac *m) { m->at = m->inner; }
-TINY_API void tiny_hmac_add(tiny_hmac *m, const void *bytes, size_t n) { tiny_sha256_add(&m->at, bytes, n); }
+TINY_API void tiny_hmac_start(tiny_hmac *m) { if (m) m->at = m->inner; }
+TINY_API void tiny_hmac_add(tiny_hmac *m, const void *bytes, size_t n) { if (m) tiny_sha256_add(&m->at, bytes, n); }
 TINY_API void tiny_hmac_end(tiny_hmac *m, unsigned char digest[32])
 {
+    if (!m || !digest) return;
     tiny_sha256_end(&m->at, digest);
     m->at = m->outer;
     tiny_sha256_add(&m->at, digest, 32);
@@ -230,22 +235,22 @@ TINY_API void tiny_hmac_end(tiny_hmac *m, unsigned char digest[32])
 TINY_API int tiny_same_secret(const void *a, const void *b, size_t n)
 {
     const volatile unsigned char *p = (const volatile unsigned char *)a, *q = (const volatile unsigned char *)b;
-    unsigned differ = 0;
+    unsigned differ = n && (!p || !q);
     size_t i;
-    for (i = 0; i < n; i++) differ |= (unsigned)(p[i] ^ q[i]);
+    for (i = 0; i < n && p && q; i++) differ |= (unsigned)(p[i] ^ q[i]);
     return !differ;
 }
 
 TINY_API void tiny_wipe(void *bytes, size_t n)
 {
     volatile unsigned char *p = (volatile unsigned char *)bytes;
-    while (n--) *p++ = 0;
+    while (p && n--) *p++ = 0;
 }
 
 TINY_API tiny_status tiny_random(tiny_ctx *ctx, void *bytes, size_t n)
 {
     unsigned char *p = (unsigned char *)bytes;
-    if (!p && n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_random needs room");
+    if (!p) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_random needs room");
 #if defined _WIN32
     for (; n; p += TINYI_MIN(n, 65536), n -= TINYI_MIN(n, 65536))
         if (!SystemFunction036(p, (unsigned long)TINYI_MIN(n, 65536)))
@@ -272,6 +277,7 @@ TINY_API tiny_status tiny_random(tiny_ctx *ctx, void *bytes, size_t n)
         return f && got == n ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "/dev/urandom gives no random bytes");
     }
 #else
+    (void)n;
     return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "this system has no source of random bytes");
 #endif
 }

@@ -5,7 +5,8 @@
  *   tiny_sha256_add(&h, bytes, n);                       in pieces of any size
  *   tiny_sha256_end(&h, digest);                         h must be started again before it is used again
  *
- * No function here allocates or fails, except tiny_random. Threads may call them at the same time. */
+ * No function here allocates or fails, except tiny_random. Where a pointer is NULL nothing is done. Threads may call
+ * them at the same time. */
 #ifndef TINYI_SHA256_H
 #define TINYI_SHA256_H
 #include "core/ctx.h"

@@ -197,6 +197,7 @@ TINY_API void tiny_address_text(const tiny_address *a, char text[TINY_ADDRESS_TE
 {
     const int family = tinyi_address_family(a);
     char ip[64] = "?";
+    if (!text) return;
     (void)snprintf(text, TINY_ADDRESS_TEXT, "?");
     if (family == AF_INET && a->n_bytes >= (int)sizeof(struct sockaddr_in)) {
         struct sockaddr_in at;
@@ -623,7 +624,7 @@ TINY_API tiny_status tiny_socket_poll(tiny_ctx *ctx, tiny_poll *p, size_t n, uin
     tinyi_pollfd few[TINYI_POLL_HERE], *fd = few;
     tiny_status st = TINY_OK;
     size_t i, m = 0;
-    if (!p && n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_socket_poll: the sockets are NULL");
+    if (!p) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_socket_poll: the sockets are NULL");
     if (n > TINYI_POLL_HERE) {
         if (!ctx) return TINY_E_ARGUMENT;
         fd = (tinyi_pollfd *)tinyi_alloc(ctx, n, sizeof *fd);
@@ -676,6 +677,7 @@ TINY_API tiny_status tiny_wake_open(tiny_ctx *ctx, tiny_wake *w)
 {
     int e;
     if (!w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_wake_open needs a tiny_wake");
+    w->is_open = 0;
     w->reads = w->writes = TINY_NO_SOCKET;
 #if defined _WIN32
     {
@@ -714,6 +716,7 @@ TINY_API tiny_status tiny_wake_open(tiny_ctx *ctx, tiny_wake *w)
         w->writes = fd[1];
     }
 #endif
+    w->is_open = 1;
     return TINY_OK;
 }
 
@@ -721,7 +724,7 @@ TINY_API tiny_status tiny_wake_open(tiny_ctx *ctx, tiny_wake *w)
 TINY_API void tiny_wake_up(const tiny_wake *w)
 {
     const char one = 1;
-    if (!w || w->writes == TINY_NO_SOCKET) return;
+    if (!w || !w->is_open) return;
 #if defined _WIN32
     (void)send((tinyi_fd)w->writes, &one, 1, 0);
 #else
@@ -735,7 +738,7 @@ TINY_API void tiny_wake_up(const tiny_wake *w)
 TINY_API void tiny_wake_clear(const tiny_wake *w)
 {
     char some[64];
-    if (!w || w->reads == TINY_NO_SOCKET) return;
+    if (!w || !w->is_open) return;
 #if defined _WIN32
     while (recv((tinyi_fd)w->reads, some, (int)sizeof some, 0) > 0) {}
 #else
@@ -745,9 +748,10 @@ TINY_API void tiny_wake_clear(const tiny_wake *w)
 
 TINY_API void tiny_wake_close(tiny_wake *w)
 {
-    if (!w) return;
+    if (!w || !w->is_open) return;
     tiny_socket_close(w->reads);
     if (w->writes != w->reads) tiny_socket_close(w->writes);
+    w->is_open = 0;
     w->reads = w->writes = TINY_NO_SOCKET;
 }
 
@@ -767,7 +771,7 @@ TINY_API tiny_status tiny_address_find(tiny_ctx *ctx, const char *text, tiny_add
 TINY_API void tiny_address_text(const tiny_address *a, char text[TINY_ADDRESS_TEXT])
 {
     (void)a;
-    memcpy(text, "?", 2);
+    if (text) memcpy(text, "?", 2);
 }
 TINY_API int tiny_address_is_local(const tiny_address *a)
 {
@@ -839,7 +843,10 @@ TINY_API tiny_status tiny_socket_poll(tiny_ctx *ctx, tiny_poll *p, size_t n, uin
 }
 TINY_API tiny_status tiny_wake_open(tiny_ctx *ctx, tiny_wake *w)
 {
-    if (w) w->reads = w->writes = TINY_NO_SOCKET;
+    if (w) {
+        w->is_open = 0;
+        w->reads = w->writes = TINY_NO_SOCKET;
+    }
     return tinyi_socket_none(ctx);
 }
 TINY_API void tiny_wake_up(const tiny_wake *w) { (void)w; }

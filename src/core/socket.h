@@ -73,11 +73,11 @@ TINY_API tiny_status tiny_socket_poll(tiny_ctx *ctx, tiny_poll *p, size_t n, uin
 
 /* Ends the sleep of tiny_socket_poll from another thread or a signal handler. Poll `reads` for TINY_POLL_READ, and
  * clear it before looking for work: a wake-up that comes later is then not lost. */
-typedef struct tiny_wake { tiny_socket reads, writes; } tiny_wake;
+typedef struct tiny_wake { int is_open; tiny_socket reads, writes; } tiny_wake;      /* all zero: not open */
 TINY_API tiny_status tiny_wake_open(tiny_ctx *ctx, tiny_wake *w);
 TINY_API void tiny_wake_up(const tiny_wake *w);
 TINY_API void tiny_wake_clear(const tiny_wake *w);
-TINY_API void tiny_wake_close(tiny_wake *w);            /* an all-zero struct was never opened: do not close it */
+TINY_API void tiny_wake_close(tiny_wake *w);
 
 TINYI_C_END
 #endif

@@ -49,7 +49,6 @@ struct tiny_tcp {
     tiny_status failed;
     tiny_idx changed;
     tiny_wake wake;
-    int has_wake;
     unsigned char plan[TINY_TCP_PLAN];
     size_t n_plan;
 #if TINYI_HAVE_PTHREAD
@@ -894,7 +893,6 @@ TINY_API tiny_status tiny_tcp_open(tiny_ctx *ctx, const tiny_tcp_desc *desc, tin
         }
     }
     if (!st) st = tiny_wake_open(ctx, &t->wake);
-    t->has_wake = !st;
     if (!st && o.rank >= 0 && o.world) st = tinyi_tcp_group(&o);
     if (!st) st = tinyi_tcp_listeners(&o);
     now = tiny_now_ns();
@@ -981,7 +979,7 @@ TINY_API void tiny_tcp_close(tiny_ctx *ctx, tiny_tcp *t)
     }
     for (i = 0; t->peer && i < t->net.world; i++) tiny_socket_close(t->peer[i].s);
     if (t->peer) tiny_wipe(t->peer, (size_t)t->net.world * sizeof *t->peer);
-    if (t->has_wake) tiny_wake_close(&t->wake);
+    tiny_wake_close(&t->wake);
 #if TINYI_HAVE_PTHREAD
     if (t->has_lock) (void)pthread_mutex_destroy(&t->lock);
 #endif

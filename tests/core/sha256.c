@@ -133,6 +133,13 @@ static void test_small_things(void)
     T_OK(tiny_random(ctx, b, sizeof b));
     for (i = 0; i < 300; i++) { zero += !a[i]; same += a[i] == b[i]; }
     T_TRUE(zero < 30 && same < 30);         /* about one each is expected; 30 never happens */
+    tiny_sha256_start(NULL);
+    tiny_sha256_add(NULL, a, 1);
+    tiny_sha256_end(NULL, a);
+    tiny_hmac_key(NULL, a, 1);
+    tiny_hmac_end(NULL, a);
+    tiny_wipe(NULL, 1);
+    T_TRUE(!tiny_same_secret(a, NULL, 1) && !tiny_same_secret(NULL, a, 1));
     T_OK(tiny_random(ctx, a, 0));
     T_STATUS(tiny_random(ctx, NULL, 1), TINY_E_ARGUMENT, NULL);
     t_close(ctx);

@@ -337,7 +337,7 @@ static void test_poll(void)
     memset(p, 0, sizeof p);
     p[0].socket = TINY_NO_SOCKET;
     T_OK(tiny_socket_poll(ctx, p, 1, tiny_now_ns() + 1000));       /* nothing to wait for but the clock */
-    T_OK(tiny_socket_poll(ctx, NULL, 0, 0));
+    T_STATUS(tiny_socket_poll(ctx, NULL, 0, 0), TINY_E_ARGUMENT, NULL);
     T_STATUS(tiny_socket_poll(ctx, NULL, 1, 0), TINY_E_ARGUMENT, NULL);
     t_close(ctx);
 }
@@ -376,6 +376,7 @@ static void test_nulls(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tiny_address none;
     tiny_socket s = 1;
+    tiny_wake w;
     size_t n = 1;
     int end = 1;
     memset(&none, 0, sizeof none);
@@ -397,6 +398,10 @@ static void test_nulls(void)
     tiny_wake_up(NULL);
     tiny_wake_clear(NULL);
     tiny_wake_close(NULL);
+    memset(&w, 0, sizeof w);                /* it would be descriptor 0 */
+    tiny_wake_up(&w);
+    tiny_wake_clear(&w);
+    tiny_wake_close(&w);
     t_close(ctx);
 }
 

@@ -800,8 +800,8 @@ static void test_refused(void)
 
 /* ---- ranks that end ---------------------------------------------------------------------------------------------- */
 
-/* Rank 1 sends `index` messages and is gone: without a word, with an ABORT, or silent while its connection stays. */
-enum { GOES_DEAD, GOES_SAYING_SO, GOES_SILENT };
+/* Rank 1 takes part in `index` sums and is gone, gives up, or comes later than the others wait. */
+enum { GOES_DEAD, GOES_SAYING_SO, GOES_LATE };
 static void ending_rank(int rank, void *arg)
 {
     group *g = (group *)arg;
@@ -813,14 +813,16 @@ static void ending_rank(int rank, void *arg)
     float x[5] = { 1, 2, 3, 4, 5 };
     int i;
     memset(&cd, 0, sizeof cd);
-    d.ping_ns = g->kind == GOES_SILENT ? (rank == 1 ? UINT64_MAX : 20000000) : 0;
     g->st[rank] = tiny_tcp_open(ctx, &d, &t);
     cd.net = tiny_tcp_net(t);
     cd.n_most = 16;
-    cd.timeout_ns = UINT64_C(60000000000);
+    cd.timeout_ns = g->kind == GOES_LATE && rank != 1 ? 30000000 : UINT64_C(60000000000);
     if (!g->st[rank]) g->st[rank] = tiny_comm_open(ctx, &cd, &c);
     for (i = 0; i < 6 && !g->st[rank]; i++) {
-        if (rank == 1 && i == g->index) {
+        if (rank == 1 && i == g->index && g->kind == GOES_LATE) {
+            const uint64_t until = tiny_now_ns() + 200000000;
+            while (tiny_now_ns() < until) {}
+        } else if (rank == 1 && i == g->index) {
             if (g->kind == GOES_SAYING_SO) tiny_comm_abort(c);
             break;
         }
@@ -837,7 +839,7 @@ static void test_ends(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     group g;
     int r, kind, index;
-    for (kind = GOES_DEAD; kind < GOES_SILENT; kind++)
+    for (kind = GOES_DEAD; kind < GOES_LATE; kind++)
         for (index = 0; index < 6; index++) {
             open_group(&g, ctx, 3, 1);
             g.kind = kind;
@@ -851,7 +853,18 @@ static void test_ends(void)
             }
             close_group(&g);
         }
+    open_group(&g, ctx, 3, 1);
+    g.kind = GOES_LATE;
+    g.index = 2;
+    if (t_ranks(3, ending_rank, &g)) {
+        T_TRUE(g.st[0] == TINY_E_TIMEOUT || g.st[2] == TINY_E_TIMEOUT);
+        for (r = 0; r < 3; r++) T_TRUE(g.st[r] == TINY_E_TIMEOUT || g.st[r] == TINY_E_PEER);
+        T_EQ_INT(g.st[1], TINY_E_PEER);
+        T_TRUE(strstr(g.says[1], "waited too long") != NULL);
+    }
+    close_group(&g);
     t_close(ctx);
+    T_PROOF("distributed 1", "worker delayed beyond the time of a step");
     T_PROOF("distributed 1", "worker gone at each message index: every survivor gets PEER with its rank");
 }
 

@@ -233,6 +233,7 @@ TINY_API void tllm_file_digest(const tllm_gguf *g, unsigned char digest[32])
     tiny_sha256 h;
     size_t i, k;
     int d;
+    if (!digest) return;
     tiny_sha256_start(&h);
     tiny_sha256_add(&h, "tinyllm model 1", 15);
     if (arch) (void)tllm_meta_text(arch, 0, &name);
