@@ -354,7 +354,7 @@ page:            ## makes examples/serve-page.h from examples/serve-page.html
 	  sed 's/\\/\\\\/g; s/"/\\"/g; s/^/    "/; s/$$/\\n",/' examples/serve-page.html; echo "};"; } > \
 	  examples/serve-page.h
 
-test-serve: $(BUILD)/serve       ## build/serve by the openai client of PyPI; EMBED=FILE adds an embedding model
+test-serve: $(BUILD)/serve       ## build/serve by two client libraries of PyPI; EMBED=FILE adds an embedding model
 	@BUILD=$(BUILD) sh tests/serve/run.sh clients $(EMBED)
 
 test-page: $(BUILD)/serve        ## the page of build/serve in headless Chromium; screenshots in build/serve-page

@@ -3,7 +3,7 @@
  *     serve MODEL.gguf                   then open http://127.0.0.1:8080
  *     serve MODEL.gguf --address '*:8080' --key-file keys.txt
  *
- * docs/guide/serve.md shows the endpoints, and how to call them from curl, Python and editors. Ctrl-C ends the program. */
+ * docs/guide/serve.md shows the endpoints, and how to call them from curl, Python and editors. Ctrl-C ends it. */
 #define TINYLLM_WITH_SERVER
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     const char *path = NULL, *key_path = NULL, *template_path = NULL, *embed_path = NULL;
     char *keys = NULL, *source = NULL;
     size_t n_keys = 0, n_source = 0;
-    int slots = 0, context = 0, queue = 0, cells = 0, n_most = 0, connections = 0, repack = 0;
+    int slots = 0, context = 0, queue = 0, cells = 0, n_most = 0, connections = 0, repack = 0, short_of_memory = 0;
     tiny_ctx_desc desc;
     tllm_engine_desc engine_desc;
     tllm_state_desc room;
@@ -118,7 +118,8 @@ int main(int argc, char **argv)
         stop_on_signals_whole();
         while (!stopped_by && !st) {
             st = tllm_api_step(api, UINT64_MAX);
-            if (st == TINY_E_CANCELLED) st = TINY_OK;       /* by the signal */
+            if (st == TINY_E_MEMORY && !short_of_memory++) say(tiny_ctx_message(ctx));
+            if (st == TINY_E_MEMORY || st == TINY_E_CANCELLED) st = TINY_OK; /* tried again; by the signal */
         }
     }
     if (st && ctx) say(*tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));

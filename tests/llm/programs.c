@@ -1325,8 +1325,9 @@ static void test_target_of_the_environment(void)
 /* A server at a local socket: it answers, and a signal ends it with status 0. */
 static void test_serve(void)
 {
-    static const char ask[] = "POST /v1/completions HTTP/1.1\r\nHost: any\r\nConnection: close\r\nContent-Length: 59\r\n"
-                              "\r\n{\"prompt\":\"one day , Ella\",\"max_tokens\":20,\"temperature\":0}";
+    static const char ask[] = "POST /v1/completions HTTP/1.1\r\nHost: any\r\nConnection: close\r\n"
+                              "Content-Length: 59\r\n\r\n"
+                              "{\"prompt\":\"one day , Ella\",\"max_tokens\":20,\"temperature\":0}";
     const char *build = getenv("BUILD");
     char line[3000], got[4000] = "", want[1000];
     tiny_address a[TINY_ADDRESSES];

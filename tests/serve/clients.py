@@ -1,4 +1,4 @@
-"""tests/serve/clients.py PROGRAM [EMBEDDING MODEL] - build/serve by the openai client of PyPI"""
+"""tests/serve/clients.py PROGRAM [EMBEDDING MODEL] - build/serve by the openai and anthropic clients of PyPI"""
 import json
 import sys
 
@@ -134,7 +134,63 @@ def main():
             assert all(abs(p - q) < 1e-7 for x, y in zip(a, b) for p, q in zip(x.embedding, y.embedding))
             assert abs(sum(p * p for p in a[0].embedding) - 1) < 1e-5 and a[0].embedding != a[1].embedding
 
-        for test in (models, talk, seeds, stops, probabilities, forms, tools, completions, faults, hang_up):
+        def responses():
+            ask = dict(model="story", input="one day , Ella", max_output_tokens=20, temperature=0)
+            a = client.responses.create(**ask)
+            want = chat(model="story", messages=TALK, max_tokens=20, temperature=0).choices[0].message.content
+            assert a.output_text == want and a.status == "incomplete" and a.usage.output_tokens == 20
+            text, last = "", None
+            for event in client.responses.create(stream=True, **ask):
+                text += event.delta if event.type == "response.output_text.delta" else ""
+                last = event
+            assert text == want and last.response.output_text == want
+            tool = {"type": "function", "strict": True, **GO["function"]}
+            b = client.responses.create(model="story", input="go", temperature=0, tools=[tool], tool_choice="required")
+            call = b.output[0]
+            assert b.status == "completed" and call.type == "function_call" and call.name == "go"
+            back = [{"role": "user", "content": "go"}, call.model_dump(exclude_none=True),
+                    {"type": "function_call_output", "call_id": call.call_id, "output": "done"}]
+            back[1] = {k: back[1][k] for k in ("type", "call_id", "name", "arguments")}
+            assert client.responses.create(model="story", input=back, max_output_tokens=5).output_text
+            kinds = [e.type for e in client.responses.create(model="story", input="go", temperature=0, tools=[tool],
+                                                             tool_choice="required", stream=True)]
+            assert "response.function_call_arguments.done" in kinds and kinds[-1] == "response.completed"
+
+        def messages():
+            try:
+                import anthropic
+            except ImportError:
+                print("skipped: messages: the anthropic client is not here")
+                return
+            other = anthropic.Anthropic(base_url=served.url, api_key="none", max_retries=0)
+            ask = dict(model="story", max_tokens=20, messages=TALK, extra_body={"temperature": 0})
+            a = other.messages.create(**ask)
+            want = chat(model="story", messages=TALK, max_tokens=20, temperature=0).choices[0].message.content
+            assert a.content[0].text == want and a.stop_reason == "max_tokens" and a.usage.output_tokens == 20
+            with other.messages.stream(**ask) as stream:
+                assert "".join(stream.text_stream) == want
+                assert stream.get_final_message().content[0].text == want
+            b = other.messages.create(**{**ask, "max_tokens": 200}, stop_sequences=[" ."])
+            assert b.stop_reason == "stop_sequence" and b.stop_sequence == " ." and "." not in b.content[0].text
+            tool = {"name": "go", "input_schema": GO["function"]["parameters"]}
+            c = other.messages.create(**{**ask, "max_tokens": 100}, tools=[tool],
+                                      tool_choice={"type": "tool", "name": "go"})
+            assert c.stop_reason == "tool_use" and c.content[0].input["to"] in ("north", "south")
+            back = [*TALK, {"role": "assistant", "content": c.content}, {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": c.content[0].id, "content": "done"}]}]
+            assert other.messages.create(**{**ask, "messages": back}, tools=[tool]).content
+            with other.messages.stream(**{**ask, "max_tokens": 100}, tools=[tool],
+                                       tool_choice={"type": "any"}) as stream:
+                assert stream.get_final_message().content[0].input == c.content[0].input
+            assert other.messages.count_tokens(model="story", messages=TALK).input_tokens > 3
+            try:
+                other.messages.create(**ask, thinking={"type": "enabled", "budget_tokens": 1024})
+                raise AssertionError("thinking was not refused")
+            except anthropic.BadRequestError as e:
+                assert "thinking" in str(e)
+
+        for test in (models, talk, seeds, stops, probabilities, forms, tools, completions, faults, hang_up,
+                     responses, messages):
             checks.run(test.__name__, test)
         if options:
             checks.run("embeddings", embeddings)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # make test-serve, make test-page: build/serve as other people's programs see it. Python packages go into an environment
 # under $BUILD; where one is missing the script says so in one line and tries nothing.
-#   run.sh clients   the openai client of PyPI: chat, streams, tools, JSON, probabilities, embeddings
+#   run.sh clients   the openai and anthropic clients of PyPI: chat, streams, tools, JSON, probabilities, embeddings
 #   run.sh page      the page in headless Chromium: load, send, stop, reload; screenshots in $BUILD/serve-page
 BUILD=${BUILD:-build}
 what=$1
@@ -19,6 +19,6 @@ if [ "$what" = page ]; then
     mkdir -p "$BUILD/serve-page"
     exec "$env/bin/python" "$here/page.py" "$BUILD/serve" "$browser" "$BUILD/serve-page"
 fi
-"$env/bin/python" -c 'import openai' 2>/dev/null || "$env/bin/pip" -q install openai >/dev/null 2>&1 ||
-    skip 'pip could not install openai'
+"$env/bin/python" -c 'import openai, anthropic' 2>/dev/null ||
+    "$env/bin/pip" -q install openai anthropic >/dev/null 2>&1 || skip 'pip could not install openai and anthropic'
 exec "$env/bin/python" "$here/clients.py" "$BUILD/serve" "$2"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#define TINYI_API_ANSWER ((size_t)256 << 20)    /* bytes of the longest answer */
+#define TINYI_API_ANSWER ((size_t)256 << 20) /* bytes of the longest answer */
 #define TINYI_API_INPUTS 2048               /* texts of one request for embeddings */
 
 /* ---- answers ---- */
@@ -192,6 +192,23 @@ static void tinyi_api_template(tinyi_ask *a)
     tiny_free(a->api->ctx, text);
 }
 
+static void tinyi_api_count_tokens(tinyi_ask *a)
+{
+    char *text = NULL;
+    size_t n = 0;
+    tllm_tokens t;
+    memset(&t, 0, sizeof t);
+    if (tinyi_ask_prompt(a, &text, &n) && tinyi_ask_encode(a, text, n, 1, &t)) {
+        tinyi_api_start(a->api);
+        tinyi_api_put(a->api, "{\"input_tokens\":");
+        tinyi_api_int(a->api, (int64_t)t.n);
+        tinyi_api_put(a->api, "}\n");
+        tinyi_api_send(a->api, a->reply, a->extra, 200);
+    }
+    tllm_tokens_free(a->api->ctx, &t);
+    tiny_free(a->api->ctx, text);
+}
+
 /* float32, little endian, in base64 */
 static void tinyi_api_base64(tllm_api *a, const float *x, size_t n)
 {
@@ -223,8 +240,7 @@ static void tinyi_api_embeddings(tinyi_ask *a)
     float *x = NULL;
     size_t i, k, n, tokens = 0;
     if (!api->embedder) {
-        (void)tinyi_ask_fail(a, 400, NULL, "unsupported",
-                             "this server has no embedding model: start it with one");
+        (void)tinyi_ask_fail(a, 400, NULL, "unsupported", "this server has no embedding model: start it with one");
         return;
     }
     tllm_model_about(tllm_session_model(api->embedder), &about);
@@ -418,9 +434,10 @@ static void tinyi_api_metrics(tllm_api *a, tllm_reply *r, const char *extra)
 static void tinyi_api_page(tllm_api *a, tllm_reply *r)
 {
     /* the page has its styles and scripts inside, and talks to this server only */
-    static const char extra[] = "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; script-src "
-                                "'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-                                "frame-ancestors 'none'\r\nReferrer-Policy: no-referrer\r\nCache-Control: no-cache\r\n";
+    static const char extra[] =
+        "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; script-src "
+        "'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'\r\nReferrer-Policy: no-referrer\r\nCache-Control: no-cache\r\n";
     size_t i;
     if (!a->page) {
         static const char none[] = "tinyllm is serving; docs/guide/serve.md lists the endpoints\n";
@@ -457,7 +474,7 @@ static int tinyi_api_has_key(const tllm_api *a, const tllm_http_request *q, cons
         v += 7;
         n -= 7;
     } else v = tllm_http_find(q, bytes, "x-api-key", &n);
-    for (i = 0; i < a->keys.n; i++) ok |= tinyi_api_same(v, n, a->keys.at[i]);         /* all of them, always */
+    for (i = 0; i < a->keys.n; i++) ok |= tinyi_api_same(v, n, a->keys.at[i]); /* all of them, always */
     return ok;
 }
 
@@ -496,17 +513,24 @@ static int tinyi_api_knows_origin(const tllm_api *a, const tllm_http_request *q,
             return 1;
         }
     skip = n > 7 && !memcmp(origin, "http://", 7) ? 7 : n > 8 && !memcmp(origin, "https://", 8) ? 8 : n;
-    return skip < n && host && n - skip == n_host && !memcmp(origin + skip, host, n_host);     /* its own page */
+    return skip < n && host && n - skip == n_host && !memcmp(origin + skip, host, n_host); /* its own page */
 }
 
 /* ---- routes ---- */
 
-typedef struct tinyi_api_route { const char *path, *method; unsigned where; int open; } tinyi_api_route;
+typedef struct tinyi_api_route {
+    const char *path, *method;
+    unsigned where;
+    int open;
+} tinyi_api_route;
 enum { TINYI_OPEN_NO, TINYI_OPEN_YES };     /* without a key */
 
 static const tinyi_api_route tinyi_api_routes[] = {
     { "/v1/chat/completions", "POST", TINYI_AT_CHAT, TINYI_OPEN_NO },
     { "/v1/completions", "POST", TINYI_AT_TEXT, TINYI_OPEN_NO },
+    { "/v1/responses", "POST", TINYI_AT_RESPONSES, TINYI_OPEN_NO },
+    { "/v1/messages", "POST", TINYI_AT_MESSAGES, TINYI_OPEN_NO },
+    { "/v1/messages/count_tokens", "POST", TINYI_AT_COUNT, TINYI_OPEN_NO },
     { "/v1/embeddings", "POST", TINYI_AT_EMBED, TINYI_OPEN_NO },
     { "/tokenize", "POST", TINYI_AT_TOKENS, TINYI_OPEN_NO },
     { "/detokenize", "POST", TINYI_AT_WORDS, TINYI_OPEN_NO },
@@ -521,8 +545,8 @@ static const tinyi_api_route tinyi_api_routes[] = {
     { "/index.html", "GET", 0, TINYI_OPEN_YES },
 };
 
-static void tinyi_api_post(tllm_api *a, tllm_reply *r, const char *extra, const tinyi_api_route *route, const char *body,
-                           size_t n)
+static void tinyi_api_post(tllm_api *a, tllm_reply *r, const char *extra, const tinyi_api_route *route,
+                           const char *body, size_t n)
 {
     tinyi_ask ask;
     memset(&ask, 0, sizeof ask);
@@ -532,7 +556,8 @@ static void tinyi_api_post(tllm_api *a, tllm_reply *r, const char *extra, const 
     ask.where = route->where;
     ask.path = route->path;
     if (tinyi_ask_read(&ask, body, n)) {
-        switch (route->where) {
+        switch (ask.where) {
+        case TINYI_AT_COUNT: tinyi_api_count_tokens(&ask); break;
         case TINYI_AT_EMBED: tinyi_api_embeddings(&ask); break;
         case TINYI_AT_TOKENS: tinyi_api_tokenize(&ask); break;
         case TINYI_AT_WORDS: tinyi_api_detokenize(&ask); break;
@@ -571,11 +596,11 @@ static void tinyi_api_request(void *user, tllm_reply *r)
     }
     if (q->method_bytes == 7 && !memcmp(method, "OPTIONS", 7)) {
         char more[600];
-        (void)snprintf(more, sizeof more,
-                       "%s%sAllow: GET, HEAD, POST, OPTIONS\r\n", extra ? extra : "",
-                       extra ? "Access-Control-Allow-Methods: GET, POST\r\nAccess-Control-Allow-Headers: authorization, "
-                               "content-type, x-api-key\r\nAccess-Control-Max-Age: 600\r\n"
-                             : "");
+        (void)snprintf(more, sizeof more, "%s%sAllow: GET, HEAD, POST, OPTIONS\r\n", extra ? extra : "",
+                       extra
+                           ? "Access-Control-Allow-Methods: GET, POST\r\nAccess-Control-Allow-Headers: authorization, "
+                             "content-type, x-api-key\r\nAccess-Control-Max-Age: 600\r\n"
+                           : "");
         (void)tllm_reply_send(r, 204, NULL, more, NULL, 0);
         return;
     }
@@ -610,7 +635,8 @@ static void tinyi_api_request(void *user, tllm_reply *r)
     }
     v = tllm_http_find(q, bytes, "content-encoding", &n);
     if (v && !tinyi_http_is(v, n, "identity")) {
-        tinyi_api_error(a, r, extra, 415, NULL, "unsupported", "this server reads bodies without Content-Encoding only");
+        tinyi_api_error(a, r, extra, 415, NULL, "unsupported",
+                        "this server reads bodies without Content-Encoding only");
         return;
     }
     if (route->where) tinyi_api_post(a, r, extra, route, bytes + q->body_at, q->body_bytes);
@@ -644,8 +670,8 @@ static char *tinyi_api_copy(tiny_ctx *ctx, const char *text, size_t n)
 }
 
 /* Words between blanks, or for keys lines. */
-static tiny_status tinyi_api_words_of(tiny_ctx *ctx, tinyi_api_words *w, const char *text, size_t n, const char *between,
-                                      const char *what)
+static tiny_status tinyi_api_words_of(tiny_ctx *ctx, tinyi_api_words *w, const char *text, size_t n,
+                                      const char *between, const char *what)
 {
     char *at;
     if (!text) return TINY_OK;
@@ -674,7 +700,8 @@ static tiny_status tinyi_api_origins(tllm_api *a)
         const char *o = a->origins.at[i];
         if (!strcmp(o, "*")) a->any_origin = 1;
         else if ((strncmp(o, "http://", 7) && strncmp(o, "https://", 8)) || strlen(o) > 200 || strpbrk(o, "\r\n\t\"\\"))
-            return tinyi_fail(a->ctx, TINY_E_ARGUMENT, "tllm_api_open: %s is not an origin such as https://a.example", o);
+            return tinyi_fail(a->ctx, TINY_E_ARGUMENT, "tllm_api_open: %s is not an origin such as https://a.example",
+                              o);
         a->cors_at[i] = a->cors + at;
         at += (size_t)snprintf(a->cors + at, n - at, "Access-Control-Allow-Origin: %s\r\nVary: Origin\r\n", o) + 1;
     }
@@ -719,7 +746,9 @@ TINY_API tiny_status tllm_api_open(tiny_ctx *ctx, tllm_engine *engine, const tll
     if (st) return st;
     if (!desc || !out || (!engine && !desc->embedder))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_api_open: there is no %s",
-                          !desc ? "description" : !out ? "result pointer" : "engine and no embedder");
+                          !desc  ? "description"
+                          : !out ? "result pointer"
+                                 : "engine and no embedder");
     a = (tllm_api *)tinyi_alloc(ctx, 1, sizeof *a);
     if (!a) return tiny_ctx_status(ctx);
     memset(a, 0, sizeof *a);

@@ -15,7 +15,11 @@ TINYI_C_BEGIN
 #define TINYI_TOOL_HELD ((size_t)64 << 20)  /* memory for reading calls */
 #define TINYI_API_PING_NS UINT64_C(15000000000)
 
-typedef struct tinyi_api_words { char *text; const char *at[TINYI_API_WORDS]; size_t n; } tinyi_api_words;
+typedef struct tinyi_api_words {
+    char *text;
+    const char *at[TINYI_API_WORDS];
+    size_t n;
+} tinyi_api_words;
 
 struct tllm_api {
     tiny_ctx *ctx;
@@ -32,7 +36,7 @@ struct tllm_api {
     char *cors;                             /* for each origin the lines of a head; they end with 0 */
     const char *cors_at[TINYI_API_WORDS];
     int any_origin, is_unix, lenient;
-    tllm_tool_form tool_form;              /* of the template */
+    tllm_tool_form tool_form;               /* of the template */
     int tools_in_template;                  /* it writes the list of tools itself */
     size_t n_most;
     const char *const *page;
@@ -52,6 +56,7 @@ typedef struct tinyi_ask {
     tllm_reply *reply;
     const char *extra;                      /* lines for the head of the answer */
     unsigned where;                         /* the endpoint: a TINYI_AT_ bit */
+    int style;                              /* a TINYI_STYLE_ */
     const char *path;
     tinyi_doc m;
     tinyi_tv root;
@@ -67,14 +72,21 @@ enum {
     TINYI_AT_EMBED = 4,
     TINYI_AT_TOKENS = 8,                    /* /tokenize */
     TINYI_AT_WORDS = 16,                    /* /detokenize */
-    TINYI_AT_TEMPLATE = 32
+    TINYI_AT_TEMPLATE = 32,
+    TINYI_AT_RESPONSES = 64,                /* read as chat after a translation */
+    TINYI_AT_MESSAGES = 128,
+    TINYI_AT_COUNT = 256                    /* /v1/messages/count_tokens */
 };
+
+/* the form of an answer to a chat: as /v1/chat/completions, /v1/responses or /v1/messages have it */
+typedef enum tinyi_style { TINYI_STYLE_CHAT, TINYI_STYLE_RESPONSES, TINYI_STYLE_MESSAGES } tinyi_style;
 
 /* Refuses the request, unless it was refused already. param: the field, or NULL. Returns 0. */
 TINYI_FN int tinyi_ask_fail(tinyi_ask *a, int status, const char *param, const char *code, const char *format, ...)
     TINYI_PRINTF(5, 6);
 /* the same with the sentence of the context */
 TINYI_FN int tinyi_ask_status(tinyi_ask *a, tiny_status st, const char *param);
+TINYI_FN int tinyi_ask_doc(tinyi_ask *a);   /* 0: the document failed, and now the request is refused */
 TINYI_FN void tinyi_ask_warn(tinyi_ask *a, const char *format, ...) TINYI_PRINTF(2, 3);
 /* Reads the body and refuses fields that this endpoint does not know. */
 TINYI_FN int tinyi_ask_read(tinyi_ask *a, const char *body, size_t n);
@@ -105,6 +117,7 @@ typedef struct tinyi_choice {
     tllm_bytes text;                        /* all that was said; for a stream with tools too */
     size_t shown;                           /* bytes of it that were sent */
     size_t n_calls;
+    tllm_bytes stop;                        /* the stop text that was found */
     tllm_bytes logprobs[4];                 /* chat: [0]; completions: tokens, logprobs, alternatives, offsets */
     size_t n_logprobs, n_chars;
     double first_seconds, seconds;
@@ -116,6 +129,8 @@ typedef struct tinyi_job {
     struct tinyi_job *next;
     const char *extra;
     unsigned where;
+    int style, n_items;                     /* n_items: parts of the answer that a stream has begun */
+    int64_t n_events;
     int stream, begun, include_usage, echo, logprobs, n_top, parallel;
     int submitted;                          /* all of it */
     int failed;                             /* status of the answer */
@@ -140,16 +155,36 @@ TINYI_FN void tinyi_job_ping(tllm_api *a, uint64_t now);
 /* the first token of a prompt that is echoed with logprobs: it has none */
 TINYI_FN void tinyi_job_first(tinyi_choice *c, int32_t token);
 
+/* the calls of tools in the text of a choice */
+typedef struct tinyi_calls {
+    tinyi_doc m;
+    tinyi_tv list;
+    size_t n, content;
+} tinyi_calls;                              /* content: bytes before */
+TINYI_FN void tinyi_choice_read_calls(tinyi_choice *c, tinyi_calls *calls); /* end: tinyi_doc_end(&calls->m) */
+TINYI_FN void tinyi_calls_at(tinyi_calls *calls, size_t i, tinyi_tv *name, tinyi_tv *arguments);
+TINYI_FN void tinyi_call_id(tllm_api *w, const char *kind, char id[40]);
+TINYI_FN void tinyi_job_event(tinyi_job *j); /* sends what stands in w */
+TINYI_FN void tinyi_job_tail(tinyi_job *j); /* seed and warnings */
+
+/* ---- style.c: /v1/responses and /v1/messages ---- */
+
+/* Turns the body into one of /v1/chat/completions. */
+TINYI_FN int tinyi_style_read(tinyi_ask *a);
+TINYI_FN void tinyi_style_answer(tinyi_choice *c);
+TINYI_FN void tinyi_style_text(tinyi_choice *c, const char *text, size_t n); /* of a stream */
+TINYI_FN void tinyi_style_finish(tinyi_choice *c, tinyi_calls *calls);
+
 /* ---- answers ---- */
 
-TINYI_FN tinyi_doc_form tinyi_api_form(void);                                    /* JSON in one line */
-TINYI_FN int tinyi_api_append(tllm_api *a, tllm_bytes *b, const char *text, size_t n);       /* 0: no memory */
+TINYI_FN tinyi_doc_form tinyi_api_form(void);                                          /* JSON in one line */
+TINYI_FN int tinyi_api_append(tllm_api *a, tllm_bytes *b, const char *text, size_t n); /* 0: no memory */
 TINYI_FN void tinyi_api_start(tllm_api *a); /* an empty text in a->w */
 TINYI_FN void tinyi_api_put(tllm_api *a, const char *text);
-TINYI_FN void tinyi_api_quote(tllm_api *a, const char *text, size_t n);         /* as JSON; bytes that are no UTF-8: U+FFFD */
+TINYI_FN void tinyi_api_quote(tllm_api *a, const char *text, size_t n); /* as JSON; bytes that are no UTF-8: U+FFFD */
 TINYI_FN void tinyi_api_int(tllm_api *a, int64_t i);
-TINYI_FN void tinyi_api_float(tllm_api *a, double f);                            /* finite in any case */
-TINYI_FN void tinyi_api_send(tllm_api *a, tllm_reply *r, const char *extra, int status);     /* a->w */
+TINYI_FN void tinyi_api_float(tllm_api *a, double f);                                    /* finite in any case */
+TINYI_FN void tinyi_api_send(tllm_api *a, tllm_reply *r, const char *extra, int status); /* a->w */
 TINYI_FN void tinyi_api_error(tllm_api *a, tllm_reply *r, const char *extra, int status, const char *param,
                               const char *code, const char *says);
 TINYI_FN void tinyi_api_error_text(tllm_api *a, int status, const char *param, const char *code, const char *says);

@@ -1,5 +1,5 @@
-/* src/llm/serve/ask.c - reads what a client asks for: the fields of a JSON object, each with its type and range, and from
- * them a prompt and a request for the engine
+/* src/llm/serve/ask.c - reads what a client asks for: the fields of a JSON object, each with its type and range, and
+ * from them a prompt and a request for the engine
  *
  * The first fault refuses the request with its field. Fields are looked up in one table, so that none is unknown to the
  * check of unknown fields. Fields that change nothing here are accepted with a warning, and so are null values. */
@@ -30,15 +30,16 @@ int tinyi_ask_fail(tinyi_ask *a, int status, const char *param, const char *code
 int tinyi_ask_status(tinyi_ask *a, tiny_status st, const char *param)
 {
     const char *says = tiny_ctx_message(a->api->ctx);
-    return tinyi_ask_fail(a, st == TINY_E_MEMORY ? 503 : st == TINY_E_IO || st == TINY_E_NUMERIC ? 500 : 400, param,
-                          st == TINY_E_MEMORY ? "no_memory" : "invalid_value", "%s", *says ? says : tiny_status_text(st));
+    return tinyi_ask_fail(a,
+                          st == TINY_E_MEMORY                       ? 503
+                          : st == TINY_E_IO || st == TINY_E_NUMERIC ? 500
+                                                                    : 400,
+                          param, st == TINY_E_MEMORY ? "no_memory" : "invalid_value", "%s",
+                          *says ? says : tiny_status_text(st));
 }
 
 /* the sentence that the document left */
-static int tinyi_ask_doc(tinyi_ask *a)
-{
-    return a->m.status ? tinyi_ask_status(a, a->m.status, NULL) : 1;
-}
+int tinyi_ask_doc(tinyi_ask *a) { return a->m.status ? tinyi_ask_status(a, a->m.status, NULL) : 1; }
 
 void tinyi_ask_warn(tinyi_ask *a, const char *format, ...)
 {
@@ -64,13 +65,18 @@ void tinyi_ask_end(tinyi_ask *a)
 /* ---- fields ---- */
 
 #define TINYI_AT_MADE (TINYI_AT_CHAT | TINYI_AT_TEXT)
-#define TINYI_AT_ANY 63u
+#define TINYI_AT_OTHER (TINYI_AT_RESPONSES | TINYI_AT_MESSAGES | TINYI_AT_COUNT)
+#define TINYI_AT_ANY 511u
 
-static const struct { const char *name; unsigned where; int idle; } tinyi_ask_fields[] = {
+static const struct {
+    const char *name;
+    unsigned where;
+    int idle;
+} tinyi_ask_fields[] = {
     { "model", TINYI_AT_ANY, 0 },
-    { "messages", TINYI_AT_CHAT | TINYI_AT_TEMPLATE, 0 },
+    { "messages", TINYI_AT_CHAT | TINYI_AT_TEMPLATE | TINYI_AT_MESSAGES | TINYI_AT_COUNT, 0 },
     { "prompt", TINYI_AT_TEXT, 0 },
-    { "input", TINYI_AT_EMBED, 0 },
+    { "input", TINYI_AT_EMBED | TINYI_AT_RESPONSES, 0 },
     { "content", TINYI_AT_TOKENS, 0 },
     { "tokens", TINYI_AT_WORDS, 0 },
     { "add_special", TINYI_AT_TOKENS, 0 },
@@ -80,28 +86,28 @@ static const struct { const char *name; unsigned where; int idle; } tinyi_ask_fi
     { "dimensions", TINYI_AT_EMBED, 0 },
     { "add_generation_prompt", TINYI_AT_CHAT | TINYI_AT_TEMPLATE, 0 },
     { "chat_template_kwargs", TINYI_AT_CHAT | TINYI_AT_TEMPLATE, 0 },
-    { "tools", TINYI_AT_CHAT | TINYI_AT_TEMPLATE, 0 },
-    { "tool_choice", TINYI_AT_CHAT | TINYI_AT_TEMPLATE, 0 },
-    { "parallel_tool_calls", TINYI_AT_CHAT | TINYI_AT_TEMPLATE, 0 },
+    { "tools", TINYI_AT_CHAT | TINYI_AT_TEMPLATE | TINYI_AT_OTHER, 0 },
+    { "tool_choice", TINYI_AT_CHAT | TINYI_AT_TEMPLATE | TINYI_AT_OTHER, 0 },
+    { "parallel_tool_calls", TINYI_AT_CHAT | TINYI_AT_TEMPLATE | TINYI_AT_RESPONSES, 0 },
     { "response_format", TINYI_AT_MADE, 0 },
     { "json_schema", TINYI_AT_MADE, 0 },
     { "grammar", TINYI_AT_MADE, 0 },
-    { "stream", TINYI_AT_MADE, 0 },
+    { "stream", TINYI_AT_MADE | TINYI_AT_OTHER, 0 },
     { "stream_options", TINYI_AT_MADE, 0 },
-    { "max_tokens", TINYI_AT_MADE, 0 },
+    { "max_tokens", TINYI_AT_MADE | TINYI_AT_MESSAGES | TINYI_AT_COUNT, 0 },
     { "max_completion_tokens", TINYI_AT_CHAT, 0 },
     { "n", TINYI_AT_MADE, 0 },
     { "best_of", TINYI_AT_TEXT, 0 },
     { "echo", TINYI_AT_TEXT, 0 },
     { "suffix", TINYI_AT_TEXT, 0 },
     { "stop", TINYI_AT_MADE, 0 },
-    { "seed", TINYI_AT_MADE, 0 },
+    { "seed", TINYI_AT_MADE | TINYI_AT_OTHER, 0 },
     { "logprobs", TINYI_AT_MADE, 0 },
     { "top_logprobs", TINYI_AT_CHAT, 0 },
     { "logit_bias", TINYI_AT_MADE, 0 },
-    { "temperature", TINYI_AT_MADE, 0 },
-    { "top_p", TINYI_AT_MADE, 0 },
-    { "top_k", TINYI_AT_MADE, 0 },
+    { "temperature", TINYI_AT_MADE | TINYI_AT_OTHER, 0 },
+    { "top_p", TINYI_AT_MADE | TINYI_AT_OTHER, 0 },
+    { "top_k", TINYI_AT_MADE | TINYI_AT_MESSAGES | TINYI_AT_COUNT, 0 },
     { "min_p", TINYI_AT_MADE, 0 },
     { "typical_p", TINYI_AT_MADE, 0 },
     { "top_n_sigma", TINYI_AT_MADE, 0 },
@@ -113,6 +119,17 @@ static const struct { const char *name; unsigned where; int idle; } tinyi_ask_fi
     { "repeat_last_n", TINYI_AT_MADE, 0 },
     { "ignore_eos", TINYI_AT_MADE, 0 },
     { "priority", TINYI_AT_MADE, 0 },
+    { "system", TINYI_AT_MESSAGES | TINYI_AT_COUNT, 0 },
+    { "stop_sequences", TINYI_AT_MESSAGES | TINYI_AT_COUNT, 0 },
+    { "thinking", TINYI_AT_MESSAGES | TINYI_AT_COUNT, 0 },
+    { "instructions", TINYI_AT_RESPONSES, 0 },
+    { "max_output_tokens", TINYI_AT_RESPONSES, 0 },
+    { "text", TINYI_AT_RESPONSES, 0 },
+    { "previous_response_id", TINYI_AT_RESPONSES, 0 },
+    { "background", TINYI_AT_RESPONSES, 0 },
+    { "truncation", TINYI_AT_RESPONSES, 0 },
+    { "include", TINYI_AT_RESPONSES, 1 },
+    { "reasoning", TINYI_AT_RESPONSES, 1 },
     { "user", TINYI_AT_ANY, 1 },
     { "metadata", TINYI_AT_ANY, 1 },
     { "store", TINYI_AT_ANY, 1 },
@@ -129,6 +146,9 @@ int tinyi_ask_read(tinyi_ask *a, const char *body, size_t n)
     a->m.what = "request";
     a->m.max_steps = UINT64_C(1) << 30;
     a->m.max_held = a->m.max_out = TINYI_ASK_HELD;
+    a->style = a->where & TINYI_AT_RESPONSES ? TINYI_STYLE_RESPONSES
+               : a->where & TINYI_AT_OTHER   ? TINYI_STYLE_MESSAGES
+                                             : 0;
     if (!n) return tinyi_ask_fail(a, 400, NULL, "invalid_json", "the request has no body: a JSON object is needed");
     if (!tinyi_tv_read_json(&a->m, "the body", body, n, &a->root))
         return tinyi_ask_fail(a, a->m.status == TINY_E_MEMORY ? 503 : 400, NULL, "invalid_json", "%s",
@@ -145,7 +165,8 @@ int tinyi_ask_read(tinyi_ask *a, const char *body, size_t n)
             if (p->value.type == TINYI_DOC_NONE || a->api->lenient)
                 tinyi_ask_warn(a, "%s is not known to this server and has no effect", shown);
             else
-                return tinyi_ask_fail(a, 400, shown, "unknown_field", "%s is not a field that %s knows", shown, a->path);
+                return tinyi_ask_fail(a, 400, shown, "unknown_field", "%s is not a field that %s knows", shown,
+                                      a->path);
         } else if (tinyi_ask_fields[k].idle && p->value.type != TINYI_DOC_NONE)
             tinyi_ask_warn(a, "%s has no effect on this server", shown);
     }
@@ -156,7 +177,8 @@ int tinyi_ask_read(tinyi_ask *a, const char *body, size_t n)
         if (model && model->n && !tinyi_tv_is(model, a->api->name))
             tinyi_ask_warn(a, "model: this server has one model, %.100s, and uses it", a->api->name);
     }
-    return !a->status && tinyi_ask_doc(a);
+    if (a->status || !tinyi_ask_doc(a)) return 0;
+    return !a->style || tinyi_style_read(a);
 }
 
 const tinyi_tv *tinyi_ask_member(tinyi_ask *a, const tinyi_tv *map, const char *name)
@@ -195,7 +217,8 @@ int tinyi_ask_flag(tinyi_ask *a, const char *name, int otherwise)
 {
     const tinyi_tv *v = tinyi_ask_get(a, name);
     if (!v) return otherwise;
-    if (v->type != TINYI_DOC_BOOL) return tinyi_ask_fail(a, 400, name, "invalid_type", "%s must be true or false", name);
+    if (v->type != TINYI_DOC_BOOL)
+        return tinyi_ask_fail(a, 400, name, "invalid_type", "%s must be true or false", name);
     return v->u.i != 0;
 }
 
@@ -207,10 +230,10 @@ int tinyi_ask_encode(tinyi_ask *a, const char *text, size_t n, int chat, tllm_to
     const size_t n_bos = api->bos ? strlen(api->bos) : 0, before = t->n;
     /* most templates write BOS themselves */
     const int begins = chat && n_bos && n >= n_bos && !memcmp(text, api->bos, n_bos);
-    const tiny_status st = tllm_encode(api->ctx, api->vocab, text, n,
-                                       TLLM_ENCODE_SPECIAL | (begins ? 0 : TLLM_ENCODE_ENDS), t);
+    const tiny_status st =
+        tllm_encode(api->ctx, api->vocab, text, n, TLLM_ENCODE_SPECIAL | (begins ? 0 : TLLM_ENCODE_ENDS), t);
     if (st) return tinyi_ask_status(a, st, chat ? "messages" : "prompt");
-    if (!begins && tllm_vocab_adds_eos(api->vocab) && t->n > before + 1) t->n--;        /* the answer comes after it */
+    if (!begins && tllm_vocab_adds_eos(api->vocab) && t->n > before + 1) t->n--; /* the answer comes after it */
     return 1;
 }
 
@@ -226,8 +249,9 @@ int tinyi_ask_tokens(tinyi_ask *a, const tinyi_tv *list, const char *param, tllm
     for (i = 0; i < list->u.list->n; i++) {
         const tinyi_tv *v = &list->u.list->item[i];
         if (v->type != TINYI_DOC_INT || v->u.i < 0 || v->u.i >= n_vocab)
-            return tinyi_ask_fail(a, 400, param, "invalid_value", "item %zu of %s is not a token: a number from 0 to %lld",
-                                  i, param, (long long)n_vocab - 1);
+            return tinyi_ask_fail(a, 400, param, "invalid_value",
+                                  "item %zu of %s is not a token: a number from 0 to %lld", i, param,
+                                  (long long)n_vocab - 1);
         t->id[t->n++] = (int32_t)v->u.i;
     }
     return 1;
@@ -253,7 +277,8 @@ static int tinyi_ask_parts(tinyi_ask *a, tinyi_tv *content)
         char shown[80];
         if (!type || type->type != TINYI_DOC_STRING)
             return tinyi_ask_fail(a, 400, "messages", "invalid_value", "a part of a message has no type");
-        if ((!tinyi_tv_is(type, "text") && !tinyi_tv_is(type, "input_text")) || !text || text->type != TINYI_DOC_STRING) {
+        if ((!tinyi_tv_is(type, "text") && !tinyi_tv_is(type, "input_text")) || !text ||
+            text->type != TINYI_DOC_STRING) {
             tinyi_doc_show(type->u.s, type->n, shown);
             return tinyi_ask_fail(a, 400, "messages", "unsupported_content",
                                   "a part of a message is %s; this server reads parts of type text, with their text",
@@ -292,7 +317,8 @@ static int tinyi_ask_messages(tinyi_ask *a, const tinyi_tv *messages)
         if (!content) (void)tinyi_map_set(&a->m, m->u.map, tinyi_tv_view("content", 7), tinyi_tv_view("", 0));
         for (k = 0; calls && calls->type == TINYI_DOC_LIST && k < calls->u.list->n; k++) {
             const tinyi_tv *f = tinyi_ask_member(a, &calls->u.list->item[k], "function");
-            tinyi_tv *args = f && f->type == TINYI_DOC_MAP ? tinyi_map_find_text(&a->m, f->u.map, "arguments", 9) : NULL;
+            tinyi_tv *args =
+                f && f->type == TINYI_DOC_MAP ? tinyi_map_find_text(&a->m, f->u.map, "arguments", 9) : NULL;
             tinyi_tv read;
             if (!f || !args || !tinyi_ask_member(a, f, "name"))
                 return tinyi_ask_fail(a, 400, "messages", "invalid_value",
@@ -309,8 +335,10 @@ static int tinyi_ask_messages(tinyi_ask *a, const tinyi_tv *messages)
 /* The tools, for a model whose template does not write them: a system message before the others. */
 static void tinyi_ask_describe_tools(tinyi_ask *a, tinyi_tlist *messages, const tinyi_tv *tools)
 {
-    static const char before[] = "You can call these functions:\n", after[] =
-        "\nTo call one, write <tool_call>{\"name\": NAME, \"arguments\": {...}}</tool_call> and nothing else.\n";
+    static const char
+        before[] = "You can call these functions:\n",
+        after[] =
+            "\nTo call one, write <tool_call>{\"name\": NAME, \"arguments\": {...}}</tool_call> and nothing else.\n";
     const tinyi_tv json = tinyi_ask_json(a, tools);
     tinyi_tv *first = messages->item, one, text;
     const size_t start = a->m.n_out;
@@ -381,6 +409,38 @@ static const tinyi_tv *tinyi_ask_tools(tinyi_ask *a, int *forced, const tinyi_tv
     return NULL;
 }
 
+/* A text with a final 0, in the memory of the document. */
+static const char *tinyi_ask_text(tinyi_ask *a, const tinyi_tv *v, const char *param)
+{
+    char *s;
+    if (v->type != TINYI_DOC_STRING || memchr(v->u.s, 0, v->n)) {
+        (void)tinyi_ask_fail(a, 400, param, "invalid_type", "%s must be a text without a 0 byte", param);
+        return "";
+    }
+    s = (char *)tinyi_doc_alloc(&a->m, v->n + 1, 1);
+    if (!s) return "";
+    memcpy(s, v->u.s, v->n);
+    s[v->n] = 0;
+    return s;
+}
+
+/* For forms without the language of templates: roles and texts only. */
+static int tinyi_ask_plain(tinyi_ask *a, const tinyi_tlist *messages, tllm_template_values *v)
+{
+    tllm_chat_message *m = (tllm_chat_message *)tinyi_doc_alloc(&a->m, messages->n, sizeof *m);
+    size_t i;
+    for (i = 0; m && i < messages->n; i++) {
+        const tinyi_tv *role = tinyi_ask_member(a, &messages->item[i], "role"),
+                       *content = tinyi_ask_member(a, &messages->item[i], "content");
+        m[i].role = role ? tinyi_ask_text(a, role, "messages") : "";
+        m[i].content = content && content->n ? content->u.s : "";
+        m[i].content_bytes = content ? content->n : 0;
+    }
+    v->message = m;
+    v->n_messages = messages->n;
+    return !a->status && tinyi_ask_doc(a);
+}
+
 int tinyi_ask_prompt(tinyi_ask *a, char **text, size_t *n)
 {
     tllm_api *api = a->api;
@@ -400,9 +460,11 @@ int tinyi_ask_prompt(tinyi_ask *a, char **text, size_t *n)
                               "the model has no chat template: use /v1/completions, or start the server with one");
     memset(&v, 0, sizeof v);
     if (tools && !api->tools_in_template) tinyi_ask_describe_tools(a, messages->u.list, tools);
-    json = tinyi_ask_json(a, messages);
-    v.messages_json = json.u.s;
-    v.messages_json_bytes = json.n;
+    if (TINYI_HAS(TEMPLATES)) {
+        json = tinyi_ask_json(a, messages);
+        v.messages_json = json.u.s;
+        v.messages_json_bytes = json.n;
+    } else if (!tinyi_ask_plain(a, messages->u.list, &v)) return 0;
     if (tools && api->tools_in_template) {
         json = tinyi_ask_json(a, tools);
         v.tools_json = json.u.s;
@@ -434,21 +496,6 @@ typedef struct tinyi_ask_how {
     tllm_tool_form form;
     const tinyi_tv *tools;
 } tinyi_ask_how;
-
-/* A text with a final 0, in the memory of the document. */
-static const char *tinyi_ask_text(tinyi_ask *a, const tinyi_tv *v, const char *param)
-{
-    char *s;
-    if (v->type != TINYI_DOC_STRING || memchr(v->u.s, 0, v->n)) {
-        (void)tinyi_ask_fail(a, 400, param, "invalid_type", "%s must be a text without a 0 byte", param);
-        return "";
-    }
-    s = (char *)tinyi_doc_alloc(&a->m, v->n + 1, 1);
-    if (!s) return "";
-    memcpy(s, v->u.s, v->n);
-    s[v->n] = 0;
-    return s;
-}
 
 static void tinyi_ask_chain(tinyi_ask *a, tinyi_ask_how *h)
 {
@@ -486,8 +533,8 @@ static void tinyi_ask_bias(tinyi_ask *a, tinyi_ask_how *h)
     size_t i, k;
     if (!v) return;
     if ((v->type != TINYI_DOC_MAP && v->type != TINYI_DOC_LIST) || n > TINYI_ASK_BIAS) {
-        (void)tinyi_ask_fail(a, 400, "logit_bias", "invalid_type",
-                             "logit_bias must map at most %d tokens to numbers", TINYI_ASK_BIAS);
+        (void)tinyi_ask_fail(a, 400, "logit_bias", "invalid_type", "logit_bias must map at most %d tokens to numbers",
+                             TINYI_ASK_BIAS);
         return;
     }
     h->bias = (tllm_bias *)tinyi_doc_alloc(&a->m, n, sizeof *h->bias);
@@ -495,13 +542,13 @@ static void tinyi_ask_bias(tinyi_ask *a, tinyi_ask_how *h)
         const tinyi_tv *pair = v->type == TINYI_DOC_LIST ? &v->u.list->item[i] : NULL, *value = NULL;
         int64_t token = -1;
         double f = 0;
-        if (!pair) {                        /* {"123": -100} */
+        if (!pair) { /* {"123": -100} */
             const tinyi_tv *key = &v->u.map->pair[i].key;
             value = &v->u.map->pair[i].value;
             for (k = 0, token = 0; k < key->n && k < 10 && key->u.s[k] >= '0' && key->u.s[k] <= '9'; k++)
                 token = 10 * token + (key->u.s[k] - '0');
             if (!k || k < key->n) token = -1;
-        } else if (pair->type == TINYI_DOC_LIST && pair->u.list->n == 2) {      /* [[123, -100]] */
+        } else if (pair->type == TINYI_DOC_LIST && pair->u.list->n == 2) { /* [[123, -100]] */
             value = &pair->u.list->item[1];
             if (pair->u.list->item[0].type == TINYI_DOC_INT) token = pair->u.list->item[0].u.i;
         }
@@ -525,7 +572,8 @@ static void tinyi_ask_stops(tinyi_ask *a, tinyi_ask_how *h)
     size_t i;
     if (!v) return;
     if (n > TINYI_ASK_STOPS) {
-        (void)tinyi_ask_fail(a, 400, "stop", "invalid_value", "stop has %zu texts; the limit is %d", n, TINYI_ASK_STOPS);
+        (void)tinyi_ask_fail(a, 400, "stop", "invalid_value", "stop has %zu texts; the limit is %d", n,
+                             TINYI_ASK_STOPS);
         return;
     }
     for (i = 0; i < n; i++) {
@@ -576,11 +624,20 @@ static void tinyi_ask_forms(tinyi_ask *a, tinyi_ask_how *h)
     const tinyi_tv *format = tinyi_ask_get(a, "response_format"), *schema = tinyi_ask_get(a, "json_schema"),
                    *grammar = tinyi_ask_get(a, "grammar"), *only = NULL;
     int forced = 0;
+    size_t i;
     tinyi_tv json;
     if (a->where == TINYI_AT_CHAT) {
         h->tools = tinyi_ask_tools(a, &forced, &only);
         if (h->tools) h->form = a->api->tools_in_template ? a->api->tool_form : TLLM_TOOL_TAGS;
         if (h->tools && !h->form) h->form = TLLM_TOOL_TAGS;
+        for (i = 0; h->tools && !forced && i < h->tools->u.list->n; i++) {
+            const tinyi_tv *f = tinyi_ask_member(a, &h->tools->u.list->item[i], "function"),
+                           *strict = tinyi_ask_member(a, f, "strict");
+            if (strict && tinyi_tv_true(strict)) {
+                tinyi_ask_warn(a, "strict: calls are made to fit their schema only if tool_choice asks for a call");
+                break;
+            }
+        }
     }
     if (format) {
         const tinyi_tv *type = tinyi_ask_member(a, format, "type"), *s = tinyi_ask_member(a, format, "json_schema");
@@ -658,7 +715,11 @@ static void tinyi_ask_how_to(tinyi_ask *a, tinyi_ask_how *h)
 
 /* ---- submitting ---- */
 
-typedef struct tinyi_ask_prompts { tllm_tokens *at; const tinyi_tv **text; size_t n; } tinyi_ask_prompts;
+typedef struct tinyi_ask_prompts {
+    tllm_tokens *at;
+    const tinyi_tv **text;
+    size_t n;
+} tinyi_ask_prompts;
 
 /* prompt: a text, a list of texts, a list of tokens, a list of lists of tokens */
 static void tinyi_ask_prompt_list(tinyi_ask *a, tinyi_ask_prompts *p)
@@ -674,7 +735,8 @@ static void tinyi_ask_prompt_list(tinyi_ask *a, tinyi_ask_prompts *p)
     many = v->type == TINYI_DOC_LIST && v->u.list->item[0].type != TINYI_DOC_INT;
     p->n = many ? v->u.list->n : 1;
     if (p->n > TINYI_API_CHOICES) {
-        (void)tinyi_ask_fail(a, 400, "prompt", "invalid_value", "%zu prompts; the limit is %d", p->n, TINYI_API_CHOICES);
+        (void)tinyi_ask_fail(a, 400, "prompt", "invalid_value", "%zu prompts; the limit is %d", p->n,
+                             TINYI_API_CHOICES);
         return;
     }
     p->at = (tllm_tokens *)tinyi_doc_alloc(&a->m, p->n, sizeof *p->at);
@@ -699,9 +761,10 @@ static int tinyi_ask_fits(tinyi_ask *a, const tllm_tokens *t)
     const char *param = a->where == TINYI_AT_CHAT ? "messages" : "prompt";
     if (!t->n) return tinyi_ask_fail(a, 400, param, "invalid_value", "the prompt has no tokens");
     if (t->n < context) return 1;
-    return tinyi_ask_fail(a, 400, param, "context_length_exceeded",
-                          "the prompt has %zu tokens; the context of this server has %zu, and an answer needs one of them",
-                          t->n, context);
+    return tinyi_ask_fail(
+        a, 400, param, "context_length_exceeded",
+        "the prompt has %zu tokens; the context of this server has %zu, and an answer needs one of them", t->n,
+        context);
 }
 
 static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, const tinyi_ask_prompts *p)
@@ -718,6 +781,10 @@ static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, const tinyi_ask_pro
         (void)tinyi_ask_fail(a, 400, "seed", "invalid_type", "seed must be a whole number");
     if (stream && echo && h->r.logprobs)
         (void)tinyi_ask_fail(a, 400, "echo", "unsupported", "echo with logprobs is not streamed: set stream to false");
+    for (i = 0; options && options->type == TINYI_DOC_MAP && i < options->u.map->n; i++)
+        if (!tinyi_tv_is(&options->u.map->pair[i].key, "include_usage"))
+            (void)tinyi_ask_fail(a, 400, "stream_options", "unknown_field",
+                                 "the only member of stream_options that is known is include_usage");
     if ((size_t)n * p->n > TINYI_API_CHOICES)
         (void)tinyi_ask_fail(a, 400, "n", "invalid_value", "%zu prompts times n = %lld; the limit is %d", p->n,
                              (long long)n, TINYI_API_CHOICES);
@@ -734,7 +801,7 @@ static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, const tinyi_ask_pro
     j->parallel = tinyi_ask_flag(a, "parallel_tool_calls", h->form != TLLM_TOOL_FORCED);
     j->include_usage = options && tinyi_ask_member(a, options, "include_usage") &&
                        tinyi_tv_true(tinyi_ask_member(a, options, "include_usage"));
-    j->seed = seed ? (uint64_t)seed->u.i : tiny_rng_u64(&a->api->random) >> 11;         /* exact as a double, too */
+    j->seed = seed ? (uint64_t)seed->u.i : tiny_rng_u64(&a->api->random) >> 11; /* exact as a double, too */
     for (i = 0; h->tools && i < h->tools->u.list->n; i++) {
         const tinyi_tv *name = tinyi_ask_member(a, tinyi_ask_member(a, &h->tools->u.list->item[i], "function"), "name");
         if (!tinyi_api_append(a->api, &j->tool_names, name->u.s, name->n) ||
@@ -755,6 +822,7 @@ static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, const tinyi_ask_pro
         h->r.token = tinyi_job_token;
         h->r.end = tinyi_job_end;
         h->r.user = c;
+        c->n_prompt = t->n;
         if (echo && p->text[k]) (void)tinyi_api_append(a->api, &c->text, p->text[k]->u.s, p->text[k]->n);
         else if (echo && tllm_decode(a->api->ctx, a->api->vocab, t->id, t->n, TLLM_DECODE_SPECIAL, &c->text))
             (void)tinyi_ask_status(a, tiny_ctx_status(a->api->ctx), "prompt");
@@ -763,14 +831,14 @@ static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, const tinyi_ask_pro
         st = tllm_engine_submit(a->api->engine, &h->r, &c->id, error, sizeof error);
         if (st) {
             c->id = 0;
-            /* what is wrong with the request itself was found before: here the queue is full, or a grammar is invalid */
+            /* other faults of the request were found before: the queue is full, or a grammar is invalid */
             (void)tinyi_ask_fail(a, st == TINY_E_WORKSPACE || st == TINY_E_MEMORY ? 503 : 400, NULL,
                                  st == TINY_E_WORKSPACE ? "queue_full" : "invalid_value", "%s",
                                  *error ? error : tiny_status_text(st));
         } else j->n_left++;
     }
     if (a->status) {                        /* those that were submitted are cancelled, and nobody hears of them */
-        j->reply = NULL;
+        tllm_reply_keep(a->reply, NULL);
         tinyi_job_gone(j);
     }
     tinyi_job_ready(j);

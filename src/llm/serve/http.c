@@ -10,10 +10,25 @@
 #define TINYI_HTTP_CHUNK_DIGITS 15          /* of a chunk's length: it fits 64 bits with room to add */
 
 enum {                                      /* steps: what the next byte belongs to */
-    TINYI_HTTP_BEGIN, TINYI_HTTP_BEGIN_LF, TINYI_HTTP_METHOD, TINYI_HTTP_TARGET, TINYI_HTTP_VERSION, TINYI_HTTP_LINE_LF,
-    TINYI_HTTP_NAME_BEGIN, TINYI_HTTP_NAME, TINYI_HTTP_BLANK, TINYI_HTTP_VALUE, TINYI_HTTP_VALUE_LF, TINYI_HTTP_HEAD_LF,
-    TINYI_HTTP_PLAIN, TINYI_HTTP_SIZE_BEGIN, TINYI_HTTP_SIZE, TINYI_HTTP_SIZE_LF, TINYI_HTTP_DATA, TINYI_HTTP_DATA_CR,
-    TINYI_HTTP_DATA_LF
+       TINYI_HTTP_BEGIN,
+       TINYI_HTTP_BEGIN_LF,
+       TINYI_HTTP_METHOD,
+       TINYI_HTTP_TARGET,
+       TINYI_HTTP_VERSION,
+       TINYI_HTTP_LINE_LF,
+       TINYI_HTTP_NAME_BEGIN,
+       TINYI_HTTP_NAME,
+       TINYI_HTTP_BLANK,
+       TINYI_HTTP_VALUE,
+       TINYI_HTTP_VALUE_LF,
+       TINYI_HTTP_HEAD_LF,
+       TINYI_HTTP_PLAIN,
+       TINYI_HTTP_SIZE_BEGIN,
+       TINYI_HTTP_SIZE,
+       TINYI_HTTP_SIZE_LF,
+       TINYI_HTTP_DATA,
+       TINYI_HTTP_DATA_CR,
+       TINYI_HTTP_DATA_LF
 };
 
 /* letters, digits and ! # $ % & ' * + - . ^ _ ` | ~ */
@@ -54,7 +69,7 @@ void tllm_http_start(tllm_http_request *r, const tllm_http_limits *limits)
     if (limits) r->limits = *limits;
     if (!r->limits.line_bytes) r->limits.line_bytes = 8u << 10;
     if (!r->limits.head_bytes) r->limits.head_bytes = 32u << 10;
-    if (r->limits.head_bytes > 1u << 30) r->limits.head_bytes = 1u << 30;      /* offsets have 32 bits */
+    if (r->limits.head_bytes > 1u << 30) r->limits.head_bytes = 1u << 30; /* offsets have 32 bits */
     if (!r->limits.fields || r->limits.fields > TLLM_HTTP_FIELDS) r->limits.fields = TLLM_HTTP_FIELDS;
     if (!r->limits.body_bytes) r->limits.body_bytes = (size_t)8 << 20;
 }
@@ -77,9 +92,8 @@ static tllm_http_state tinyi_http_line(tllm_http_request *r, const char *bytes)
             TINYI_HTTP_BAD("the target of the request is not http://host/path");
         r->target_bytes -= i;
         r->target += i;
-    } else if (target[0] != '/' &&
-               !(r->target_bytes == 1 && target[0] == '*' && r->method_bytes == 7 &&
-                 !memcmp(bytes + r->method, "OPTIONS", 7)))
+    } else if (target[0] != '/' && !(r->target_bytes == 1 && target[0] == '*' && r->method_bytes == 7 &&
+                                     !memcmp(bytes + r->method, "OPTIONS", 7)))
         TINYI_HTTP_BAD("the target of the request is not a path");
     return r->state;
 }
@@ -126,7 +140,7 @@ static tllm_http_state tinyi_http_field(tllm_http_request *r, const char *bytes)
     } else if (tinyi_http_is(name, f->name_bytes, "connection")) {
         const char *at = value;
         while (tinyi_http_part(&at, value + n, &part, &n_part)) {
-            if (tinyi_http_is(part, n_part, "close")) r->keep_alive = -1;      /* wins over keep-alive */
+            if (tinyi_http_is(part, n_part, "close")) r->keep_alive = -1; /* wins over keep-alive */
             else if (tinyi_http_is(part, n_part, "keep-alive") && !r->keep_alive) r->keep_alive = 1;
         }
     } else if (tinyi_http_is(name, f->name_bytes, "expect")) {
@@ -217,7 +231,7 @@ static tllm_http_state tinyi_http_head_byte(tllm_http_request *r, const char *by
     switch (r->step) {
     case TINYI_HTTP_BEGIN:
     case TINYI_HTTP_METHOD:
-        if (c == '\r' && r->step == TINYI_HTTP_BEGIN && at <= 2) {     /* some clients end a body with empty lines */
+        if (c == '\r' && r->step == TINYI_HTTP_BEGIN && at <= 2) { /* some clients end a body with empty lines */
             r->step = TINYI_HTTP_BEGIN_LF;
             break;
         }
@@ -246,7 +260,8 @@ static tllm_http_state tinyi_http_head_byte(tllm_http_request *r, const char *by
     case TINYI_HTTP_VERSION:
         r->end = at;
         if (c == '\r') r->step = TINYI_HTTP_LINE_LF;
-        else if (c <= 32 || c >= 127 || at - r->mark == 8) TINYI_HTTP_BAD("the request line does not end with HTTP/1.1");
+        else if (c <= 32 || c >= 127 || at - r->mark == 8)
+            TINYI_HTTP_BAD("the request line does not end with HTTP/1.1");
         break;
     case TINYI_HTTP_LINE_LF:
         if (c != '\n') TINYI_HTTP_BAD("the request line has a CR without LF");
@@ -326,7 +341,7 @@ static void tinyi_http_chunks(tllm_http_request *r, char *bytes, size_t *n)
     }
     if (r->state == TLLM_HTTP_FAILED) return;
     r->body_bytes = to - r->body_at;
-    if (r->at > to) memmove(bytes + to, bytes + r->at, *n - r->at);    /* the next request, after DONE */
+    if (r->at > to) memmove(bytes + to, bytes + r->at, *n - r->at); /* the next request, after DONE */
     *n -= r->at - to;
     r->at = to;
 }
@@ -391,15 +406,31 @@ size_t tllm_http_count(const tllm_http_request *r, const char *bytes, const char
 
 const char *tllm_http_reason(int status)
 {
-    static const struct { int status; const char *text; } reasons[] = {
-        { 100, "Continue" }, { 200, "OK" }, { 204, "No Content" }, { 400, "Bad Request" }, { 401, "Unauthorized" },
-        { 403, "Forbidden" }, { 404, "Not Found" }, { 405, "Method Not Allowed" }, { 408, "Request Timeout" },
-        { 411, "Length Required" }, { 413, "Content Too Large" }, { 414, "URI Too Long" },
-        { 415, "Unsupported Media Type" }, { 417, "Expectation Failed" }, { 421, "Misdirected Request" },
-        { 422, "Unprocessable Content" }, { 429, "Too Many Requests" }, { 431, "Request Header Fields Too Large" },
-        { 500, "Internal Server Error" }, { 501, "Not Implemented" }, { 503, "Service Unavailable" },
-        { 505, "HTTP Version Not Supported" }
-    };
+    static const struct {
+        int status;
+        const char *text;
+    } reasons[] = { { 100, "Continue" },
+                    { 200, "OK" },
+                    { 204, "No Content" },
+                    { 400, "Bad Request" },
+                    { 401, "Unauthorized" },
+                    { 403, "Forbidden" },
+                    { 404, "Not Found" },
+                    { 405, "Method Not Allowed" },
+                    { 408, "Request Timeout" },
+                    { 411, "Length Required" },
+                    { 413, "Content Too Large" },
+                    { 414, "URI Too Long" },
+                    { 415, "Unsupported Media Type" },
+                    { 417, "Expectation Failed" },
+                    { 421, "Misdirected Request" },
+                    { 422, "Unprocessable Content" },
+                    { 429, "Too Many Requests" },
+                    { 431, "Request Header Fields Too Large" },
+                    { 500, "Internal Server Error" },
+                    { 501, "Not Implemented" },
+                    { 503, "Service Unavailable" },
+                    { 505, "HTTP Version Not Supported" } };
     size_t i;
     for (i = 0; i < sizeof reasons / sizeof *reasons; i++)
         if (reasons[i].status == status) return reasons[i].text;

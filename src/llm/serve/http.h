@@ -44,16 +44,18 @@ typedef enum tllm_http_state {
     TLLM_HTTP_FAILED
 } tllm_http_state;
 
-typedef struct tllm_http_field { uint32_t name, name_bytes, value, value_bytes; } tllm_http_field;     /* offsets */
+typedef struct tllm_http_field {
+    uint32_t name, name_bytes, value, value_bytes;
+} tllm_http_field;                          /* offsets */
 
 typedef struct tllm_http_request {
     tllm_http_state state;
     int error;                              /* FAILED: the status of the answer, 400 to 505 */
     const char *says;                       /* and a sentence for it */
-    uint32_t method, method_bytes, target, target_bytes;    /* target: of "http://host/path" the path */
+    uint32_t method, method_bytes, target, target_bytes; /* target: of "http://host/path" the path */
     int minor;                              /* HTTP/1.minor: 0 or 1 */
     int keep_alive;                         /* the client wants to send another request on this connection */
-    int expects_continue;                   /* the client waits for "100 Continue" before it sends the body */
+    int expects_continue; /* the client waits for "100 Continue" before it sends the body */
     int chunked, has_length;
     uint64_t length;                        /* of Content-Length */
     uint32_t n_fields;

@@ -32,7 +32,12 @@ tinyi_job *tinyi_job_open(tinyi_ask *a, size_t n_choices)
     j->sent_at = tiny_now_ns();
     j->warnings = a->warnings;              /* now the job's */
     memset(&a->warnings, 0, sizeof a->warnings);
-    (void)snprintf(j->id, sizeof j->id, "%s-%016llx", a->where == TINYI_AT_CHAT ? "chatcmpl" : "cmpl",
+    j->style = a->style;
+    (void)snprintf(j->id, sizeof j->id, "%s%016llx",
+                   j->style == TINYI_STYLE_RESPONSES  ? "resp_"
+                   : j->style == TINYI_STYLE_MESSAGES ? "msg_"
+                   : a->where == TINYI_AT_CHAT        ? "chatcmpl-"
+                                                      : "cmpl-",
                    (unsigned long long)tiny_rng_u64(&api->random));
     for (i = 0; i < n_choices; i++) {
         c[i].job = j;
@@ -53,6 +58,7 @@ static void tinyi_job_free(tinyi_job *j)
     *at = j->next;
     for (i = 0; i < j->n_choices; i++) {
         tllm_bytes_free(api->ctx, &j->choice[i].text);
+        tllm_bytes_free(api->ctx, &j->choice[i].stop);
         for (k = 0; k < 4; k++) tllm_bytes_free(api->ctx, &j->choice[i].logprobs[k]);
     }
     tllm_bytes_free(api->ctx, &j->tool_names);
@@ -71,7 +77,7 @@ void tinyi_job_gone(tinyi_job *j)
 
 /* ---- events ---- */
 
-static void tinyi_job_event(tinyi_job *j)
+void tinyi_job_event(tinyi_job *j)
 {
     tllm_api *api = j->api;
     tinyi_api_put(api, "\n\n");
@@ -91,7 +97,7 @@ void tinyi_job_ping(tllm_api *a, uint64_t now)
     for (j = a->jobs; j; j = j->next)
         if (j->reply && j->stream && now - j->sent_at > TINYI_API_PING_NS) {
             tinyi_api_start(a);
-            tinyi_api_put(a, ": still at work");        /* a comment, which keeps proxies and clients waiting */
+            tinyi_api_put(a, ": still at work"); /* a comment: proxies and clients go on waiting */
             tinyi_job_event(j);
         }
 }
@@ -117,7 +123,7 @@ static void tinyi_job_usage(tinyi_job *j)
     double first = 0, seconds = 0;
     for (i = 0; i < j->n_choices; i++) {
         const tinyi_choice *c = &j->choice[i];
-        if (i % j->n_per_prompt == 0) prompt += c->n_prompt;   /* n answers have one prompt */
+        if (i % j->n_per_prompt == 0) prompt += c->n_prompt; /* n answers have one prompt */
         if (i % j->n_per_prompt == 0) cached += c->n_cached;
         made += c->n_made;
         first = i ? TINYI_MIN(first, c->first_seconds) : c->first_seconds;
@@ -140,7 +146,7 @@ static void tinyi_job_usage(tinyi_job *j)
     tinyi_api_put(w, "}");
 }
 
-static void tinyi_job_tail(tinyi_job *j)
+void tinyi_job_tail(tinyi_job *j)
 {
     tllm_api *w = j->api;
     tinyi_api_put(w, ",\"seed\":");
@@ -270,8 +276,10 @@ static void tinyi_choice_put_logprobs(tinyi_choice *c)
 
 /* ---- one choice of a stream ---- */
 
-/* text: shown with this event; calls: JSON for "tool_calls", or NULL; last: the event that has the reason */
-static void tinyi_choice_event(tinyi_choice *c, const char *text, size_t n, const tllm_bytes *calls, int last)
+static void tinyi_calls_put(tinyi_calls *calls, tinyi_job *j);
+
+/* text: shown with this event; calls: or NULL; last: the event that has the reason */
+static void tinyi_choice_event(tinyi_choice *c, const char *text, size_t n, tinyi_calls *calls, int last)
 {
     tinyi_job *j = c->job;
     tllm_api *w = j->api;
@@ -285,7 +293,7 @@ static void tinyi_choice_event(tinyi_choice *c, const char *text, size_t n, cons
         if (!c->role_sent) tinyi_api_put(w, n || calls || last ? "\"role\":\"assistant\"," : "\"role\":\"assistant\"");
         if (calls) {
             tinyi_api_put(w, "\"tool_calls\":[");
-            (void)tinyi_doc_put(&w->w, calls->at, calls->n);
+            tinyi_calls_put(calls, j);
             tinyi_api_put(w, "]");
         } else if (n || !c->role_sent) {
             tinyi_api_put(w, "\"content\":");
@@ -320,7 +328,8 @@ int tinyi_job_token(void *user, const tllm_engine_token *t)
     if (j->failed) return 1;
     plain = tllm_tool_plain(j->tools, c->text.at, c->text.n, c->shown, &closed);
     if (j->stream && (plain > c->shown || c->logprobs[0].n)) {
-        tinyi_choice_event(c, c->text.at + c->shown, plain - c->shown, NULL, 0);
+        if (j->style) tinyi_style_text(c, c->text.at + c->shown, plain - c->shown);
+        else tinyi_choice_event(c, c->text.at + c->shown, plain - c->shown, NULL, 0);
         c->shown = plain;
     }
     if (!closed || j->parallel) return 0;
@@ -329,31 +338,50 @@ int tinyi_job_token(void *user, const tllm_engine_token *t)
 
 /* ---- the end ---- */
 
-/* The calls of a choice as the members of "tool_calls"; 0: there are none. *content: bytes of the text before them. */
-static int tinyi_choice_calls(tinyi_choice *c, tllm_bytes *out, size_t *content)
+void tinyi_choice_read_calls(tinyi_choice *c, tinyi_calls *calls)
 {
     tinyi_job *j = c->job;
-    tllm_api *w = j->api;
-    tinyi_doc m;
-    tinyi_tv list;
+    memset(calls, 0, sizeof *calls);
+    calls->m.ctx = j->api->ctx;
+    calls->m.what = "call";
+    calls->m.max_steps = UINT64_C(1) << 28;
+    calls->m.max_held = calls->m.max_out = TINYI_TOOL_HELD;
+    calls->content = c->text.n;
+    if (!j->tools || !c->text.n) return;
+    calls->list = tinyi_tool_calls(&calls->m, j->tools, c->text.at, c->text.n, j->tool_names.at, j->tool_names.n,
+                                   &calls->content);
+    if (calls->list.type == TINYI_DOC_LIST && !calls->m.status)
+        calls->n = j->parallel ? calls->list.u.list->n : TINYI_MIN(calls->list.u.list->n, 1);
+    if (!calls->n) calls->content = c->text.n;
+    c->n_calls = calls->n;
+}
+
+/* the arguments as JSON, which stands in m until the end */
+void tinyi_calls_at(tinyi_calls *calls, size_t i, tinyi_tv *name, tinyi_tv *arguments)
+{
     const tinyi_doc_form form = tinyi_api_form();
-    size_t i, start;
-    *content = c->text.n;
-    if (!j->tools || !c->text.n) return 0;
-    memset(&m, 0, sizeof m);
-    m.ctx = w->ctx;
-    m.what = "call";
-    m.max_steps = UINT64_C(1) << 28;
-    m.max_held = m.max_out = TINYI_TOOL_HELD;
-    list = tinyi_tool_calls(&m, j->tools, c->text.at, c->text.n, j->tool_names.at, j->tool_names.n,
-                            content);
-    tinyi_api_start(w);
-    for (i = 0; list.type == TINYI_DOC_LIST && i < list.u.list->n && (!i || j->parallel); i++) {
+    const tinyi_tmap *map = calls->list.u.list->item[i].u.map;
+    const size_t start = calls->m.n_out;
+    *name = map->pair[0].value;             /* as tinyi_tool_calls made them */
+    (void)tinyi_tv_put_json(&calls->m, &map->pair[1].value, &form);
+    *arguments = tinyi_doc_take(&calls->m, start);
+}
+
+void tinyi_call_id(tllm_api *w, const char *kind, char id[40])
+{
+    (void)snprintf(id, 40, "%s_%016llx", kind, (unsigned long long)tiny_rng_u64(&w->random));
+}
+
+/* the members of "tool_calls" */
+static void tinyi_calls_put(tinyi_calls *calls, tinyi_job *j)
+{
+    tllm_api *w = j->api;
+    size_t i;
+    for (i = 0; i < calls->n; i++) {
+        tinyi_tv name, arguments;
         char id[40];
-        tinyi_tv *name = tinyi_map_find_text(&m, list.u.list->item[i].u.map, "name", 4),
-                 *arguments = tinyi_map_find_text(&m, list.u.list->item[i].u.map, "arguments", 9), text;
-        if (!name || !arguments) break;
-        (void)snprintf(id, sizeof id, "call_%016llx", (unsigned long long)tiny_rng_u64(&w->random));
+        tinyi_calls_at(calls, i, &name, &arguments);
+        tinyi_call_id(w, "call", id);
         if (i) tinyi_api_put(w, ",");
         if (j->stream) {
             tinyi_api_put(w, "{\"index\":");
@@ -362,59 +390,42 @@ static int tinyi_choice_calls(tinyi_choice *c, tllm_bytes *out, size_t *content)
         } else tinyi_api_put(w, "{\"id\":");
         tinyi_api_quote(w, id, strlen(id));
         tinyi_api_put(w, ",\"type\":\"function\",\"function\":{\"name\":");
-        tinyi_api_quote(w, name->u.s, name->n);
+        tinyi_api_quote(w, name.u.s, name.n);
         tinyi_api_put(w, ",\"arguments\":");
-        start = m.n_out;
-        (void)tinyi_tv_put_json(&m, arguments, &form);
-        text = tinyi_doc_take(&m, start);
-        tinyi_api_quote(w, text.u.s, text.n);
+        tinyi_api_quote(w, arguments.u.s, arguments.n);
         tinyi_api_put(w, "}}");
     }
-    c->n_calls = m.status || w->w.status ? 0 : i;
-    if (c->n_calls && !tinyi_api_append(w, out, w->w.out, w->w.n_out)) c->n_calls = 0;
-    if (!c->n_calls) *content = c->text.n;
-    tinyi_doc_end(&m);
-    return c->n_calls != 0;
 }
 
 static void tinyi_choice_finish_stream(tinyi_choice *c)
 {
-    tllm_bytes calls;
-    size_t content;
-    memset(&calls, 0, sizeof calls);
-    (void)tinyi_choice_calls(c, &calls, &content);
-    if (content > c->shown) tinyi_choice_event(c, c->text.at + c->shown, content - c->shown, NULL, 0);
-    if (calls.n) tinyi_choice_event(c, "", 0, &calls, 0);
-    tinyi_choice_event(c, "", 0, NULL, 1);
-    tllm_bytes_free(c->job->api->ctx, &calls);
+    tinyi_calls calls;
+    tinyi_choice_read_calls(c, &calls);
+    if (c->job->style) tinyi_style_finish(c, &calls);
+    else {
+        if (calls.content > c->shown) tinyi_choice_event(c, c->text.at + c->shown, calls.content - c->shown, NULL, 0);
+        if (calls.n) tinyi_choice_event(c, "", 0, &calls, 0);
+        tinyi_choice_event(c, "", 0, NULL, 1);
+    }
+    tinyi_doc_end(&calls.m);
 }
 
 static void tinyi_choice_put(tinyi_choice *c)
 {
     tinyi_job *j = c->job;
     tllm_api *w = j->api;
-    tllm_bytes calls, kept;
-    size_t content;
-    memset(&calls, 0, sizeof calls);
-    memset(&kept, 0, sizeof kept);
-    /* the calls are written in w, too: what stands there waits outside */
-    if (j->tools) {
-        if (!tinyi_api_append(w, &kept, w->w.out, w->w.n_out)) j->failed = 503;
-        (void)tinyi_choice_calls(c, &calls, &content);
-        tinyi_api_start(w);
-        (void)tinyi_doc_put(&w->w, kept.at, kept.n);
-        tllm_bytes_free(w->ctx, &kept);
-    } else content = c->text.n;
+    tinyi_calls calls;
+    tinyi_choice_read_calls(c, &calls);
     tinyi_api_put(w, "{\"index\":");
     tinyi_api_int(w, (int64_t)c->index);
     if (j->where == TINYI_AT_CHAT) {
         tinyi_api_put(w, ",\"message\":{\"role\":\"assistant\",\"content\":");
-        while (calls.n && content && strchr(" \n\r\t", c->text.at[content - 1])) content--;
-        if (calls.n && !content) tinyi_api_put(w, "null");
-        else tinyi_api_quote(w, c->text.at, content);
+        while (calls.n && calls.content && strchr(" \n\r\t", c->text.at[calls.content - 1])) calls.content--;
+        if (calls.n && !calls.content) tinyi_api_put(w, "null");
+        else tinyi_api_quote(w, c->text.at, calls.content);
         if (calls.n) {
             tinyi_api_put(w, ",\"tool_calls\":[");
-            (void)tinyi_doc_put(&w->w, calls.at, calls.n);
+            tinyi_calls_put(&calls, j);
             tinyi_api_put(w, "]");
         }
         tinyi_api_put(w, "}");
@@ -426,7 +437,7 @@ static void tinyi_choice_put(tinyi_choice *c)
     tinyi_api_put(w, ",\"finish_reason\":");
     tinyi_api_put(w, tinyi_choice_reason(c));
     tinyi_api_put(w, "}");
-    tllm_bytes_free(w->ctx, &calls);
+    tinyi_doc_end(&calls.m);
 }
 
 static void tinyi_job_answer(tinyi_job *j)
@@ -442,11 +453,11 @@ static void tinyi_job_answer(tinyi_job *j)
     if (j->stream) {
         if (j->failed) {
             tinyi_api_start(w);
-            tinyi_api_put(w, "data: ");
+            tinyi_api_put(w, j->style ? "event: error\ndata: " : "data: ");
             tinyi_api_error_text(w, j->failed, NULL, "server_error",
                                  *j->says ? j->says : "there is no memory for the answer");
             tinyi_job_event(j);
-        } else {
+        } else if (!j->style) {
             tinyi_api_start(w);
             tinyi_api_put(w, "data: ");
             tinyi_job_head(j);
@@ -455,23 +466,28 @@ static void tinyi_job_answer(tinyi_job *j)
             tinyi_api_put(w, "}");
             if (j->include_usage) tinyi_job_event(j);
         }
-        tinyi_api_start(w);
-        tinyi_api_put(w, "data: [DONE]");
-        tinyi_job_event(j);
+        if (!j->style) {
+            tinyi_api_start(w);
+            tinyi_api_put(w, "data: [DONE]");
+            tinyi_job_event(j);
+        }
         (void)tllm_reply_end(r);
         return;
     }
     tinyi_api_start(w);
-    tinyi_job_head(j);
-    tinyi_api_put(w, ",\"choices\":[");
-    for (i = 0; i < j->n_choices; i++) {
-        if (i) tinyi_api_put(w, ",");
-        tinyi_choice_put(&j->choice[i]);
+    if (j->style) tinyi_style_answer(&j->choice[0]);
+    else {
+        tinyi_job_head(j);
+        tinyi_api_put(w, ",\"choices\":[");
+        for (i = 0; i < j->n_choices; i++) {
+            if (i) tinyi_api_put(w, ",");
+            tinyi_choice_put(&j->choice[i]);
+        }
+        tinyi_api_put(w, "]");
+        tinyi_job_usage(j);
+        tinyi_job_tail(j);
+        tinyi_api_put(w, "}\n");
     }
-    tinyi_api_put(w, "]");
-    tinyi_job_usage(j);
-    tinyi_job_tail(j);
-    tinyi_api_put(w, "}\n");
     if (j->failed && !w->w.status) w->w.status = TINY_E_MEMORY;
     tinyi_api_send(w, r, j->extra, 200);
 }
@@ -497,6 +513,7 @@ void tinyi_job_end(void *user, const tllm_engine_result *r)
     c->n_made = r->n_made;
     c->first_seconds = r->first_seconds;
     c->seconds = r->seconds;
+    if (r->stop && !tinyi_api_append(j->api, &c->stop, r->stop, strlen(r->stop))) j->failed = 503;
     if (!tinyi_api_append(j->api, &c->text, r->text, r->n_text)) j->failed = 503;
     if (r->status && !j->failed) {
         j->failed = r->status == TINY_E_MEMORY || r->status == TINY_E_WORKSPACE ? 503 : 500;

@@ -6,6 +6,8 @@
  *          called, so that no callback runs inside another.
  * Linger   After the last answer the server closes its sending side and drops what the client still sends, for two
  *          seconds at most. A full close at once would make the system discard the answer on its way.
+ * Idle     While a model computes, the steps of the server do not wait, and one follows another. A poll of a thousand
+ *          idle connections in each of them would cost as much as a small model: they are polled less often.
  * Memory   A connection without bytes holds no buffers. Buffers grow with the bytes that came, not with the length that
  *          a client claims. */
 #include "llm/serve/server.h"
@@ -15,8 +17,10 @@
 #include <string.h>
 
 #define TINYI_LINGER_NS UINT64_C(2000000000)
-#define TINYI_ACCEPT_NS UINT64_C(100000000)     /* pause of a listener that failed */
+#define TINYI_ACCEPT_NS UINT64_C(100000000) /* pause of a listener that failed */
 #define TINYI_ACCEPT_AT_ONCE 64
+#define TINYI_IDLE_NS UINT64_C(5000000)     /* the longest time between polls of idle connections */
+#define TINYI_IDLE_SHARE 50                 /* they take a 50th of the time at most */
 #define TINYI_READ_BYTES ((size_t)16 << 10)
 
 struct tllm_reply {                         /* a connection, and the answer to its current request */
@@ -29,7 +33,7 @@ struct tllm_reply {                         /* a connection, and the answer to i
     uint64_t wrote;                         /* when the client last took bytes, or had none to take */
     int answering, streaming, chunked;
     int minor, keep_alive, head_only;       /* of the request that is being answered */
-    int continued;                          /* "100 Continue" was sent */
+    int continued;                    /* "100 Continue" was sent */
     int last, lingering, dead;              /* last: no further request after the bytes of out */
     int ended;                              /* the client will send no more */
     void *user;
@@ -43,7 +47,9 @@ struct tllm_server {
     int n_at, is_local;
     uint64_t accept_at;                     /* the listeners are not polled before */
     tllm_reply **link;                      /* the connections */
-    tiny_poll *poll;                        /* (n_at + connections) */
+    tllm_reply **polled;                    /* those of the running step */
+    tiny_poll *poll;                        /* (n_at + n_polled) */
+    uint64_t all_at;                        /* the next step from then on polls the idle ones too */
     size_t n, room;
     char address[TINY_ADDRESS_TEXT];
 };
@@ -73,7 +79,9 @@ tiny_status tllm_server_open(tiny_ctx *ctx, const tllm_server_desc *desc, tllm_s
     if (st) return st;
     if (!desc || !out || !desc->request)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_server_open: the %s is NULL",
-                          !desc ? "description" : !out ? "result pointer" : "function that answers requests");
+                          !desc  ? "description"
+                          : !out ? "result pointer"
+                                 : "function that answers requests");
     s = (tllm_server *)tinyi_alloc(ctx, 1, sizeof *s);
     if (!s) return tiny_ctx_status(ctx);
     memset(s, 0, sizeof *s);
@@ -111,6 +119,7 @@ void tllm_server_close(tllm_server *s)
         tinyi_link_free(s->link[i]);
     }
     tiny_free(s->ctx, s->link);
+    tiny_free(s->ctx, s->polled);
     tiny_free(s->ctx, s->poll);
     tiny_free(s->ctx, s);
 }
@@ -172,8 +181,8 @@ static tiny_status tinyi_reply_over(tllm_reply *r)
 static int tinyi_reply_head(tllm_reply *r, int status, const char *type, const char *extra, size_t n)
 {
     char line[200];
-    (void)snprintf(line, sizeof line, "HTTP/1.1 %d %s\r\nServer: tinyllm\r\nX-Content-Type-Options: nosniff\r\n", status,
-                   tllm_http_reason(status));
+    (void)snprintf(line, sizeof line, "HTTP/1.1 %d %s\r\nServer: tinyllm\r\nX-Content-Type-Options: nosniff\r\n",
+                   status, tllm_http_reason(status));
     if (!tinyi_link_put_text(r, line)) return 0;
     if (type) {
         (void)snprintf(line, sizeof line, "Content-Type: %.150s\r\n", type);
@@ -252,9 +261,8 @@ const tllm_http_request *tllm_reply_request(const tllm_reply *r, const char **by
 static void tinyi_link_refuse(tllm_reply *r, int status, const char *says)
 {
     char text[300];
-    const int n = snprintf(text, sizeof text,
-                           "{\"error\":{\"message\":\"%.200s\",\"type\":\"%s\",\"code\":%d}}\n", says,
-                           status >= 500 ? "server_error" : "invalid_request_error", status);
+    const int n = snprintf(text, sizeof text, "{\"error\":{\"message\":\"%.200s\",\"type\":\"%s\",\"code\":%d}}\n",
+                           says, status >= 500 ? "server_error" : "invalid_request_error", status);
     r->answering = 1;
     r->keep_alive = r->head_only = 0;
     r->minor = 1;
@@ -283,7 +291,7 @@ static void tinyi_link_read_requests(tllm_reply *r)
             n = r->in.n - q->used;
             if (n) memmove(r->in.at, r->in.at + q->used, n);
             r->in.n = n;
-            if (!n) tllm_bytes_free(s->ctx, &r->in);    /* a large body goes before its answer comes */
+            if (!n) tllm_bytes_free(s->ctx, &r->in); /* a large body goes before its answer comes */
             tllm_http_start(q, &s->desc.limits);
             r->continued = 0;
             r->since = tiny_now_ns();
@@ -305,7 +313,7 @@ static void tinyi_link_read(tllm_reply *r)
 {
     tllm_server *s = r->server;
     size_t total = 0;
-    while (!r->dead && total < 16 * TINYI_READ_BYTES) {         /* the others have their turn too */
+    while (!r->dead && total < 16 * TINYI_READ_BYTES) { /* the others have their turn too */
         size_t got = 0;
         int end = 0;
         if (r->answering && r->in.n >= s->desc.ahead_bytes) break;
@@ -345,8 +353,9 @@ static void tinyi_link_late(tllm_reply *r)
 {
     if (r->lingering || r->out_at < r->out.n || (!r->in.n && r->request.state == TLLM_HTTP_HEAD)) r->dead = 1;
     else
-        tinyi_link_refuse(r, 408, r->request.state == TLLM_HTTP_HEAD ? "the head of the request did not come in time"
-                                                                     : "the body of the request did not come in time");
+        tinyi_link_refuse(r, 408,
+                          r->request.state == TLLM_HTTP_HEAD ? "the head of the request did not come in time"
+                                                             : "the body of the request did not come in time");
 }
 
 /* ---- connections ---- */
@@ -382,19 +391,23 @@ static int tinyi_server_room(tllm_server *s)
 static tiny_status tinyi_server_grow(tllm_server *s)
 {
     const size_t room = s->room ? 2 * s->room : 16;
-    tllm_reply **link;
+    tllm_reply **link, **polled;
     tiny_poll *poll;
     if (s->n < s->room) return TINY_OK;
     link = (tllm_reply **)tinyi_alloc(s->ctx, room, sizeof *link);
-    poll = link ? (tiny_poll *)tinyi_alloc(s->ctx, room + TINY_ADDRESSES, sizeof *poll) : NULL;
+    polled = link ? (tllm_reply **)tinyi_alloc(s->ctx, room, sizeof *polled) : NULL;
+    poll = polled ? (tiny_poll *)tinyi_alloc(s->ctx, room + TINY_ADDRESSES, sizeof *poll) : NULL;
     if (!poll) {
         tiny_free(s->ctx, link);
+        tiny_free(s->ctx, polled);
         return tiny_ctx_status(s->ctx);
     }
     if (s->n) memcpy(link, s->link, s->n * sizeof *link);
     tiny_free(s->ctx, s->link);
+    tiny_free(s->ctx, s->polled);
     tiny_free(s->ctx, s->poll);
     s->link = link;
+    s->polled = polled;
     s->poll = poll;
     s->room = room;
     return TINY_OK;
@@ -449,25 +462,28 @@ static void tinyi_server_sweep(tllm_server *s)
 
 tiny_status tllm_server_step(tllm_server *s, uint64_t until)
 {
-    const size_t n = s ? s->n : 0;          /* those accepted below have no place in the poll */
     tiny_poll few[TINY_ADDRESSES], *poll;
     uint64_t now;
     tiny_status st;
-    size_t i;
-    int k;
+    size_t i, n = 0;                        /* connections that are polled; those accepted below are not */
+    int k, all;
     if (!s) return TINY_E_ARGUMENT;
     poll = s->poll ? s->poll : few;
     now = tiny_now_ns();
+    all = until > now || now >= s->all_at;
     for (k = 0; k < s->n_at; k++) {
         poll[k].socket = now >= s->accept_at ? s->at[k] : TINY_NO_SOCKET;
         poll[k].want = TINY_POLL_READ;
         poll[k].can = 0;
         if (now < s->accept_at) until = TINYI_MIN(until, s->accept_at);
     }
-    for (i = 0; i < n; i++) {
-        const tllm_reply *r = s->link[i];
-        tiny_poll *p = &poll[(size_t)s->n_at + i];
-        const uint64_t deadline = tinyi_link_deadline(r);
+    for (i = 0; i < s->n; i++) {
+        tllm_reply *r = s->link[i];
+        tiny_poll *p = &poll[(size_t)s->n_at + n];
+        uint64_t deadline;
+        if (!all && !r->dead && tinyi_link_is_idle(r)) continue;
+        deadline = tinyi_link_deadline(r);
+        s->polled[n++] = r;
         p->socket = r->socket;
         p->can = 0;
         p->want = (r->ended || (r->answering && r->in.n >= s->desc.ahead_bytes) ? 0 : TINY_POLL_READ) |
@@ -478,9 +494,10 @@ tiny_status tllm_server_step(tllm_server *s, uint64_t until)
     }
     st = tiny_socket_poll(s->ctx, poll, (size_t)s->n_at + n, until);
     if (st) return st;
+    if (all) s->all_at = tiny_now_ns() + TINYI_MIN(TINYI_IDLE_SHARE * (tiny_now_ns() - now), TINYI_IDLE_NS);
     now = tiny_now_ns();
     for (i = 0; i < n; i++) {
-        tllm_reply *r = s->link[i];
+        tllm_reply *r = s->polled[i];
         const int can = poll[(size_t)s->n_at + i].can;
         if (r->dead) continue;
         if (can & TINY_POLL_WRITE) tinyi_link_flush(r);

@@ -15,8 +15,8 @@
  * half-closed connection counts as hung up. Neither is ever called from inside a tllm_reply_ function.
  *
  * A client cannot hold the server: heads, bodies, idle connections and unread answers have time limits, and the bytes
- * that wait for a client that does not read are limited. Refused requests get a JSON object with the reason. No TLS: use
- * a proxy in front of it where the network is not yours. */
+ * that wait for a client that does not read are limited. Refused requests get a JSON object with the reason. There is
+ * no TLS: use a proxy in front of it where the network is not yours. */
 #ifndef TINYI_SERVE_SERVER_H
 #define TINYI_SERVE_SERVER_H
 #include "core/socket.h"
@@ -27,7 +27,7 @@ typedef struct tllm_server tllm_server;
 typedef struct tllm_reply tllm_reply;
 
 typedef struct tllm_server_desc {           /* 0: the default */
-    const char *address;                    /* as in core/socket.h; default: "127.0.0.1:8080" */
+    const char *address;          /* as in core/socket.h; default: "127.0.0.1:8080" */
     tllm_http_limits limits;
     size_t connections;                     /* 512. One more takes the place of the longest idle one, or gets 503 */
     size_t queue_bytes;                     /* of a stream that wait for a client: 4 MiB; more: it is disconnected */
@@ -37,7 +37,7 @@ typedef struct tllm_server_desc {           /* 0: the default */
     double body_seconds;                    /* from there to the end of its body: 60 */
     double write_seconds;                   /* without taking any byte of an answer: 30 */
     void (*request)(void *user, tllm_reply *r);
-    void (*gone)(void *user, tllm_reply *r);                    /* may be NULL */
+    void (*gone)(void *user, tllm_reply *r); /* may be NULL */
     void *user;
 } tllm_server_desc;
 
@@ -49,7 +49,7 @@ TINY_API void tllm_server_close(tllm_server *s);
 TINY_API tiny_status tllm_server_step(tllm_server *s, uint64_t until);
 /* The address that it listens at, with the port that the system chose for port 0; "" if there is none. */
 TINY_API const char *tllm_server_address(const tllm_server *s);
-TINY_API int tllm_server_is_local(const tllm_server *s);        /* 1: only this machine can reach it */
+TINY_API int tllm_server_is_local(const tllm_server *s); /* 1: only this machine can reach it */
 TINY_API size_t tllm_server_connections(const tllm_server *s);
 
 /* The request and its bytes; valid during request() only. NULL: r is NULL. */

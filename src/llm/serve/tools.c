@@ -50,14 +50,13 @@ size_t tllm_tool_plain(tllm_tool_form form, const char *text, size_t n, size_t f
         if (closed && form == TLLM_TOOL_TAGS) *closed = tinyi_tool_find(text, n, at, tinyi_tool_close) < n;
         return at;
     }
-    for (k = TINYI_MIN(m - 1, n - from); k; k--)        /* an end that may be the beginning of the mark */
+    for (k = TINYI_MIN(m - 1, n - from); k; k--) /* an end that may be the beginning of the mark */
         if (!memcmp(text + n - k, mark, k)) return n - k;
     return n;
 }
 
 /* Adds a call to the list if it is one. */
-static int tinyi_tool_add(tinyi_doc *m, tinyi_tv *list, tinyi_tv call, const char *names,
-                          size_t n_names)
+static int tinyi_tool_add(tinyi_doc *m, tinyi_tv *list, tinyi_tv call, const char *names, size_t n_names)
 {
     const tinyi_tv *name, *arguments;
     tinyi_tv one, read;
@@ -81,8 +80,7 @@ static int tinyi_tool_add(tinyi_doc *m, tinyi_tv *list, tinyi_tv call, const cha
 }
 
 /* Reads JSON and adds the calls of it: an object or a list of objects. */
-static int tinyi_tool_read(tinyi_doc *m, tinyi_tv *list, const char *text, size_t n, const char *names,
-                           size_t n_names)
+static int tinyi_tool_read(tinyi_doc *m, tinyi_tv *list, const char *text, size_t n, const char *names, size_t n_names)
 {
     tinyi_tv v;
     size_t i;
@@ -122,7 +120,8 @@ tinyi_tv tinyi_tool_calls(tinyi_doc *m, tllm_tool_form form, const char *text, s
             if (at < n) at += sizeof tinyi_tool_list - 1;
         } else if (form == TLLM_TOOL_OBJECT) {
             at = tinyi_tool_blanks(text, n, 0);
-            if (n - at >= sizeof tinyi_tool_python - 1 && !memcmp(text + at, tinyi_tool_python, sizeof tinyi_tool_python - 1))
+            if (n - at >= sizeof tinyi_tool_python - 1 &&
+                !memcmp(text + at, tinyi_tool_python, sizeof tinyi_tool_python - 1))
                 at += sizeof tinyi_tool_python - 1;
             *content = 0;
         } else *content = 0;
@@ -144,9 +143,10 @@ tiny_status tllm_tool_calls(tiny_ctx *ctx, tllm_tool_form form, const char *text
     if (content) *content = n;
     if (st) return st;
     if (!json || !content || (n && !text) || (n_names && (!names || names[n_names - 1])))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_tool_calls: the %s", !json || !content ? "result pointer is NULL"
-                                                                           : n && !text      ? "text is NULL"
-                                                                                             : "names do not end with 0");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_tool_calls: the %s",
+                          !json || !content ? "result pointer is NULL"
+                          : n && !text      ? "text is NULL"
+                                            : "names do not end with 0");
     if (form == TLLM_TOOL_NONE || !n) return TINY_OK;
     memset(&m, 0, sizeof m);
     m.ctx = ctx;
@@ -158,7 +158,7 @@ tiny_status tllm_tool_calls(tiny_ctx *ctx, tllm_tool_form form, const char *text
         *json = m.out;
         m.out = NULL;
     } else *content = n;
-    st = m.status == TINY_E_MEMORY ? m.status : TINY_OK;        /* text that is no JSON is no call */
+    st = m.status == TINY_E_MEMORY ? m.status : TINY_OK; /* text that is no JSON is no call */
     tinyi_doc_end(&m);
     return st;
 }

@@ -7,15 +7,19 @@
  *                         "parameters"
  *   TLLM_TOOL_FORCED                                {"name": .., "arguments": ..} or a list of these, and nothing else
  *
- * A call counts only if its name is one of the tools that exist and its arguments are a JSON object. Anything else stays
- * text: the reader sees what the model wrote. */
+ * A call counts only if its name is one of the tools that exist and its arguments are a JSON object. Anything else
+ * stays text: the reader sees what the model wrote. */
 #ifndef TINYI_SERVE_TOOLS_H
 #define TINYI_SERVE_TOOLS_H
 #include "core/ctx.h"
 TINYI_C_BEGIN
 
 typedef enum tllm_tool_form {
-    TLLM_TOOL_NONE, TLLM_TOOL_TAGS, TLLM_TOOL_LIST, TLLM_TOOL_OBJECT, TLLM_TOOL_FORCED
+    TLLM_TOOL_NONE,
+    TLLM_TOOL_TAGS,
+    TLLM_TOOL_LIST,
+    TLLM_TOOL_OBJECT,
+    TLLM_TOOL_FORCED
 } tllm_tool_form;
 
 TINY_API tllm_tool_form tllm_tool_form_of(const char *chat_template);

@@ -30,11 +30,11 @@ static void feed(const char *text, size_t n, size_t cut, const tllm_http_limits 
     memset(s, 0, sizeof *s);
     tllm_http_start(&r, limits);
     s->state = r.state;
-    while (given < n || (!n && !given)) {
+    while (given < n) {
         const size_t piece = cut > n ? 1 : given < cut ? cut - given : n - given;
         char *more = (char *)malloc(held + piece + 1);
         char *exact;
-        if (!more || !bytes || !n) break;
+        if (!more || !bytes) break;
         memcpy(more, bytes, held);
         memcpy(more + held, text + given, piece);
         free(bytes);
@@ -91,8 +91,8 @@ static seen read_all_ways(const char *text, size_t n, const tllm_http_limits *li
         feed(text, n, cut, limits, &s);
         if (!same(&whole, &s)) {
             t_fail(__FILE__, __LINE__, "\"%.60s\" cut at %lu of %lu: state %d error %d used %lu, not %d %d %lu", text,
-                   (unsigned long)cut, (unsigned long)n, (int)s.state, s.error, (unsigned long)s.used,
-                   (int)whole.state, whole.error, (unsigned long)whole.used);
+                   (unsigned long)cut, (unsigned long)n, (int)s.state, s.error, (unsigned long)s.used, (int)whole.state,
+                   whole.error, (unsigned long)whole.used);
             break;
         }
     }
@@ -108,7 +108,10 @@ static seen read_all_ways(const char *text, size_t n, const tllm_http_limits *li
 /* requests that are read, and what is read */
 static void test_read(void)
 {
-    static const struct { const char *text, *method, *target, *fields, *body, *rest; int minor, keep; } cases[] = {
+    static const struct {
+        const char *text, *method, *target, *fields, *body, *rest;
+        int minor, keep;
+    } cases[] = {
         { "GET / HTTP/1.0\r\n\r\n", "GET", "/", "", "", "", 0, 0 },
         { G H "\r\n", "GET", "/", "Host=h\n", "", "", 1, 1 },
         { "GET /hoge HTTP/1.1\r\nHost: example.com\r\nCookie: \r\n\r\n", "GET", "/hoge", "Host=example.com\nCookie=\n",
@@ -131,13 +134,14 @@ static void test_read(void)
           "", "", 1, 0 },
         { G H "Connection: keep-alive\r\nConnection: close\r\n\r\n", "GET", "/",
           "Host=h\nConnection=keep-alive\nConnection=close\n", "", "", 1, 0 },
-        { G H "Connection: closed, disclose\r\n\r\n", "GET", "/", "Host=h\nConnection=closed, disclose\n", "", "", 1, 1 },
+        { G H "Connection: closed, disclose\r\n\r\n", "GET", "/", "Host=h\nConnection=closed, disclose\n", "", "", 1,
+          1 },
         { "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", "GET", "/", "Connection=Keep-Alive\n", "", "", 0, 1 },
         { G H "Content-Length: 0\r\n\r\n", "GET", "/", "Host=h\nContent-Length=0\n", "", "", 1, 1 },
         { P "Content-Length: 003\r\n\r\nabc", "POST", "/", "Host=h\nContent-Length=003\n", "abc", "", 1, 1 },
         { P "Content-Length:  \t5  \r\n\r\nhello", "POST", "/", "Host=h\nContent-Length=5\n", "hello", "", 1, 1 },
-        { P "Content-Length: 4\r\n\r\nq=42\r\n\r\nGET / HTTP/1.1\r\n", "POST", "/", "Host=h\nContent-Length=4\n", "q=42",
-          "\r\n\r\nGET / HTTP/1.1\r\n", 1, 1 },
+        { P "Content-Length: 4\r\n\r\nq=42\r\n\r\nGET / HTTP/1.1\r\n", "POST", "/", "Host=h\nContent-Length=4\n",
+          "q=42", "\r\n\r\nGET / HTTP/1.1\r\n", 1, 1 },
         { "\r\n\r\nGET / HTTP/1.1\r\n" H "\r\nGET /b", "GET", "/", "Host=h\n", "", "GET /b", 1, 1 },
         { C "1e\r\nall your base are belong to us\r\n0\r\n\r\n", "POST", "/", "Host=h\nTransfer-Encoding=chunked\n",
           "all your base are belong to us", "", 1, 1 },
@@ -169,8 +173,15 @@ static void test_read(void)
 /* texts that are refused at once, with their status: what follows could not mend them */
 static void test_refused(void)
 {
-#define BAD(text, error) { text, sizeof(text) - 1, error }
-    static const struct { const char *text; size_t n; int error; } cases[] = {
+#define BAD(text, error)              \
+    {                                 \
+        text, sizeof(text) - 1, error \
+    }
+    static const struct {
+        const char *text;
+        size_t n;
+        int error;
+    } cases[] = {
         /* the request line */
         BAD(" / HTTP/1.0\r\n\r\n", 400),
         BAD("GET  HTTP/1.0\r\n\r\n", 400),
@@ -309,7 +320,7 @@ static void test_refused(void)
         BAD(C "ffffffffffffffff\r\n", 400),
         BAD(C "fffffffffffffff\r\n", 413),
         BAD(C "6\r\nhello \r\n7fffffff\r\n", 413),
-        BAD(C "6\r\nhello \r\n7ffffb\r\n", 413),       /* one byte more than 8 MiB in all */
+        BAD(C "6\r\nhello \r\n7ffffb\r\n", 413), /* one byte more than 8 MiB in all */
         BAD(C "0\r\n a: b\r\n\r\n", 400),
         BAD(C "0\r\na b: c\r\n\r\n", 400),
         BAD(C "0\r\na: b\n\r\n", 400),
@@ -323,7 +334,6 @@ static void test_refused(void)
             t_fail(__FILE__, __LINE__, "case %d, \"%.70s\": state %d, status %d, not %d", (int)i, cases[i].text,
                    (int)s.state, s.error, cases[i].error);
     }
-    T_PROOF("server", "each form of request smuggling is refused, however the bytes are cut");
 }
 
 /* every beginning of a good request is incomplete and no error */
@@ -361,8 +371,10 @@ static void test_limits(void)
         T_EQ_INT(read_all_ways(text, (size_t)n, &l).error, over ? 431 : 0);
         l.head_bytes = 0;
         l.fields = 3;
-        T_EQ_INT(read_all_ways(text, (size_t)snprintf(text, sizeof text, G H "a:b\r\na:b\r\n%s\r\n", over ? "c:\r\n" : ""),
-                               &l).error, over ? 431 : 0);
+        T_EQ_INT(read_all_ways(
+                     text, (size_t)snprintf(text, sizeof text, G H "a:b\r\na:b\r\n%s\r\n", over ? "c:\r\n" : ""), &l)
+                     .error,
+                 over ? 431 : 0);
         memset(&l, 0, sizeof l);
         l.body_bytes = 5;
         n = snprintf(text, sizeof text, P "Content-Length: %d\r\n\r\nhello!", 5 + over);
@@ -400,16 +412,17 @@ static void test_endless(void)
     T_EQ_INT(tllm_http_feed(&r, bytes, &n), TLLM_HTTP_FAILED);
     T_EQ_INT(r.error, 431);
     T_EQ_INT(n, sizeof bytes);
-    T_EQ_INT(tllm_http_feed(&r, bytes, &n), TLLM_HTTP_FAILED);     /* and stays so */
+    T_EQ_INT(tllm_http_feed(&r, bytes, &n), TLLM_HTTP_FAILED); /* and stays so */
 }
 
 /* requests one after the other, in one piece and byte by byte: each is read as if it were alone */
 static void test_pipelined(void)
 {
-    static const char text[] = "GET /1 HTTP/1.1\r\n" H "\r\n"
-                               "POST /2 HTTP/1.1\r\n" H "Content-Length: 3\r\n\r\nabc"
-                               "POST /3 HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n2\r\nde\r\n1\r\nf\r\n0\r\n\r\n"
-                               "\r\nGET /4 HTTP/1.1\r\n" H "Connection: close\r\n\r\n";
+    static const char text[] =
+        "GET /1 HTTP/1.1\r\n" H "\r\n"
+        "POST /2 HTTP/1.1\r\n" H "Content-Length: 3\r\n\r\nabc"
+        "POST /3 HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n2\r\nde\r\n1\r\nf\r\n0\r\n\r\n"
+        "\r\nGET /4 HTTP/1.1\r\n" H "Connection: close\r\n\r\n";
     static const char *const target[] = { "/1", "/2", "/3", "/4" }, *const body[] = { "", "abc", "def", "" };
     size_t piece;
     for (piece = 1; piece <= sizeof text; piece++) {

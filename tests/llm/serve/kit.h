@@ -75,7 +75,8 @@ static int kit_await(client *c, const char *text)
     return 0;
 }
 
-/* The length of the first answer in `got`, 0: it is not complete. *body, *n_body: its body, chunks joined (in place). */
+/* The length of the first answer in `got`, 0: it is not complete. *body, *n_body: its body; chunks are joined in
+ * place. */
 static size_t kit_answer(client *c, char **body, size_t *n_body)
 {
     char *end = strstr(c->got, "\r\n\r\n"), *at, *length;

@@ -7,7 +7,11 @@ static tllm_server *server;
 #include "kit.h"
 
 /* what the handler did */
-static struct { int n_requests, n_gone; char last[100]; tllm_reply *held; } seen;
+static struct {
+    int n_requests, n_gone;
+    char last[100];
+    tllm_reply *held;
+} seen;
 
 /* /now: at once. /hold: later. /stream: begins a stream. /echo: the body. */
 static void answer(void *user, tllm_reply *r)
@@ -67,8 +71,9 @@ static void test_exchanges(void)
     T_EQ_INT(ASK(&c, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello"), 200);
     T_EQ_TEXT(kit_body, "hello");
     T_TRUE(strstr(c.got, "\r\nX-A: b\r\n") && !strstr(c.got, "Connection: close"));
-    T_EQ_INT(ASK(&c, "POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"),
-             200);
+    T_EQ_INT(
+        ASK(&c, "POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"),
+        200);
     T_EQ_TEXT(kit_body, "hello");
     T_EQ_INT(tllm_server_connections(server), 1);
     /* HEAD has the length and no body */
@@ -131,7 +136,10 @@ static void test_expect(void)
 /* A request after one that is refused is never answered: the connection ends. */
 static void test_smuggling(void)
 {
-    static const struct { const char *text; int status; } cases[] = {
+    static const struct {
+        const char *text;
+        int status;
+    } cases[] = {
         { "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400 },
         { "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello", 400 },
         { "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length : 5\r\n\r\nhello", 400 },
@@ -206,7 +214,7 @@ static void test_hang_up(void)
         if (!T_TRUE(seen.held)) break;
         if (k & 1) T_OK(tllm_reply_add(seen.held, "abc", 3));
         T_EQ_INT(seen.n_gone, k);
-        if (k & 2) T_OK(tiny_socket_finish(NULL, c.socket));            /* half-closed counts, too */
+        if (k & 2) T_OK(tiny_socket_finish(NULL, c.socket)); /* half-closed counts, too */
         else kit_hang_up(&c);
         for (i = 0; i < 1000 && seen.n_gone == k; i++) T_OK(KIT_STEP(tiny_now_ns() + 1000000));
         T_EQ_INT(seen.n_gone, k + 1);
@@ -297,7 +305,7 @@ static void test_connections(void)
     for (i = 0; i < 1000 && !seen.held; i++) T_OK(KIT_STEP(tiny_now_ns() + 1000000));
     dial(&c[2]);
     kit_tell(&c[2], GET("/hold"));
-    T_TRUE(kit_await(&c[0], NULL) && c[0].end);         /* the idle one */
+    T_TRUE(kit_await(&c[0], NULL) && c[0].end); /* the idle one */
     for (i = 0; i < 1000 && seen.n_requests < 3; i++) T_OK(KIT_STEP(tiny_now_ns() + 1000000));
     T_EQ_INT(seen.n_requests, 3);
     dial(&c[3]);
@@ -330,32 +338,26 @@ static void test_idle_memory(void)
 /* Any allocation may fail: the client gets its answer or loses its connection, and nothing is left over. */
 static void test_no_memory(void)
 {
-    T_EACH_ALLOCATION(
-        tiny_ctx_desc d = t_desc(TINY_TARGET_AUTO, 1);
-        tiny_ctx *ctx = NULL;
-        memset(&desc, 0, sizeof desc);
-        memset(&seen, 0, sizeof seen);
-        desc.address = "127.0.0.1:0";
-        desc.request = answer;
-        desc.gone = gone;
-        if (!tiny_ctx_open(&d, &ctx)) {
-            if (!tllm_server_open(ctx, &desc, &server)) {
-                client c;
-                int i;
-                kit_dial(&c, tllm_server_address(server));
-                kit_tell(&c, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc" GET("/b"));
-                for (i = 0; i < 300 && !strstr(c.got, "\r\n\r\n/b") && !c.end; i++) {
-                    (void)KIT_STEP(tiny_now_ns() + 1000000);
-                    kit_read(&c);
-                    if (t_alloc.hit && i > 130) break;  /* a listener that failed rests for 100 ms */
-                }
-                if (!t_alloc.hit) T_TRUE(strstr(c.got, "\r\n\r\n/b") != NULL);
-                kit_hang_up(&c);
-            }
-            tllm_server_close(server);
-            server = NULL;
-            tiny_ctx_close(ctx);
-        })
+    T_EACH_ALLOCATION(tiny_ctx_desc d = t_desc(TINY_TARGET_AUTO, 1); tiny_ctx *ctx = NULL;
+                      memset(&desc, 0, sizeof desc); memset(&seen, 0, sizeof seen); desc.address = "127.0.0.1:0";
+                      desc.request = answer; desc.gone = gone; if (!tiny_ctx_open(&d, &ctx)) {
+                          if (!tllm_server_open(ctx, &desc, &server)) {
+                              client c;
+                              int i;
+                              kit_dial(&c, tllm_server_address(server));
+                              kit_tell(&c, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc" GET("/b"));
+                              for (i = 0; i < 300 && !strstr(c.got, "\r\n\r\n/b") && !c.end; i++) {
+                                  (void)KIT_STEP(tiny_now_ns() + 1000000);
+                                  kit_read(&c);
+                                  if (t_alloc.hit && i > 130) break; /* a listener that failed rests for 100 ms */
+                              }
+                              if (!t_alloc.hit) T_TRUE(strstr(c.got, "\r\n\r\n/b") != NULL);
+                              kit_hang_up(&c);
+                          }
+                          tllm_server_close(server);
+                          server = NULL;
+                          tiny_ctx_close(ctx);
+                      })
     memset(&desc, 0, sizeof desc);
 }
 
