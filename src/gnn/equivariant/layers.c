@@ -1,8 +1,8 @@
 /* src/gnn/equivariant/layers.c - linear maps of irreps and gates, as views and operations of math
  * Paper    M. Geiger, T. Smidt, "e3nn: Euclidean Neural Networks", 2022 (arXiv 2207.09453): both layers.
  * Formula  y[w][k] = sum over blocks i of the same irrep, u of W_i[u][w] x_i[u][k] / sqrt(s); gates: gnn/equivariant/
- *          layers.h. The constant of f is 1 / sqrt(int f(z)^2 exp(-z^2 / 2) / sqrt(2 pi) dz), by the trapezoidal rule on
- *          -12 .. 12 with steps of 1/64: 1e-12 for smooth f.
+ *          layers.h. The constant of f is 1 / sqrt(int f(z)^2 exp(-z^2 / 2) / sqrt(2 pi) dz), by the trapezoidal rule
+ *          on -12 .. 12 with steps of 1/64: 1e-12 for smooth f.
  * Method   a block is a view (n, 2 l + 1, mul), so each two blocks are one product of matrices with batches. */
 #include <string.h>
 #include "gnn/equivariant/layers.h"
@@ -137,8 +137,9 @@ TINY_API tiny_tensor tgnn_tape_irreps_linear(tiny_tape *tape, const tgnn_irreps_
         return tinyi_il_refuse(tape, "irreps_linear: x must have rows of the numbers of its irreps");
     if (w->rank != 1 || w->dim[0] != n_weights || w->dtype != x->dtype ||
         (bias && (bias->rank != 1 || bias->dim[0] != n_biases || bias->dtype != x->dtype)))
-        return tinyi_il_refuse(tape, "irreps_linear: w or bias is not of rank 1, of the size for these irreps and of the "
-                                     "type of x");
+        return tinyi_il_refuse(tape,
+                               "irreps_linear: w or bias is not of rank 1, of the size for these irreps and of the "
+                               "type of x");
     dim[0] = x->dim[0];
     dim[1] = tgnn_irreps_dim(d->out, d->n_out);
     y = tiny_tape_new(tape, x->dtype, 2, dim);

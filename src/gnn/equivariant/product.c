@@ -196,7 +196,8 @@ static tiny_status tinyi_product_check_input(tiny_ctx *ctx, const char *name, co
 {
     char text[96];
     if (!t && !d) return TINY_OK;
-    if (!t) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %s is missing, the plan takes %d numbers of it", name, what, d);
+    if (!t)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %s is missing, the plan takes %d numbers of it", name, what, d);
     if (t->dtype != x->dtype || t->rank != 3 || t->dim[0] != x->dim[0] || t->dim[1] != x->dim[1] || t->dim[2] != d)
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must be %td x %td x %d %s", name, what,
                           tinyi_shape_text(t, text), x->dim[0], x->dim[1], d, tiny_dtype_name(x->dtype));
@@ -292,7 +293,8 @@ static void tinyi_product_case_fill(tiny_case *c, int i_input, void *data)
     row = code + TINYI_PC_HEAD;
     term = row + 4 * h[TINYI_PC_ROWS];
     for (r = 0; r < h[TINYI_PC_ROWS]; r++) {
-        const int add = r % 3 == 2 && r < TINYI_PRODUCT_CASE_ROWS, pairs = r < TINYI_PRODUCT_CASE_ROWS / 2 || r % 4 == 3;
+        const int add = r % 3 == 2 && r < TINYI_PRODUCT_CASE_ROWS,
+                  pairs = r < TINYI_PRODUCT_CASE_ROWS / 2 || r % 4 == 3;
         row[4 * r] = n_in + r - add;
         row[4 * r + 1] = (pairs ? TINYI_PC_PAIRS : 0) | (add ? TINYI_PC_ADD : 0) | (r % 4 == 3 ? TINYI_PC_ONES : 0);
         row[4 * r + 2] = r * TINYI_PRODUCT_CASE_TERMS;
@@ -425,7 +427,8 @@ static tiny_status tinyi_product_check_desc(tiny_ctx *ctx, const tgnn_product_de
     const int cg = d->kind <= TGNN_PRODUCT_CG_SPARSE;
     int i, l;
     if (d->kind < 0 || d->kind >= TGNN_PRODUCT_KINDS)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: kind %d, it must be 0 to %d", d->kind, TGNN_PRODUCT_KINDS - 1);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: kind %d, it must be 0 to %d", d->kind,
+                          TGNN_PRODUCT_KINDS - 1);
     for (i = 0; i < 3; i++) {
         l = i == 0 ? d->l1 : i == 1 ? d->l2 : d->l3;
         if (l < 0 || l > TGNN_L_MAX)
@@ -510,7 +513,8 @@ TINY_API tiny_status tgnn_product_open(tiny_ctx *ctx, const tgnn_product_desc *d
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!desc || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: the description or the place of the plan is missing");
+    if (!desc || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: the description or the place of the plan is missing");
     st = tinyi_product_check_desc(ctx, desc);
     if (st) return st;
     p = (tgnn_product *)tinyi_alloc(ctx, 1, sizeof *p);

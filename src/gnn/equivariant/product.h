@@ -98,9 +98,9 @@ TINY_API tiny_tensor tgnn_tape_product(tiny_tape *tape, const tgnn_product *prod
 
 /* ---- what a product can express (Y. Xie et al., 2025, sections 4 and 5)
  *
- * Give each degree of x, of y and of the result a number, and each path one where the plan has weights. The expressivity is the
- * rank of the derivative of the bilinear map by these numbers, at a random point. The interactability is the set of
- * degrees that the product couples. */
+ * Give each degree of x, of y and of the result a number, and each path one where the plan has weights. The
+ * expressivity is the rank of the derivative of the bilinear map by these numbers, at a random point. The
+ * interactability is the set of degrees that the product couples. */
 TINY_API tiny_status tgnn_product_expressivity(tiny_ctx *ctx, const tgnn_product *product, uint64_t seed, int *rank);
 /* nonzero in couples[(l1 (L2 + 1) + l2) (L3 + 1) + l3] for each triple that couples; returns their number in *count */
 TINY_API tiny_status tgnn_product_interactions(tiny_ctx *ctx, const tgnn_product *product, uint8_t *couples,

@@ -378,8 +378,8 @@ tiny_status tinyi_pc_finish(const tinyi_pc *pc, tinyi_program *to)
         tiny_free(pc->ctx, k.coef);
         return st;
     }
-    to->code = tiny_tensor_1d(k.code, TINY_I32,
-                              TINYI_PC_HEAD + 4 * (tiny_idx)k.code[TINYI_PC_ROWS] + 2 * (tiny_idx)k.code[TINYI_PC_TERMS]);
+    to->code = tiny_tensor_1d(
+        k.code, TINY_I32, TINYI_PC_HEAD + 4 * (tiny_idx)k.code[TINYI_PC_ROWS] + 2 * (tiny_idx)k.code[TINYI_PC_TERMS]);
     to->coef = tiny_tensor_1d(k.coef, TINY_F64, k.code[TINYI_PC_TERMS]);
     return TINY_OK;
 }

@@ -61,7 +61,7 @@ struct tgnn_product {
 TINYI_FN tiny_status tinyi_product_build(tiny_ctx *ctx, tgnn_product *p, int kind, tinyi_pc *pc);
 TINYI_FN void tinyi_program_free(tiny_ctx *ctx, tinyi_program *program);
 
-#define TINYI_PRODUCT_LANES 32              /* lanes that a program computes at a time: a register is that many floats */
+#define TINYI_PRODUCT_LANES 32 /* lanes that a program computes at a time: a register is that many floats */
 
 /* One path of a weighted product (gnn/equivariant/paths.c) as the kernels get it: numbers of a sample by copy u and
  * component i at off + u * step_u + i * step_i, for x, y and the result. */

@@ -86,8 +86,8 @@ static void agree(tiny_ctx *ctx, tiny_target target, const tgnn_product_desc *a,
 
 static void test_ways(tiny_target target)
 {
-    static const int l[][3] = { { 0, 0, 0 }, { 1, 1, 1 }, { 1, 1, 2 }, { 2, 1, 3 }, { 2, 2, 2 }, { 3, 2, 5 }, { 4, 4, 4 },
-                                { 2, 4, 1 }, { 5, 3, 8 } };
+    static const int l[][3] = { { 0, 0, 0 }, { 1, 1, 1 }, { 1, 1, 2 }, { 2, 1, 3 }, { 2, 2, 2 },
+                                { 3, 2, 5 }, { 4, 4, 4 }, { 2, 4, 1 }, { 5, 3, 8 } };
     tiny_ctx *ctx = t_ctx(target, 2);
     size_t i;
     for (i = 0; i < T_COUNT(l); i++) {
@@ -182,8 +182,8 @@ static void test_gamma(void)
     T_PROOF("geometry 1", "gamma: the integral over the grid is gamma times the coupling");
 }
 
-/* The product at a point: sum out_k Y_k(r) = (sum x_i Y_i(r)) (sum y_j Y_j(r)) where l3 = l1 + l2. Harmonics are those of
- * tgnn_sph_harm, recorded from e3nn in the tests there. */
+/* The product at a point: sum out_k Y_k(r) = (sum x_i Y_i(r)) (sum y_j Y_j(r)) where l3 = l1 + l2. Harmonics are those
+ * of tgnn_sph_harm, recorded from e3nn in the tests there. */
 static void test_pointwise(void)
 {
     enum { L1 = 3, L2 = 4, L3 = 7 };
@@ -219,7 +219,8 @@ static void test_pointwise(void)
 /* ---- equivariance: every kind goes through this one test */
 
 /* blocks of degrees l[i], each multiplied by D of r and by sign[i] */
-static void turn(tiny_ctx *ctx, const int *l, const double *sign, int n, const double *r, const double *from, double *to)
+static void turn(tiny_ctx *ctx, const int *l, const double *sign, int n, const double *r, const double *from,
+                 double *to)
 {
     static double d[SIDE * SIDE];
     int i, a, b, at = 0;
@@ -241,10 +242,10 @@ static void equivariant(tiny_ctx *ctx, const tgnn_product_desc *d)
     tgnn_product *p = open_plan(ctx, d);
     const tiny_idx d1 = tgnn_product_dim(p, TGNN_PRODUCT_X), d2 = tgnn_product_dim(p, TGNN_PRODUCT_Y),
                    d3 = tgnn_product_dim(p, TGNN_PRODUCT_OUT);
-    double *x = random64((size_t)d1), *y = random64((size_t)d2), *w = random64((size_t)tgnn_product_dim(p, TGNN_PRODUCT_W) + 1),
-           *tx = (double *)t_keep((size_t)d1 * 8), *ty = (double *)t_keep((size_t)d2 * 8),
-           *out = (double *)t_keep((size_t)d3 * 8), *turned = (double *)t_keep((size_t)d3 * 8),
-           *want = (double *)t_keep((size_t)d3 * 8);
+    double *x = random64((size_t)d1), *y = random64((size_t)d2),
+           *w = random64((size_t)tgnn_product_dim(p, TGNN_PRODUCT_W) + 1), *tx = (double *)t_keep((size_t)d1 * 8),
+           *ty = (double *)t_keep((size_t)d2 * 8), *out = (double *)t_keep((size_t)d3 * 8),
+           *turned = (double *)t_keep((size_t)d3 * 8), *want = (double *)t_keep((size_t)d3 * 8);
     float *fx, *fy, *fo = t_guarded((size_t)d3);
     int n3 = 0, i, k, path[3];
     for (i = 0; i <= d->l1; i++) l1[i] = i;
@@ -263,8 +264,8 @@ static void equivariant(tiny_ctx *ctx, const tgnn_product_desc *d)
         const int mirror = k & 1;
         double r[9];
         T_OK(tgnn_rotation_random(ctx, 11, (uint64_t)k, r));
-        /* a matrix product, and paths that are summed, mix both parities: their features are even, and a reflection acts
-         * as the rotation in it */
+        /* a matrix product, and paths that are summed, mix both parities: their features are even, and a reflection
+         * acts as the rotation in it */
         for (i = 0; mirror && d->kind != TGNN_PRODUCT_MATRIX && i < 9; i++) r[i] = -r[i];
         turn(ctx, l1, NULL, d->l1 + 1, r, x, tx);
         turn(ctx, l2, NULL, d->l2 + 1, r, y, ty);
@@ -408,7 +409,8 @@ static void test_gradients(tiny_target target)
             fd[i] = tiny_tensor_3d(f[i], TINY_F32, 1, 1, dim[i]);
             fin[i] = tiny_tensor_3d(narrow(in[i], (size_t)dim[i]), TINY_F32, 1, 1, dim[i]);
         }
-        T_OK(tgnn_product_back(ctx, p, &t[0], &t[1], dim[2] ? &t[2] : NULL, &tg, &td[0], &td[1], dim[2] ? &td[2] : NULL));
+        T_OK(tgnn_product_back(ctx, p, &t[0], &t[1], dim[2] ? &t[2] : NULL, &tg, &td[0], &td[1],
+                               dim[2] ? &td[2] : NULL));
         T_OK(tgnn_product_back(ctx, p, &fin[0], &fin[1], dim[2] ? &fin[2] : NULL, &fg, &fd[0], &fd[1],
                                dim[2] ? &fd[2] : NULL));
         T_RAN_ON(ctx, t_vectors(target));
@@ -441,7 +443,8 @@ static void test_tape(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     const tgnn_product_desc d = of(TGNN_PRODUCT_GAUNT, 2, 1, 2);
     tgnn_product *p = open_plan(ctx, &d);
-    double *x = random64(N * C * DX), *y = random64(N * DY), *g = random64(N * C * DX), dx[N * C * DX], dy[N * DY], at[2];
+    double *x = random64(N * C * DX), *y = random64(N * DY), *g = random64(N * C * DX), dx[N * C * DX], dy[N * DY],
+           at[2];
     tiny_param px, py;
     tiny_tensor tg = tiny_tensor_3d(g, TINY_F64, N, C, DX);
     tiny_tape_desc td;
@@ -489,7 +492,9 @@ static void test_tape(void)
 
 static void test_layouts(tiny_target target)
 {
-    static const int sizes[][2] = { { 1, 1 }, { 1, 5 }, { 3, 7 }, { 7, 1 }, { 2, 33 }, { 1, 64 }, { 70, 1 }, { 5, 31 } };
+    static const int sizes[][2] = {
+        { 1, 1 }, { 1, 5 }, { 3, 7 }, { 7, 1 }, { 2, 33 }, { 1, 64 }, { 70, 1 }, { 5, 31 }
+    };
     tiny_ctx *ctx = t_ctx(target, 2), *single = t_ctx(target, 1);
     size_t s;
     int z, c, k;
@@ -730,10 +735,11 @@ static void test_bad(void)
 static void test_hostile(void)
 {
     enum { HEAD = 8 };
-    static const struct { int at, value; } bad[] = { { 0, 9000 }, { 0, -1 }, { 1, 100 }, { 5, 0 }, { 6, 1000 }, { 7, -5 },
-                                                     { HEAD, 0 }, { HEAD, 5000 }, { HEAD + 1, 9 }, { HEAD + 1, 3 },
-                                                     { HEAD + 2, -1 }, { HEAD + 3, 100000 }, { 17, -7 },
-                                                     { -2, 30000 }, { -2, 20 } };
+    static const struct {
+        int at, value;
+    } bad[] = { { 0, 9000 }, { 0, -1 },      { 1, 100 },      { 5, 0 },        { 6, 1000 },      { 7, -5 },
+                { HEAD, 0 }, { HEAD, 5000 }, { HEAD + 1, 9 }, { HEAD + 1, 3 }, { HEAD + 2, -1 }, { HEAD + 3, 100000 },
+                { 17, -7 },  { -2, 30000 },  { -2, 20 } };
     int32_t code[HEAD + 4 * 2 + 2 * 2] = { 5, 1, 1, 0, 0, 2, 2, 2,  3, 1, 0, 1,  4, 0, 1, 2,  0, 1,  1, 0 }, kept[20];
     double coef[2] = { 0.5, 2 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);
