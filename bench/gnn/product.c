@@ -6,7 +6,7 @@
  * Clebsch-Gordan, degrees for the others. The rival of the full product is the loop that one would write: for each
  * number of C that is not 0, all channels, which stand next to each other. The rival of the convolution is the same
  * product in three steps: rows of x gathered for each edge, products stored, sums of rows. e3nn (Python) is not part of
- * this run: bench/peers/e3nn.py. */
+ * this run: bench/peers/products.py. */
 #include "../bench.h"
 #include "tinygnn.h"
 #include <stdio.h>
