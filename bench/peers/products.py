@@ -4,11 +4,11 @@
     python3 -m venv venv && venv/bin/pip install e3nn
     venv/bin/python bench/peers/products.py [--seconds 1] [--threads 1]
 
-Prints the median time of each; the bench prints ours. Run both on the same machine, one after the other. The products are
-compiled by e3nn (TorchScript), f32, without gradients:
+Prints the median time of each; the bench prints ours. Run both on the same machine, one after the other. The products
+are compiled by e3nn (TorchScript), f32, without gradients:
   full    128 channels, degrees 0 to L, every path, summed to degrees 0 to L, copy by copy (uuu), no weights
-  conv    64 copies of 0e, 1o, 2e times harmonics to degree 2, every path to degree 2 (uvu), a weight for each edge, path
-          and copy; rows gathered, messages summed with index_add_"""
+  conv    64 copies of 0e, 1o, 2e times harmonics to degree 2, every path to degree 2 (uvu), a weight for each edge,
+          path and copy; rows gathered, messages summed with index_add_"""
 import argparse, statistics, time
 import torch
 from e3nn import o3
@@ -70,7 +70,8 @@ def main():
         for l_max in range(1, 5):
             for batch in (1, 64):
                 t = median(full(l_max, batch), o.seconds)
-                print('full  L = %d, batch %2d   %9.1f us   %8.2f us a sample' % (l_max, batch, t * 1e6, t * 1e6 / batch))
+                print('full  L = %d, batch %2d   %9.1f us   %8.2f us a sample' %
+                      (l_max, batch, t * 1e6, t * 1e6 / batch))
         t = median(conv(1000, 16), o.seconds)
         print('conv  1000 nodes, 16000 edges   %9.1f us   %8.2f us an edge' % (t * 1e6, t * 1e6 / 16000))
 
