@@ -1,4 +1,4 @@
-/* src/gnn/equivariant/measure.c - what a product can express
+/* src/gnn/equivariant/product_measure.c - what a product can express
  * Paper    Y. Xie et al., "The Price of Freedom", 2025 (arXiv 2506.13523), expressivity and interactability.
  * Method   The plan runs, in double, on all pairs of unit vectors: the numbers B[i][j][k] of its bilinear map. A block
  *          (l1, l2, l3) of B is multiplied by a_l1 b_l2 c_l3, and by w of its path where the plan has weights. All
