@@ -38,7 +38,7 @@ static void test_by_kind(tiny_target target)
     T_OK(tiny_run(ctx, &op));
     T_SAME(got, want, 12);
     op.kind = TGNN_OP_END;
-    T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "operation kind 2006 is unknown");
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "operation kind 2011 is unknown");
     t_close(ctx);
 }
 

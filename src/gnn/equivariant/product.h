@@ -92,7 +92,7 @@ TINY_API tiny_status tgnn_product_run(tiny_ctx *ctx, const tgnn_product *product
 TINY_API tiny_status tgnn_product_back(tiny_ctx *ctx, const tgnn_product *product, const tiny_tensor *x,
                                        const tiny_tensor *y, const tiny_tensor *w, const tiny_tensor *g,
                                        const tiny_tensor *dx, const tiny_tensor *dy, const tiny_tensor *dw);
-/* The same on a tape. */
+/* The same on a tape. Keep the plan until the backward pass. */
 TINY_API tiny_tensor tgnn_tape_product(tiny_tape *tape, const tgnn_product *product, const tiny_tensor *x,
                                        const tiny_tensor *y, const tiny_tensor *w);
 
