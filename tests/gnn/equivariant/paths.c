@@ -621,6 +621,48 @@ static void test_conv(tiny_target target)
     t_close(ctx);
 }
 
+/* products, gradients summed over the samples, and sums over edges: the same bits on one thread and on three */
+static void test_threads(tiny_target target)
+{
+    enum { N = 1500, ROWS = 100 };
+    tiny_ctx *ctx[2];
+    const irreps a = parse(t_ctx(target, 1), "8x0e+6x1o+4x2e");
+    irreps b;
+    tgnn_paths_desc d;
+    tgnn_product *p = NULL;
+    int64_t offset[ROWS + 1];
+    int32_t *col = (int32_t *)t_keep(N * sizeof *col);
+    float *x = t_rand(N * 46, -1, 1), *y = t_rand(N * 9, -1, 1), *w = t_rand(376, -1, 1), *g = t_rand(N * 46, -1, 1);
+    float *got[2][5];
+    int k, i;
+    ctx[0] = t_now.ctx;
+    ctx[1] = t_ctx(target, 3);
+    b = parse(ctx[1], "1x0e+1x1o+1x2e");
+    d = describe(&a, &b, &a);
+    T_OK(tgnn_paths_open(ctx[0], &d, &p));
+    for (i = 0; i <= ROWS; i++) offset[i] = (int64_t)i * N / ROWS;
+    for (i = 0; i < N; i++) col[i] = (i * 37) % N;
+    for (k = 0; p && k < 2; k++) {
+        tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, 46), ty = tiny_tensor_2d(y, TINY_F32, N, 9),
+                    tw = tiny_tensor_2d(w, TINY_F32, 1, 376), tg = tiny_tensor_2d(g, TINY_F32, N, 46), out, dx, dy, dw,
+                    sum, toff = tiny_tensor_1d(offset, TINY_I64, ROWS + 1), tcol = tiny_tensor_1d(col, TINY_I32, N);
+        for (i = 0; i < 5; i++) got[k][i] = t_guarded(N * 46);
+        out = tiny_tensor_2d(got[k][0], TINY_F32, N, 46);
+        dx = tiny_tensor_2d(got[k][1], TINY_F32, N, 46);
+        dy = tiny_tensor_2d(got[k][2], TINY_F32, N, 9);
+        dw = tiny_tensor_2d(got[k][3], TINY_F32, 1, 376);
+        sum = tiny_tensor_2d(got[k][4], TINY_F32, ROWS, 46);
+        T_OK(tgnn_paths_run(ctx[k], p, &tx, &ty, &tw, &out));
+        T_OK(tgnn_paths_back(ctx[k], p, &tx, &ty, &tw, &tg, &dx, &dy, &dw));
+        T_OK(tgnn_paths_conv(ctx[k], p, &toff, &tx, &tcol, &ty, &tw, &sum));
+    }
+    for (i = 0; i < 5; i++) T_SAME(got[0][i], got[1][i], i == 2 ? N * 9 : i == 3 ? 376 : i == 4 ? ROWS * 46 : N * 46);
+    tgnn_product_close(ctx[0], p);
+    t_close(ctx[0]);
+    t_now.ctx = ctx[1];
+    t_close(ctx[1]);
+}
+
 #ifndef TINY_NO_CONFORM
 static void test_conform(tiny_target target)
 {
@@ -733,6 +775,7 @@ int main(void)
     T_RUN(test_gradients);
     T_RUN(test_tape);
     T_RUN_TARGETS(test_conv);
+    T_RUN_TARGETS(test_threads);
 #ifndef TINY_NO_CONFORM
     T_RUN_TARGETS(test_conform);
 #endif

@@ -369,6 +369,7 @@ static void test_equivariance(tiny_target target)
     }
     equivariant_paths(ctx);
     t_close(ctx);
+    T_PROOF("geometry 1", "parity: each path has the sign (-1)^(l1 + l2) in a reflection");
     T_PROOF("geometry 1", "every kind is equivariant under rotations and reflections: 1e-12, in float 1e-5");
 }
 
@@ -642,6 +643,32 @@ static void test_conform(tiny_target target)
 }
 #endif
 
+/* tables and reference of every kind, in double: the same bits on every machine */
+static void test_bits(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1);
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    double x[25], y[25], out[25];
+    int kind, i, k;
+    for (i = 0; i < 25; i++) {
+        x[i] = ((i * 7 + 3) % 11 - 5) / 8.0;
+        y[i] = ((i * 5 + 1) % 13 - 6) / 16.0;
+    }
+    for (kind = TGNN_PRODUCT_CG_DENSE; kind < TGNN_PRODUCT_KINDS; kind++) {
+        const tgnn_product_desc d = of(kind, 4, 4, 4);
+        tgnn_product *p = open_plan(ctx, &d);
+        run64(ctx, p, 1, x, y, NULL, out);
+        for (i = 0; p && i < 25; i++) {
+            uint64_t u;
+            memcpy(&u, &out[i], 8);
+            for (k = 0; k < 8; k++) hash = (hash ^ (u >> 8 * k & 255)) * UINT64_C(0x100000001b3);
+        }
+        tgnn_product_close(ctx, p);
+    }
+    if (!T_TRUE(hash == UINT64_C(0xf84fa84ce2613cfd))) printf("the hash is %016" PRIx64 "\n", hash);
+    t_close(ctx);
+}
+
 static void test_bad(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);
@@ -784,6 +811,7 @@ int main(void)
     T_RUN_TARGETS(test_layouts);
     T_RUN(test_measures);
     T_RUN(test_choice);
+    T_RUN(test_bits);
 #ifndef TINY_NO_CONFORM
     T_RUN_TARGETS(test_conform);
 #endif
