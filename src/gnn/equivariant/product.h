@@ -106,7 +106,8 @@ TINY_API tiny_status tgnn_product_expressivity(tiny_ctx *ctx, const tgnn_product
 TINY_API tiny_status tgnn_product_interactions(tiny_ctx *ctx, const tgnn_product *product, uint8_t *couples,
                                                int *count);
 
-typedef struct tgnn_product_params { const tgnn_product *plan; } tgnn_product_params;      /* for the gradient */
+/* The plan of an operation, for its gradient; the program of a plan is not checked again. */
+typedef struct tgnn_product_params { const tgnn_product *plan; } tgnn_product_params;
 TINY_API const tiny_op_row *tgnn_product_row(void);
 TINY_API const tiny_op_row *tgnn_product_back_row(void);
 

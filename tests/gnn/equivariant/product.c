@@ -768,11 +768,11 @@ static void test_hostile(void)
                 { HEAD, 0 }, { HEAD, 5000 }, { HEAD + 1, 9 }, { HEAD + 1, 3 }, { HEAD + 2, -1 }, { HEAD + 3, 100000 },
                 { 17, -7 },  { -2, 30000 },  { -2, 20 } };
     int32_t code[HEAD + 4 * 2 + 2 * 2] = { 5, 1, 1, 0, 0, 2, 2, 2,  3, 1, 0, 1,  4, 0, 1, 2,  0, 1,  1, 0 }, kept[20];
-    double coef[2] = { 0.5, 2 };
+    float coef[2] = { 0.5f, 2 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);
     float x[1] = { 3 }, y[1] = { 5 }, out[2];
     tiny_tensor tx = tiny_tensor_3d(x, TINY_F32, 1, 1, 1), ty = tiny_tensor_3d(y, TINY_F32, 1, 1, 1),
-                tc = tiny_tensor_1d(code, TINY_I32, 20), tf = tiny_tensor_1d(coef, TINY_F64, 2),
+                tc = tiny_tensor_1d(code, TINY_I32, 20), tf = tiny_tensor_1d(coef, TINY_F32, 2),
                 to = tiny_tensor_3d(out, TINY_F32, 1, 1, 2);
     tiny_op op;
     size_t i;
