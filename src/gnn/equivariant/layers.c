@@ -314,14 +314,15 @@ static tiny_tensor tinyi_il_run_gate(tiny_tape *tape, const void *arg)
     return tgnn_tape_gate(tape, (const tgnn_gate_desc *)j->desc, j->x);
 }
 
-static tiny_status tinyi_il_once(tiny_ctx *ctx, tinyi_il_fn fn, const tinyi_il_job *job, const tiny_tensor *y)
+static tiny_status tinyi_il_once(tiny_ctx *ctx, const char *name, tinyi_il_fn fn, const tinyi_il_job *job,
+                                 const tiny_tensor *y)
 {
     tiny_tape_desc desc;
     tiny_tape *tape = NULL;
     int dry;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "the output is missing");
+    if (!y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: y is missing", name);
     memset(&desc, 0, sizeof desc);
     for (dry = 1; !st && dry >= 0; dry--) {
         desc.dry = dry;
@@ -346,7 +347,7 @@ TINY_API tiny_status tgnn_irreps_linear(tiny_ctx *ctx, const tgnn_irreps_linear_
     job.x = x;
     job.w = w;
     job.bias = bias;
-    return tinyi_il_once(ctx, tinyi_il_run_linear, &job, y);
+    return tinyi_il_once(ctx, "irreps_linear", tinyi_il_run_linear, &job, y);
 }
 
 TINY_API tiny_status tgnn_gate(tiny_ctx *ctx, const tgnn_gate_desc *desc, const tiny_tensor *x, const tiny_tensor *y)
@@ -355,5 +356,5 @@ TINY_API tiny_status tgnn_gate(tiny_ctx *ctx, const tgnn_gate_desc *desc, const 
     memset(&job, 0, sizeof job);
     job.desc = desc;
     job.x = x;
-    return tinyi_il_once(ctx, tinyi_il_run_gate, &job, y);
+    return tinyi_il_once(ctx, "gate", tinyi_il_run_gate, &job, y);
 }

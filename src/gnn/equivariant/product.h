@@ -30,10 +30,10 @@
 TINYI_C_BEGIN
 
 enum {
-    TGNN_PRODUCT_CG,                        /* DENSE or SPARSE, whichever takes fewer operations */
+    TGNN_PRODUCT_CG,                        /* DENSE or SPARSE, whichever is cheaper */
     TGNN_PRODUCT_CG_DENSE,                  /* all numbers of C, zeros too */
     TGNN_PRODUCT_CG_SPARSE,                 /* those that are not 0 */
-    TGNN_PRODUCT_GAUNT,                     /* LIST, FOURIER or GRID, whichever takes the fewest operations */
+    TGNN_PRODUCT_GAUNT,                     /* LIST, FOURIER or GRID, whichever is the cheapest */
     TGNN_PRODUCT_GAUNT_LIST,                /* the numbers of G that are not 0 */
     TGNN_PRODUCT_GAUNT_FOURIER,             /* series in both angles, convolved */
     TGNN_PRODUCT_GAUNT_GRID,                /* values on a grid of the sphere */
@@ -73,7 +73,8 @@ TINY_API void tgnn_product_close(tiny_ctx *ctx, tgnn_product *product);     /* t
 /* The form that the plan has: never CG or GAUNT. -1 for NULL. */
 TINY_API int tgnn_product_kind(const tgnn_product *product);
 TINY_API const char *tgnn_product_kind_name(int kind);      /* "Gaunt by grid"; "?" for an unknown one */
-/* A sentence: the form, and the operations of those that were not taken. Valid as long as the plan. */
+/* A sentence: the form, and the cost of each that was considered: multiply-adds, and 4 for each sum. Valid as long as
+ * the plan. */
 TINY_API const char *tgnn_product_why(const tgnn_product *product);
 /* multiply-adds for one channel of one sample (for irreps: for a sample) */
 TINY_API double tgnn_product_operations(const tgnn_product *product);

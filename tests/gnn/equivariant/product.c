@@ -609,27 +609,30 @@ static void test_measures(void)
 static void test_choice(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
-    int l, kind;
-    for (l = 1; l <= 6; l++) {
+    int l;
+    for (l = 1; l <= 7; l++) {
         tgnn_product_desc d = of(TGNN_PRODUCT_CG, l, l, l);
         tgnn_product *p = open_plan(ctx, &d), *q;
-        double least = 1e30;
         T_EQ_INT(tgnn_product_kind(p), TGNN_PRODUCT_CG_SPARSE);
-        T_TRUE(strstr(tgnn_product_why(p), "Clebsch-Gordan, sparse: the fewest among multiply-adds for a channel: ") ==
-               tgnn_product_why(p));
-        T_TRUE(strstr(tgnn_product_why(p), "dense") != NULL);
+        T_TRUE(strstr(tgnn_product_why(p), "Clebsch-Gordan, sparse, the cheapest (cost of a channel: Clebsch-Gordan, "
+                                           "dense ") == tgnn_product_why(p));
+        d.kind = TGNN_PRODUCT_CG_DENSE;
+        q = open_plan(ctx, &d);
+        T_TRUE(tgnn_product_operations(p) < tgnn_product_operations(q));
         tgnn_product_close(ctx, p);
+        tgnn_product_close(ctx, q);
+        /* measured for results to degree 2 L: the list is faster to L = 5, the grid from 6 on */
         d.kind = TGNN_PRODUCT_GAUNT;
+        d.l3 = 2 * l < 11 ? 2 * l : 11;
         p = open_plan(ctx, &d);
-        for (kind = TGNN_PRODUCT_GAUNT_LIST; kind <= TGNN_PRODUCT_GAUNT_GRID; kind++) {
-            d.kind = kind;
-            q = open_plan(ctx, &d);
-            least = fmin(least, tgnn_product_operations(q));
-            T_EQ_INT(tgnn_product_kind(q), kind);
-            tgnn_product_close(ctx, q);
-        }
-        T_TRUE(tgnn_product_operations(p) == least);
-        T_EQ_INT(tgnn_product_kind(p), l < 5 ? TGNN_PRODUCT_GAUNT_LIST : tgnn_product_kind(p));
+        T_EQ_INT(tgnn_product_kind(p), l <= 5 ? TGNN_PRODUCT_GAUNT_LIST : TGNN_PRODUCT_GAUNT_GRID);
+        T_TRUE(strstr(tgnn_product_why(p), "Gaunt by Fourier series ") && strchr(tgnn_product_why(p), ')'));
+        tgnn_product_close(ctx, p);
+    }
+    {                                       /* (1, 1, 1) by hand: 16 products, and 16 numbers of C that are not 0 */
+        const tgnn_product_desc d = of(TGNN_PRODUCT_CG, 1, 1, 1);
+        tgnn_product *p = open_plan(ctx, &d);
+        T_TRUE(tgnn_product_operations(p) == 32);
         tgnn_product_close(ctx, p);
     }
     t_close(ctx);
@@ -656,7 +659,9 @@ static void test_bits(void)
     }
     for (kind = TGNN_PRODUCT_CG_DENSE; kind < TGNN_PRODUCT_KINDS; kind++) {
         const tgnn_product_desc d = of(kind, 4, 4, 4);
-        tgnn_product *p = open_plan(ctx, &d);
+        tgnn_product *p;
+        if (kind == TGNN_PRODUCT_GAUNT) continue;           /* a choice */
+        p = open_plan(ctx, &d);
         run64(ctx, p, 1, x, y, NULL, out);
         for (i = 0; p && i < 25; i++) {
             uint64_t u;
@@ -665,7 +670,7 @@ static void test_bits(void)
         }
         tgnn_product_close(ctx, p);
     }
-    if (!T_TRUE(hash == UINT64_C(0xf84fa84ce2613cfd))) printf("the hash is %016" PRIx64 "\n", hash);
+    if (!T_TRUE(hash == UINT64_C(0xa617b6e8e865b8a4))) printf("the hash is %016" PRIx64 "\n", hash);
     t_close(ctx);
 }
 
