@@ -4,9 +4,9 @@
  *     tetris --seed 2 --steps 500
  *
  * The network of "The Price of Freedom" (Y. Xie et al., 2025), section 6: three layers; in each, the features of the
- * neighbours times the harmonics of the edge, the mean over the edges, a linear layer, a gate, and a linear layer of the
- * old features and the new ones. Its last layer gives a number o that changes its sign in a mirror, and seven that do
- * not, e: the logits are o e1, -o e1, e2 ... e7. The first two classes are the mirror images.
+ * neighbours times the harmonics of the edge, the mean over the edges, a linear layer, a gate, and a linear layer of
+ * the old features and the new ones. Its last layer gives a number o that changes its sign in a mirror, and seven that
+ * do not, e: the logits are o e1, -o e1, e2 ... e7. The first two classes are the mirror images.
  *
  * Gaunt's product has no cross product: from positions it never makes a number that a mirror changes. Then o is 0, both
  * images get the same logits, and no training helps. All edges have length 1, so the network of the length that scales
@@ -191,8 +191,8 @@ static tiny_status build(net *n, uint64_t seed)
             memcpy(l->in, before->out, (size_t)before->n_out * sizeof *l->in);
         }
         st = plan(n, l);
-        /* hidden: 8 copies of degrees 0, 1, 2 in both parities; Gaunt's product leaves one half of them empty, and it is
-         * left out there */
+        /* hidden: 8 copies of degrees 0, 1, 2 in both parities; Gaunt's product leaves one half of them empty, and it
+         * is left out there */
         for (i = 0; i < (n->gaunt ? 3 : 6); i++) {
             tgnn_irrep *to = &l->both[IRREPS + i];
             to->mul = COPIES;
@@ -261,7 +261,8 @@ static tiny_tensor copies_last(tiny_tensor t, tiny_idx numbers, tiny_idx copies)
 /* what the neighbours of each node send: (nodes, numbers of message) */
 static tiny_tensor messages(tiny_tape *tape, net *n, layer *l, const tiny_tensor *x)
 {
-    tiny_tensor offset = tiny_tensor_1d(n->offset, TINY_I64, NODES + 1), col = tiny_tensor_1d(n->col, TINY_I32, n->n_edges),
+    tiny_tensor offset = tiny_tensor_1d(n->offset, TINY_I64, NODES + 1),
+                col = tiny_tensor_1d(n->col, TINY_I32, n->n_edges),
                 y = tiny_tensor_2d(n->harmonics, TINY_F32, n->n_edges, HARMONICS), w = l->scale->value;
     tiny_tensor edge, out, scaled;
     tiny_op op;
@@ -411,7 +412,8 @@ static tiny_status train(net *n, uint64_t seed, int steps, int quiet, int *right
         loss = tiny_tape_cross_entropy(tape, &y, &labels, 0);
         tiny_tape_zero(tape);
         st = tiny_tape_backward(tape, &loss, NULL);
-        if (!st && !quiet && (step + 1) % 200 == 0) printf("  step %4d  loss %.4f\n", step + 1, (double)*(float *)loss.data);
+        if (!st && !quiet && (step + 1) % 200 == 0)
+            printf("  step %4d  loss %.4f\n", step + 1, (double)*(float *)loss.data);
         tiny_tape_release(tape, mark);
         if (!st) st = tiny_optim_step(optim, 1);
     }
@@ -431,8 +433,8 @@ int main(int argc, char **argv)
     tiny_status st = TINY_OK;
     memset(&desc, 0, sizeof desc);
     {
-        const option options[] = { A_SEED("--seed", &seed), A_WHOLE("--steps", &steps, 0, 1e6), A_FLAG("--quiet", &quiet),
-                                   A_WHOLE("--threads", &desc.n_threads, 1, 1024) };
+        const option options[] = { A_SEED("--seed", &seed), A_WHOLE("--steps", &steps, 0, 1e6),
+                                   A_FLAG("--quiet", &quiet), A_WHOLE("--threads", &desc.n_threads, 1, 1024) };
         READ_OPTIONS(argc, argv, usage, options);
     }
     st = tiny_ctx_open(&desc, &n.ctx);
@@ -441,8 +443,8 @@ int main(int argc, char **argv)
         if (!st && !quiet) printf("%s\n", tgnn_product_why(n.l[1].product));
         if (!st) st = train(&n, seed, steps, quiet, &right, &apart);
         if (!st)
-            printf("%s: %d of 8 shapes; logits of the mirror images differ by %.2g\n",
-                   n.gaunt ? "Gaunt" : "Clebsch-Gordan", right, apart);
+            printf("%s: %d of 8 shapes; the mirror images are %s, their logits differ by %.1g\n",
+                   n.gaunt ? "Gaunt" : "Clebsch-Gordan", right, apart < 1e-3 ? "tied" : "told apart", apart);
         for (k = 0; k < LAYERS; k++) {
             tgnn_product_close(n.ctx, n.l[k].product);
             n.l[k].product = NULL;

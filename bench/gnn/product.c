@@ -1,11 +1,12 @@
-/* bench/gnn/product.c - products of features: the table of "The Price of Freedom", the full product of many channels, and
- * the convolution over edges
+/* bench/gnn/product.c - products of features: the table of "The Price of Freedom", the full product of many channels,
+ * and the convolution over edges
  *
- * The table has one channel and 10 000 samples, results up to degree 2 L (11 from L = 6 on). Its kinds compute different
- * things: so each time stands also divided by the number of results, as in the paper: paths for Clebsch-Gordan, degrees
- * for the others. The rival of the full product is the loop that one would write: for each number of C that is not 0, all
- * channels, which stand next to each other. The rival of the convolution is the same product in three steps: rows of x
- * gathered for each edge, products stored, sums of rows. e3nn (Python) is not part of this run: bench/peers/e3nn.py. */
+ * The table has one channel and 10 000 samples, results up to degree 2 L (11 from L = 6 on). Its kinds compute
+ * different things: so each time stands also divided by the number of results, as in the paper: paths for
+ * Clebsch-Gordan, degrees for the others. The rival of the full product is the loop that one would write: for each
+ * number of C that is not 0, all channels, which stand next to each other. The rival of the convolution is the same
+ * product in three steps: rows of x gathered for each edge, products stored, sums of rows. e3nn (Python) is not part of
+ * this run: bench/peers/products.py. */
 #include "../bench.h"
 #include "tinygnn.h"
 #include <stdio.h>
@@ -93,8 +94,8 @@ static void bp_degree(tiny_ctx *ctx, int l, tiny_idx n, bp_table *t)
         b[i].ctx = ctx;
         b[i].x = tiny_tensor_3d(b_alloc((size_t)n * (size_t)d * 4), TINY_F32, n, 1, d);
         b[i].y = tiny_tensor_3d(b_alloc((size_t)n * (size_t)d * 4), TINY_F32, n, 1, d);
-        b[i].out = tiny_tensor_3d(b_alloc((size_t)n * (size_t)tgnn_product_dim(b[i].p, TGNN_PRODUCT_OUT) * 4), TINY_F32, n,
-                                  1, tgnn_product_dim(b[i].p, TGNN_PRODUCT_OUT));
+        b[i].out = tiny_tensor_3d(b_alloc((size_t)n * (size_t)tgnn_product_dim(b[i].p, TGNN_PRODUCT_OUT) * 4), TINY_F32,
+                                  n, 1, tgnn_product_dim(b[i].p, TGNN_PRODUCT_OUT));
         rows[i].what = tgnn_product_kind_name(kind[i]);
         rows[i].target = tiny_target_name(tiny_ctx_target(ctx));
         rows[i].threads = 1;
@@ -162,7 +163,8 @@ static double bp_channels(tiny_ctx *ctx, int l, tiny_idx n)
     }
     (void)snprintf(title, sizeof title, "Full product of 128 channels, degrees 0 to %d, batch %td", l, n);
     b_contest(title, rows, 2);
-    b_note("%.2f us a sample, the loop %.2f", rows[0].median_ns * 1e-3 / (double)n, rows[1].median_ns * 1e-3 / (double)n);
+    b_note("%.2f us a sample, the loop %.2f", rows[0].median_ns * 1e-3 / (double)n,
+           rows[1].median_ns * 1e-3 / (double)n);
     tgnn_product_close(ctx, b[0].p);
     tgnn_so3_close(ctx, b[1].so3);
     b_free(b[0].x.data);
@@ -248,9 +250,11 @@ static double bp_conv(tiny_ctx *ctx, int last, tiny_idx n, tiny_idx degree)
         rows[k].arg = &b[k];
         b_shape(&rows[k], "%td nodes, %td edges", n, m);
     }
-    (void)snprintf(title, sizeof title, "Convolution of 64 copies of degrees 0 to 2, %s", last ? "copies last" : "as e3nn");
+    (void)snprintf(title, sizeof title, "Convolution of 64 copies of degrees 0 to 2, %s",
+                   last ? "copies last" : "as e3nn");
     b_contest(title, rows, 3);
-    b_note("%.2f us an edge, in three steps %.2f", rows[0].median_ns * 1e-3 / (double)m, rows[1].median_ns * 1e-3 / (double)m);
+    b_note("%.2f us an edge, in three steps %.2f", rows[0].median_ns * 1e-3 / (double)m,
+           rows[1].median_ns * 1e-3 / (double)m);
     tgnn_product_close(ctx, p);
     b_free(b[0].x.data);
     b_free(b[0].y.data);
@@ -275,7 +279,8 @@ void bench_product(void)
     for (l = 0; l < 2; l++) conv[l] = bp_conv(one, l, b_quick ? 300 : 1000, 16);
     b_verdict("the loop in C over the full product, degree 4, 128 channels", full[4], ">", 5.0);
     b_verdict("three steps over the fused convolution, copies last", conv[1], ">", 3.0);
-    b_headline("price-of-freedom", "CPU, L = 4: dense 21.0 ms, sparse 33.2, grid 5.1, vector 37.9, matrix 81.7, Fourier 217",
+    b_headline("price-of-freedom",
+               "CPU, L = 4: dense 21.0 ms, sparse 33.2, grid 5.1, vector 37.9, matrix 81.7, Fourier 217",
                "batch 10 000, one thread; results to degree 8",
                "dense %.2f ms, sparse %.2f, list %.2f, grid %.2f, vector %.2f, matrix %.2f, Fourier %.2f", t[4].ms[0],
                t[4].ms[1], t[4].ms[2], t[4].ms[3], t[4].ms[5], t[4].ms[6], t[4].ms[4]);

@@ -234,6 +234,11 @@ if has "$python" 'numpy, torch, dgl'; then
 else
     skip 'DGL is not installed: its sampler is not measured'
 fi
+if has "$python" e3nn; then
+    run products "$python" bench/peers/products.py --seconds "$(size 1 0.01)"
+else
+    skip 'e3nn is not installed: its products are not measured'
+fi
 printf '%d passed, %d failed' $passed $failed
 [ $skipped -eq 0 ] || printf ', %d skipped' $skipped
 echo

@@ -1,8 +1,8 @@
 /* src/gnn/equivariant/layers.c - linear maps of irreps and gates, as views and operations of math
  * Paper    M. Geiger, T. Smidt, "e3nn: Euclidean Neural Networks", 2022 (arXiv 2207.09453): both layers.
  * Formula  y[w][k] = sum over blocks i of the same irrep, u of W_i[u][w] x_i[u][k] / sqrt(s); gates: gnn/equivariant/
- *          layers.h. The constant of f is 1 / sqrt(int f(z)^2 exp(-z^2 / 2) / sqrt(2 pi) dz), by the trapezoidal rule on
- *          -12 .. 12 with steps of 1/64: 1e-12 for smooth f.
+ *          layers.h. The constant of f is 1 / sqrt(int f(z)^2 exp(-z^2 / 2) / sqrt(2 pi) dz), by the trapezoidal rule
+ *          on -12 .. 12 with steps of 1/64: 1e-12 for smooth f.
  * Method   a block is a view (n, 2 l + 1, mul), so each two blocks are one product of matrices with batches. */
 #include <string.h>
 #include "gnn/equivariant/layers.h"
@@ -137,8 +137,9 @@ TINY_API tiny_tensor tgnn_tape_irreps_linear(tiny_tape *tape, const tgnn_irreps_
         return tinyi_il_refuse(tape, "irreps_linear: x must have rows of the numbers of its irreps");
     if (w->rank != 1 || w->dim[0] != n_weights || w->dtype != x->dtype ||
         (bias && (bias->rank != 1 || bias->dim[0] != n_biases || bias->dtype != x->dtype)))
-        return tinyi_il_refuse(tape, "irreps_linear: w or bias is not of rank 1, of the size for these irreps and of the "
-                                     "type of x");
+        return tinyi_il_refuse(tape,
+                               "irreps_linear: w or bias is not of rank 1, of the size for these irreps and of the "
+                               "type of x");
     dim[0] = x->dim[0];
     dim[1] = tgnn_irreps_dim(d->out, d->n_out);
     y = tiny_tape_new(tape, x->dtype, 2, dim);
@@ -313,14 +314,15 @@ static tiny_tensor tinyi_il_run_gate(tiny_tape *tape, const void *arg)
     return tgnn_tape_gate(tape, (const tgnn_gate_desc *)j->desc, j->x);
 }
 
-static tiny_status tinyi_il_once(tiny_ctx *ctx, tinyi_il_fn fn, const tinyi_il_job *job, const tiny_tensor *y)
+static tiny_status tinyi_il_once(tiny_ctx *ctx, const char *name, tinyi_il_fn fn, const tinyi_il_job *job,
+                                 const tiny_tensor *y)
 {
     tiny_tape_desc desc;
     tiny_tape *tape = NULL;
     int dry;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "the output is missing");
+    if (!y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: y is missing", name);
     memset(&desc, 0, sizeof desc);
     for (dry = 1; !st && dry >= 0; dry--) {
         desc.dry = dry;
@@ -345,7 +347,7 @@ TINY_API tiny_status tgnn_irreps_linear(tiny_ctx *ctx, const tgnn_irreps_linear_
     job.x = x;
     job.w = w;
     job.bias = bias;
-    return tinyi_il_once(ctx, tinyi_il_run_linear, &job, y);
+    return tinyi_il_once(ctx, "irreps_linear", tinyi_il_run_linear, &job, y);
 }
 
 TINY_API tiny_status tgnn_gate(tiny_ctx *ctx, const tgnn_gate_desc *desc, const tiny_tensor *x, const tiny_tensor *y)
@@ -354,5 +356,5 @@ TINY_API tiny_status tgnn_gate(tiny_ctx *ctx, const tgnn_gate_desc *desc, const 
     memset(&job, 0, sizeof job);
     job.desc = desc;
     job.x = x;
-    return tinyi_il_once(ctx, tinyi_il_run_gate, &job, y);
+    return tinyi_il_once(ctx, "gate", tinyi_il_run_gate, &job, y);
 }

@@ -10,9 +10,9 @@
 #include "math/tape.h"
 TINYI_C_BEGIN
 
-/* e3nn's o3.Linear: copies of an irrep of x are mixed into those of the same irrep of y, by W / sqrt(s), s the copies of
- * that irrep in x. Weights: (mul in, mul out) for each two blocks of the same irrep, blocks of x in order and for each
- * those of y. Biases: one for each copy of 0e in y. Blocks of y without one of x are 0. */
+/* e3nn's o3.Linear: copies of an irrep of x are mixed into those of the same irrep of y, by W / sqrt(s), s the copies
+ * of that irrep in x. Weights: (mul in, mul out) for each two blocks of the same irrep, blocks of x in order and for
+ * each those of y. Biases: one for each copy of 0e in y. Blocks of y without one of x are 0. */
 typedef struct tgnn_irreps_linear_desc {
     const tgnn_irrep *in, *out;
     int n_in, n_out;
@@ -28,9 +28,9 @@ TINY_API tiny_status tgnn_irreps_linear(tiny_ctx *ctx, const tgnn_irreps_linear_
 TINY_API tiny_tensor tgnn_tape_irreps_linear(tiny_tape *tape, const tgnn_irreps_linear_desc *desc,
                                              const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias);
 
-/* e3nn's Gate: a row of x is n_even scalars 0e, n_odd 0o, a gate 0e for each copy of `gated`, then those blocks. A row of
- * y has the scalars through their functions, and each copy times the function of its gate. Functions are multiplied by
- * a constant so that the square of f(z), z normal, is 1 on average. */
+/* e3nn's Gate: a row of x is n_even scalars 0e, n_odd 0o, a gate 0e for each copy of `gated`, then those blocks. A row
+ * of y has the scalars through their functions, and each copy times the function of its gate. Functions are multiplied
+ * by a constant so that the square of f(z), z normal, is 1 on average. */
 typedef struct tgnn_gate_desc {
     int n_even, n_odd;
     const tgnn_irrep *gated;

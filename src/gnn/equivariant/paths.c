@@ -5,40 +5,24 @@
  * Tables   a row of TINYI_TP_COLUMNS numbers for each path; its entries (i, j, k), in the order of k, i, j, and their
  *          values, the factor of the path in them.
  * Method   run and back: samples side by side, one in each lane. conv: for each edge and path first the matrix
- *          t[k][i] = sum_j C[i][j][k] y[j], then out[k][u] += w[u] sum_i t[k][i] x[i][u] with copies u in the lanes: for
- *          a degree of 2, 35 multiply-adds a copy instead of 2 * 43. A row of the result is summed in the first cache
- *          and written once. Other modes: the edges of a row side by side.
+ *          t[k][i] = sum_j C[i][j][k] y[j], then out[k][u] += w[u] sum_i t[k][i] x[i][u] with copies u in the lanes:
+ *          for a degree of 2, 35 multiply-adds a copy instead of 2 * 43. A row of the result is summed in the first
+ *          cache and written once. Other modes: the edges of a row side by side.
  * Threads  conv cuts edges + rows into pieces as math/edges.c does; a row belongs to one thread. The sums over samples
  *          of dw have TINYI_TP_CHUNKS parts. So the same bits for any number of threads.
  * Error    LINEAR: the terms of a sum, u; 8 more for its products and the rounded table.
  * Left out a hub (a row with most of the edges) keeps one thread busy. */
-#include <stdio.h>
 #include <string.h>
 #include "gnn/ops.h"
-#include "gnn/equivariant/product_inside.h"
+#include "gnn/equivariant/paths_inside.h"
 #include "core/mem.h"
 #include "core/state_inside.h"
-#include "math/edges_inside.h"
 #include "math/elem.h"
 #include "math/rows_inside.h"
 
 #define TINYI_TP_CHUNKS 16                  /* parts of the samples whose dw are summed each by itself */
-#define TINYI_TP_SIDE (2 * TGNN_L_MAX + 1)
 
-enum { TINYI_TP_X, TINYI_TP_Y, TINYI_TP_TABLE, TINYI_TP_ENTRY, TINYI_TP_VALUE, TINYI_TP_W, TINYI_TP_G = 5,
-       TINYI_TP_BACK_W, TINYI_TC_OFFSET = 0, TINYI_TC_X, TINYI_TC_COL, TINYI_TC_Y, TINYI_TC_TABLE, TINYI_TC_ENTRY,
-       TINYI_TC_VALUE, TINYI_TC_W };
-
-typedef struct tinyi_tp_op {
-    const tiny_tensor *x, *y, *w, *g;       /* w: NULL without weights */
-    const tinyi_tp_path *path;
-    const int32_t *entry;
-    const double *value;
-    tiny_idx n_paths, n_entries, n;         /* n: samples, or edges */
-    int shared;                             /* one row of weights for all */
-} tinyi_tp_op;
-
-static tinyi_tp_op tinyi_tp_read(const tiny_tensor *const *table, const tiny_tensor *x, const tiny_tensor *y,
+tinyi_tp_op tinyi_tp_read(const tiny_tensor *const *table, const tiny_tensor *x, const tiny_tensor *y,
                                  const tiny_tensor *w)
 {
     tinyi_tp_op o;
@@ -85,7 +69,7 @@ static void tinyi_tp_ranges(const tinyi_tp_path *p, int axis, int32_t at, int32_
             high[i] = at + 1;
         }
 }
-/* steps to the next three copies that go together; begin with v = low[1] - 1 and w = high[2] */
+/* copies that are multiplied in this mode */
 static int tinyi_tp_joined(int mode, int32_t u, int32_t v, int32_t w)
 {
     switch (mode) {
@@ -107,7 +91,7 @@ static tiny_idx tinyi_tp_weight_of(const tinyi_tp_path *p, tiny_idx u, tiny_idx 
     }
 }
 
-static int64_t tinyi_tp_weights(const tinyi_tp_path *p)
+int64_t tinyi_tp_weights(const tinyi_tp_path *p)
 {
     const int64_t a = p->mul1, b = p->mul2, c = p->mul3;
     switch (p->mode) {
@@ -133,7 +117,7 @@ static double tinyi_tp_value(const tiny_tensor *t, tiny_idx row, tiny_idx i)
 }
 
 /* the number `at` of a result (axis 2), of dx (0) or of dy (1), from row zx of x and row z of the others */
-static double tinyi_tp_number(const tinyi_tp_op *o, int axis, tiny_idx at, tiny_idx zx, tiny_idx z)
+double tinyi_tp_number(const tinyi_tp_op *o, int axis, tiny_idx at, tiny_idx zx, tiny_idx z)
 {
     double sum = 0.0;
     tiny_idx i_path;
@@ -231,38 +215,15 @@ static void tinyi_tp_back_ref(const tiny_op *op)
     }
 }
 
-static tinyi_tp_op tinyi_tc_of(const tiny_op *op)
-{
-    return tinyi_tp_read(op->in + TINYI_TC_TABLE, op->in[TINYI_TC_X], op->in[TINYI_TC_Y], op->in[TINYI_TC_W]);
-}
-
-static void tinyi_tc_ref(const tiny_op *op)
-{
-    const tinyi_tp_op o = tinyi_tc_of(op);
-    const int64_t *offset = (const int64_t *)op->in[TINYI_TC_OFFSET]->data;
-    const int32_t *col = (const int32_t *)op->in[TINYI_TC_COL]->data;
-    const tiny_tensor *out = op->out[0];
-    tiny_idx r, k;
-    int64_t p;
-    for (r = 0; r < out->dim[0]; r++)
-        for (k = 0; k < out->dim[1]; k++) {
-            double sum = 0.0;
-            for (p = offset[r]; p < offset[r + 1]; p++) sum += tinyi_tp_number(&o, 2, k, col[p], (tiny_idx)p);
-            tinyi_real_set(out->data, out->dtype, r * out->stride[0] + k * out->stride[1], sum);
-        }
-}
 TINY_REF_END
 
 /* ---- fast */
 
-/* What a thread has: the values as floats, one row of shared weights without gaps, and blocks of lanes. */
-typedef struct tinyi_tp_room { float *value, *weight, *x, *y, *w, *g, *dx, *dy, *dw, *t; } tinyi_tp_room;
-
 #define TINYI_TP_MOST_LANES 16
 
-static size_t tinyi_tp_padded(tiny_idx n) { return ((size_t)n + 15) / 16 * 16; }
+size_t tinyi_tp_padded(tiny_idx n) { return ((size_t)n + 15) / 16 * 16; }
 
-static size_t tinyi_tp_room_floats(const tinyi_tp_op *o, tiny_idx d_out, int back)
+size_t tinyi_tp_room_floats(const tinyi_tp_op *o, tiny_idx d_out, int back)
 {
     const size_t d = tinyi_tp_padded(o->x->dim[1]) + tinyi_tp_padded(o->y->dim[1]),
                  w = o->w && !o->shared ? tinyi_tp_padded(o->w->dim[1]) : 0;
@@ -270,7 +231,7 @@ static size_t tinyi_tp_room_floats(const tinyi_tp_op *o, tiny_idx d_out, int bac
            TINYI_TP_MOST_LANES * ((back ? 2 : 1) * (d + w) + tinyi_tp_padded(d_out) + 2 * TINYI_TP_SIDE);
 }
 
-static tinyi_tp_room tinyi_tp_room_of(const tinyi_tp_op *o, float *at, tiny_idx d_out, int lanes, int back)
+tinyi_tp_room tinyi_tp_room_of(const tinyi_tp_op *o, float *at, tiny_idx d_out, int lanes, int back)
 {
     const size_t w = o->w && !o->shared ? tinyi_tp_padded(o->w->dim[1]) : 0, x = tinyi_tp_padded(o->x->dim[1]),
                  y = tinyi_tp_padded(o->y->dim[1]), n = (size_t)lanes;
@@ -295,13 +256,14 @@ static tinyi_tp_room tinyi_tp_room_of(const tinyi_tp_op *o, float *at, tiny_idx 
 }
 
 /* rows z .. z + n - 1 side by side, zeros in the lanes after them */
-static void tinyi_tp_in(const tiny_team *team, float *block, const tiny_tensor *t, tiny_idx z, tiny_idx n, int lanes)
+void tinyi_tp_in(const tiny_team *team, float *block, const tiny_tensor *t, tiny_idx z, tiny_idx n, int lanes)
 {
     const float *from = (const float *)t->data + z * t->stride[0];
     tiny_idx i, k;
     if (t->stride[1] == 1 && t->stride[0] > 0)
-        TINYI_OF(team->k, transpose_b4)((unsigned char *)block, lanes * 4, (const unsigned char *)from, t->stride[0] * 4,
-                                        (size_t)t->dim[1], (size_t)n);
+        TINYI_OF(team->k, transpose_b4)
+        ((unsigned char *)block, lanes * 4, (const unsigned char *)from, t->stride[0] * 4, (size_t)t->dim[1],
+         (size_t)n);
     else
         for (k = 0; k < t->dim[1]; k++)
             for (i = 0; i < n; i++) block[k * lanes + i] = from[i * t->stride[0] + k * t->stride[1]];
@@ -383,193 +345,6 @@ static void tinyi_tp_back_work(const tiny_op *op, int n_threads, size_t *shared,
     *own = tinyi_tp_room_floats(&o, o.g->dim[1], 1) * sizeof(float);
 }
 
-/* ---- sums over edges */
-
-/* One row of weights and harmonics a sample, and no two paths that see the same numbers of x in two ways. */
-static int tinyi_tc_folds(const tinyi_tp_op *o)
-{
-    tiny_idx i, j;
-    for (i = 0; i < o->n_paths; i++) {
-        const tinyi_tp_path *p = o->path + i;
-        const int32_t end = p->off1 + p->mul1 * (2 * p->l1 + 1);
-        if (p->mode != TGNN_PATH_UVU || p->mul2 != 1) return 0;
-        for (j = 0; j < i; j++) {
-            const tinyi_tp_path *q = o->path + j;
-            if (q->last != p->last) return 0;
-            if (q->off1 == p->off1 && q->mul1 == p->mul1 && q->l1 == p->l1) continue;
-            if (q->off1 < end && p->off1 < q->off1 + q->mul1 * (2 * q->l1 + 1)) return 0;
-        }
-    }
-    return 1;
-}
-
-/* blocks (mul, side) to (side, mul), or back */
-static void tinyi_tc_turn(const tiny_team *team, float *to, const float *from, tiny_idx rows, tiny_idx columns)
-{
-    if (columns == 1 || rows == 1) memcpy(to, from, (size_t)(rows * columns) * sizeof *to);
-    else
-        TINYI_OF(team->k, transpose_b4)((unsigned char *)to, rows * 4, (const unsigned char *)from, columns * 4,
-                                        (size_t)columns, (size_t)rows);
-}
-
-static int tinyi_tc_first_of(const tinyi_tp_op *o, tiny_idx i)
-{
-    tiny_idx j;
-    for (j = 0; j < i; j++)
-        if (o->path[j].off1 == o->path[i].off1 && o->path[j].mul1 == o->path[i].mul1) return 0;
-    return 1;
-}
-
-/* x with copies next to each other: x itself, or the team's copy of it */
-static int tinyi_tc_copies(const tinyi_tp_op *o)
-{
-    return !(o->n_paths && o->path[0].last && o->x->stride[1] == 1);
-}
-
-/* acc: the row of the result, copies next to each other; t: room for one matrix; row: of y and w */
-static void tinyi_tc_fold(const tinyi_tp_op *o, const tinyi_product_kernels *k, const float *value, const float *x,
-                          const float *y, const float *w, float *acc, float *t)
-{
-    tiny_idx i;
-    int32_t e;
-    for (i = 0; i < o->n_paths; i++) {
-        const tinyi_tp_path *p = o->path + i;
-        const int n1 = 2 * p->l1 + 1, n3 = 2 * p->l3 + 1;
-        memset(t, 0, (size_t)(n1 * n3) * sizeof *t);
-        for (e = p->first; e < p->end; e++)
-            t[o->entry[3 * e + 2] * n1 + o->entry[3 * e]] += value[e] * y[p->off2 + o->entry[3 * e + 1]];
-        k->fold(acc + p->off3, x + p->off1, p->weight >= 0 ? w + p->weight : NULL, t, n1, n3, (size_t)p->mul1);
-    }
-}
-
-static void tinyi_tc_row_in(float *to, const tiny_tensor *t, tiny_idx row)
-{
-    tinyi_row_gather(to, (const float *)t->data + row * t->stride[0], t->dim[1], t->stride[1]);
-}
-
-/* one row of x, copies next to each other: in place, or in room */
-static const float *tinyi_tc_row_of_x(const tiny_team *team, const tinyi_tp_op *o, tiny_idx row, int last, float *to,
-                                      float *room)
-{
-    const tiny_tensor *x = o->x;
-    const float *from = (const float *)x->data + row * x->stride[0];
-    tiny_idx i;
-    if (x->stride[1] == 1 && last) return from;
-    if (x->stride[1] != 1) {
-        tinyi_tc_row_in(last ? to : room, x, row);
-        from = room;
-    }
-    for (i = 0; !last && i < o->n_paths; i++)
-        if (tinyi_tc_first_of(o, i))
-            tinyi_tc_turn(team, to + o->path[i].off1, from + o->path[i].off1, o->path[i].mul1, 2 * o->path[i].l1 + 1);
-    return to;
-}
-
-typedef struct tinyi_tc_job {
-    tinyi_tp_op o;
-    tinyi_edge_op edges;
-    const tinyi_product_kernels *k;
-    tinyi_tp_room r;
-    float *acc, *turned, *y, *w, *t, *room; /* rows of the result (2), of y and w, a matrix, a row of x */
-    const float *x;
-    tiny_idx x_row;
-    int fold, last;
-} tinyi_tc_job;
-
-/* acc += the product of a row x, copies next to each other, with rows p of y and w */
-static void tinyi_tc_fold_row(tinyi_tc_job *j, const float *x, tiny_idx p)
-{
-    const tiny_tensor *y = j->o.y, *w = j->o.w;
-    const float *ty = (const float *)y->data + p * y->stride[0], *tw = j->r.weight;
-    if (y->stride[1] != 1) {
-        tinyi_tc_row_in(j->y, y, p);
-        ty = j->y;
-    }
-    if (w && !j->o.shared) {
-        tw = (const float *)w->data + p * w->stride[0];
-        if (w->stride[1] != 1) {
-            tinyi_tc_row_in(j->w, w, p);
-            tw = j->w;
-        }
-    }
-    tinyi_tc_fold(&j->o, j->k, j->r.value, x, ty, tw, j->acc, j->t);
-}
-
-/* edges p0 .. p1 of a row, the fold of each */
-static void tinyi_tc_edges_folded(tinyi_tc_job *j, int64_t p0, int64_t p1)
-{
-    int64_t p;
-    for (p = p0; p < p1; p++) {
-        if (p + 2 < p1) TINYI_PREFETCH(j->x + j->edges.col[p + 2] * j->x_row);
-        tinyi_tc_fold_row(j, j->x + j->edges.col[p] * j->x_row, (tiny_idx)p);
-    }
-}
-
-/* the same, edges side by side, for any modes */
-static void tinyi_tc_edges_side(const tiny_team *team, tinyi_tc_job *j, int64_t p0, int64_t p1, tiny_idx d_out)
-{
-    const tiny_idx lanes = j->k->lanes;
-    const tiny_tensor *x = j->o.x;
-    int64_t p;
-    tiny_idx i, c;
-    for (p = p0; p < p1; p += lanes) {
-        const tiny_idx n = TINYI_MIN((tiny_idx)(p1 - p), lanes);
-        for (i = 0; i < lanes; i++) {
-            const float *from = (const float *)x->data + (i < n ? j->edges.col[p + i] * x->stride[0] : 0);
-            for (c = 0; c < x->dim[1]; c++) j->r.x[c * lanes + i] = i < n ? from[c * x->stride[1]] : 0.0f;
-        }
-        tinyi_tp_in(team, j->r.y, j->o.y, (tiny_idx)p, n, j->k->lanes);
-        if (j->o.w && !j->o.shared) tinyi_tp_in(team, j->r.w, j->o.w, (tiny_idx)p, n, j->k->lanes);
-        memset(j->r.g, 0, (size_t)(d_out * lanes) * sizeof(float));
-        for (i = 0; i < j->o.n_paths; i++)
-            j->k->side(j->o.path + i, j->o.entry, j->r.value, j->r.g, j->r.x, j->r.y,
-                       j->o.shared ? j->r.weight : j->r.w, j->o.shared, j->r.t);
-        j->k->sums(j->acc, j->r.g, (size_t)d_out);
-    }
-}
-
-/* the row of the result to its place: blocks that paths write, each once, turned where they must be */
-static void tinyi_tc_row_out(const tiny_team *team, tinyi_tc_job *j, const tiny_tensor *out, tiny_idx row)
-{
-    float *to = (float *)out->data + row * out->stride[0];
-    const float *from = j->acc;
-    tiny_idx i;
-    if (j->fold && !j->last) {
-        memset(j->turned, 0, (size_t)out->dim[1] * sizeof *j->turned);
-        for (i = 0; i < j->o.n_paths; i++) {
-            const tinyi_tp_path *p = j->o.path + i;
-            tinyi_tc_turn(team, j->turned + p->off3, j->acc + p->off3, 2 * p->l3 + 1, p->mul3);
-        }
-        from = j->turned;
-    }
-    tinyi_row_scatter(to, from, out->dim[1], out->stride[1]);
-}
-
-static void tinyi_tc_open(tinyi_tc_job *j, tinyi_tp_op o, const tiny_team *team, tiny_idx d_out)
-{
-    memset(j, 0, sizeof *j);
-    j->o = o;
-    j->k = tinyi_product_kernels_of(team->k);
-    j->r = tinyi_tp_room_of(&j->o, (float *)team->own, d_out, j->k->lanes, 0);
-    j->t = j->r.value + tinyi_tp_room_floats(&j->o, d_out, 0);
-    j->acc = j->t + tinyi_tp_padded(TINYI_TP_SIDE * TINYI_TP_SIDE);
-    j->turned = j->acc + tinyi_tp_padded(d_out);
-    j->y = j->turned + tinyi_tp_padded(d_out);
-    j->w = j->y + tinyi_tp_padded(j->o.y->dim[1]);
-    j->room = j->w + (j->o.w ? tinyi_tp_padded(j->o.w->dim[1]) : 0);
-    j->fold = tinyi_tc_folds(&j->o);
-    j->last = j->o.n_paths && j->o.path[0].last;
-    j->x = (const float *)j->o.x->data;
-    j->x_row = j->o.x->stride[0];
-}
-
-static size_t tinyi_tc_floats(const tinyi_tp_op *o, tiny_idx d_out)
-{
-    return tinyi_tp_room_floats(o, d_out, 0) + tinyi_tp_padded(TINYI_TP_SIDE * TINYI_TP_SIDE) +
-           2 * tinyi_tp_padded(d_out) + tinyi_tp_padded(o->y->dim[1]) + tinyi_tp_padded(o->x->dim[1]) +
-           (o->w ? tinyi_tp_padded(o->w->dim[1]) : 0);
-}
-
 /* products alone: samples side by side, or, with many copies that fold, each sample by itself */
 static int tinyi_tp_wide(const tinyi_tp_op *o)
 {
@@ -620,49 +395,6 @@ static void tinyi_tp_work(const tiny_op *op, int n_threads, size_t *shared, size
     *own = tinyi_tc_floats(&o, op->out[0]->dim[1]) * sizeof(float);
 }
 
-static void tinyi_tc_fast(tiny_team *team, const tiny_op *op)
-{
-    const tiny_tensor *out = op->out[0];
-    tinyi_tc_job j;
-    tiny_idx k, k1, r, r1, z, z1;
-    tinyi_tc_open(&j, tinyi_tc_of(op), team, out->dim[1]);
-    tinyi_edge_read(&j.edges, op->in[TINYI_TC_OFFSET], op->in[TINYI_TC_COL], j.o.n, j.o.x->dim[0]);
-    team->ran_on = j.k->from;
-    if (j.edges.n == 0) {
-        if (j.o.n && team->i == 0) tiny_team_fail(team, TINY_E_ARGUMENT, "paths_conv: there are edges, but no rows");
-        return;
-    }
-    if (j.fold && tinyi_tc_copies(&j.o)) {
-        j.x_row = (tiny_idx)tinyi_tp_padded(j.o.x->dim[1]);
-        j.x = (const float *)team->shared;
-        while (tiny_take(team, j.o.x->dim[0], 16, &z, &z1))
-            for (; z < z1; z++)
-                (void)tinyi_tc_row_of_x(team, &j.o, z, j.last, (float *)team->shared + z * j.x_row, j.r.x);
-        tiny_barrier(team);
-    }
-    while (tiny_take(team, j.edges.pieces, 1, &k, &k1))
-        for (; k < k1; k++)
-            for (r = tinyi_edge_first(&j.edges, k), r1 = tinyi_edge_first(&j.edges, k + 1); r < r1; r++) {
-                memset(j.acc, 0, (size_t)out->dim[1] * sizeof *j.acc);
-                if (!tinyi_edge_refused(team, &j.edges, r, "paths_conv")) {
-                    if (j.fold) tinyi_tc_edges_folded(&j, j.edges.offset[r], j.edges.offset[r + 1]);
-                    else tinyi_tc_edges_side(team, &j, j.edges.offset[r], j.edges.offset[r + 1], out->dim[1]);
-                }
-                tinyi_tc_row_out(team, &j, out, r);
-            }
-    team->ran_on = j.k->from;
-}
-
-static void tinyi_tc_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
-{
-    const tinyi_tp_op o = tinyi_tc_of(op);
-    const tiny_idx d_out = op->out[0]->dim[1];
-    (void)n_threads;
-    *shared = tinyi_tc_copies(&o) && tinyi_tc_folds(&o)
-                  ? (size_t)o.x->dim[0] * tinyi_tp_padded(o.x->dim[1]) * sizeof(float) : 0;
-    *own = tinyi_tc_floats(&o, d_out) * sizeof(float);
-}
-
 /* ---- the rows */
 
 static int tinyi_tp_block_fits(int32_t off, int32_t mul, int32_t l, tiny_idx d)
@@ -671,7 +403,7 @@ static int tinyi_tp_block_fits(int32_t off, int32_t mul, int32_t l, tiny_idx d)
            (int64_t)off + (int64_t)mul * (2 * l + 1) <= (int64_t)d;
 }
 
-static int tinyi_tp_mode_fits(const tinyi_tp_path *p)
+int tinyi_tp_mode_fits(const tinyi_tp_path *p)
 {
     switch (p->mode) {
     case TGNN_PATH_UVW: return 1;
@@ -684,7 +416,7 @@ static int tinyi_tp_mode_fits(const tinyi_tp_path *p)
 }
 
 /* every number of the tables: blocks within x, y, out and w, entries within blocks and in the order of k */
-static tiny_status tinyi_tp_tables(tiny_ctx *ctx, const char *name, const tiny_tensor *const *table, tiny_idx d1,
+tiny_status tinyi_tp_tables(tiny_ctx *ctx, const char *name, const tiny_tensor *const *table, tiny_idx d1,
                                    tiny_idx d2, tiny_idx d3, const tiny_tensor *w)
 {
     const tiny_tensor *t = table[0], *entry = table[1], *value = table[2];
@@ -712,14 +444,15 @@ static tiny_status tinyi_tp_tables(tiny_ctx *ctx, const char *name, const tiny_t
     return TINY_OK;
 }
 
-static tiny_status tinyi_tp_rows(tiny_ctx *ctx, const char *name, const char *what, const tiny_tensor *t,
+tiny_status tinyi_tp_rows(tiny_ctx *ctx, const char *name, const char *what, const tiny_tensor *t,
                                  tiny_dtype type, tiny_idx n, int one)
 {
     char text[96];
     if (t->dtype == type && tinyi_is_real(t) && t->rank == 2 && (t->dim[0] == n || (one && t->dim[0] == 1)))
         return TINY_OK;
     return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must be of rank 2, %td%s rows of %s", name, what,
-                      tinyi_shape_text(t, text), n, one ? " or 1" : "", tinyi_is_real(t) ? tiny_dtype_name(type) : "f32");
+                      tinyi_shape_text(t, text), n, one ? " or 1" : "",
+                      tinyi_is_real(t) ? tiny_dtype_name(type) : "f32");
 }
 
 static tiny_status tinyi_tp_shape_of(tiny_ctx *ctx, const tiny_op *op, int back, tiny_tensor *want)
@@ -761,30 +494,8 @@ static tiny_status tinyi_tp_back_shape(tiny_ctx *ctx, const tiny_op *op, tiny_te
     return tinyi_tp_shape_of(ctx, op, 1, want);
 }
 
-static tiny_status tinyi_tc_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
-{
-    const tiny_tensor *x = op->in[TINYI_TC_X], *y = op->in[TINYI_TC_Y], *w = op->in[TINYI_TC_W], *dense[3];
-    const tgnn_paths_params *params = (const tgnn_paths_params *)op->params;
-    tiny_idx dim[2], m = op->in[TINYI_TC_COL]->rank == 1 ? op->in[TINYI_TC_COL]->dim[0] : 0;
-    tiny_status st = tinyi_tp_rows(ctx, "paths_conv", "x", x, x->dtype, x->rank == 2 ? x->dim[0] : 0, 0);
-    if (!st) st = tinyi_tp_rows(ctx, "paths_conv", "y", y, x->dtype, m, 0);
-    if (!st && w) st = tinyi_tp_rows(ctx, "paths_conv", "w", w, x->dtype, m, 1);
-    if (st) return st;
-    if (!params || params->dim < 0)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths_conv: params must give the numbers of a result");
-    memset(dense, 0, sizeof dense);
-    st = tinyi_edge_shapes(ctx, op, "paths_conv", op->in[TINYI_TC_COL], m, x->dim[0], x->dtype, dense);
-    if (!st)
-        st = tinyi_tp_tables(ctx, "paths_conv", op->in + TINYI_TC_TABLE, x->dim[1], y->dim[1], params->dim, w);
-    if (st) return st;
-    dim[0] = op->in[TINYI_TC_OFFSET]->dim[0] - 1;
-    dim[1] = params->dim;
-    tinyi_want(&want[0], x->dtype, 2, dim);
-    return TINY_OK;
-}
-
 /* multiply-adds of a sample */
-static double tinyi_tp_operations(const tinyi_tp_op *o)
+double tinyi_tp_operations(const tinyi_tp_op *o)
 {
     double n = 0.0;
     tiny_idx i;
@@ -806,18 +517,8 @@ static void tinyi_tp_cost(const tiny_op *op, tiny_cost *c)
     c->bytes = 4.0 * n * (o.g ? 2.0 * d + (double)o.g->dim[1] : d + (double)op->out[0]->dim[1]);
 }
 
-static void tinyi_tc_cost(const tiny_op *op, tiny_cost *c)
-{
-    const tinyi_tp_op o = tinyi_tc_of(op);
-    const double m = (double)o.n;
-    c->flops = 2.0 * m * tinyi_tp_operations(&o);
-    c->bytes = tinyi_edge_bytes(m, o.x->dim[0], o.x->dim[1]) +
-               4.0 * m * (double)(o.y->dim[1] + (o.w && !o.shared ? o.w->dim[1] : 0)) +
-               4.0 * (double)tiny_tensor_count(op->out[0]);
-}
-
 /* the most terms of a number of the result or of the gradients */
-static double tinyi_tp_terms_of(const tinyi_tp_op *o)
+double tinyi_tp_terms_of(const tinyi_tp_op *o)
 {
     double n = 0.0;
     tiny_idx i;
@@ -832,11 +533,6 @@ static double tinyi_tp_terms(const tiny_op *op)
 {
     const tinyi_tp_op o = tinyi_tp_of(op);
     return tinyi_tp_terms_of(&o) + (o.g && o.shared ? (double)o.n / 8.0 : 0.0);
-}
-static double tinyi_tc_terms(const tiny_op *op)
-{
-    const tinyi_tp_op o = tinyi_tc_of(op);
-    return tinyi_tp_terms_of(&o) + tinyi_edge_longest(op);
 }
 
 /* ---- cases of the kit: up to three paths of any modes, with entries that need not be those of rotations */
@@ -902,7 +598,7 @@ static void tinyi_tp_case_fill(tiny_case *c, int i_input, void *data)
 }
 
 /* tables from `table` on; d: numbers of x, y, result, weights */
-static void tinyi_tp_case_tables(tiny_case *c, int table, int fold, tiny_idx d[4])
+void tinyi_tp_case_tables(tiny_case *c, int table, int fold, tiny_idx d[4])
 {
     const int weighted = tiny_case_pick(c, 4) != 0, last = tiny_case_pick(c, 2);
     tinyi_tp_path p[TINYI_TP_CASE_PATHS], *end = p + TINYI_TP_CASE_PATHS - 1;
@@ -943,22 +639,6 @@ static void tinyi_tp_case(tiny_case *c, int back)
 static void tinyi_tp_cases(tiny_case *c) { tinyi_tp_case(c, 0); }
 static void tinyi_tp_back_cases(tiny_case *c) { tinyi_tp_case(c, 1); }
 
-static void tinyi_tc_cases(tiny_case *c)
-{
-    const tiny_idx n = tiny_case_dim(c, 40), m = tiny_case_dim(c, 130), n_x = tiny_case_dim(c, 40);
-    tgnn_paths_params params;
-    tiny_idx d[4];
-    memset(&params, 0, sizeof params);
-    tinyi_edge_case(c, n, m, n_x, TINYI_TC_COL);
-    tinyi_tp_case_tables(c, TINYI_TC_TABLE, tiny_case_pick(c, 3) != 0, d);
-    c->in[TINYI_TC_X] = tiny_tensor_2d(NULL, TINY_F32, n_x, d[0]);
-    c->in[TINYI_TC_Y] = tiny_tensor_2d(NULL, TINY_F32, m, d[1]);
-    c->in[TINYI_TC_W] = tiny_tensor_2d(NULL, TINY_F32, tiny_case_pick(c, 3) ? m : 1, d[3]);
-    if (!d[3]) c->in[TINYI_TC_W].rank = -1;
-    params.dim = (int)d[2];
-    memcpy(c->params.bytes, &params, sizeof params);
-}
-
 static const short tinyi_tp_slots[] = { TINYI_K_transpose_b4, -1 };
 static const tiny_op_row tinyi_row_paths_back = TINYI_ROW_OF(
     "paths_back", TGNN_OP_PATHS_BACK, TAKES(7, 6), GIVES(3), NO_PARAMS, FLAGS(TINY_OP_LOOSE | TINY_OP_F64),
@@ -966,7 +646,7 @@ static const tiny_op_row tinyi_row_paths_back = TINYI_ROW_OF(
     COST(tinyi_tp_cost), CASES(tinyi_tp_back_cases), BOUND(TINY_BOUND_LINEAR, 8, 1), TERMS(tinyi_tp_terms),
     GRADIENT(NULL), KERNELS(tinyi_tp_slots), SAYS("dx, dy, dw = the gradients of a weighted product of irreps"));
 
-static void tinyi_tp_back_op(tiny_op *back, const tiny_tensor *const *table, const tiny_tensor *x,
+void tinyi_tp_back_op(tiny_op *back, const tiny_tensor *const *table, const tiny_tensor *x,
                              const tiny_tensor *y, const tiny_tensor *w, const tiny_tensor *g)
 {
     memset(back, 0, sizeof *back);
@@ -980,7 +660,7 @@ static void tinyi_tp_back_op(tiny_op *back, const tiny_tensor *const *table, con
 }
 
 /* runs it into new scratch */
-static tiny_status tinyi_tp_back_run(tiny_grad *g, tiny_op *back, tiny_tensor d[3])
+tiny_status tinyi_tp_back_run(tiny_grad *g, tiny_op *back, tiny_tensor d[3])
 {
     const tiny_tensor *x = back->in[TINYI_TP_X], *y = back->in[TINYI_TP_Y], *w = back->in[TINYI_TP_BACK_W];
     tiny_idx dim[2] = { 1, 0 };
@@ -1013,412 +693,5 @@ static const tiny_op_row tinyi_row_paths = TINYI_ROW_OF(
     CASES(tinyi_tp_cases), BOUND(TINY_BOUND_LINEAR, 8, 1), TERMS(tinyi_tp_terms), GRADIENT(tinyi_tp_grad),
     KERNELS(tinyi_tp_slots), SAYS("out_w = sum over paths, u, v of W_uvw C x_u y_v"));
 
-/* the rows of x and of the gradient for each edge, the gradient of each product, and dx back to the rows of x */
-static tiny_status tinyi_tc_grad(tiny_grad *g, const tiny_op *op)
-{
-    const tiny_tensor *x = op->in[TINYI_TC_X], *col = op->in[TINYI_TC_COL], *offset = op->in[TINYI_TC_OFFSET];
-    const int64_t *at = (const int64_t *)offset->data;
-    tiny_tensor row, edge_x, edge_g, d[3];
-    tiny_op back, add;
-    tiny_scatter_params scatter;
-    tiny_idx r;
-    int64_t p;
-    tiny_status st;
-    if (!tiny_grad_of(g, 0)) return TINY_OK;
-    st = tiny_grad_new(g, TINY_I32, 1, col->dim, &row);
-    if (st) return st;
-    for (r = 0; !tiny_grad_dry(g) && r + 1 < offset->dim[0]; r++)
-        for (p = at[r]; p < at[r + 1]; p++) ((int32_t *)row.data)[p] = (int32_t)r;
-    st = tiny_grad_run(g, TINY_OP_GATHER, x, col, NULL, &edge_x);
-    if (!st) st = tiny_grad_run(g, TINY_OP_GATHER, tiny_grad_of(g, 0), &row, NULL, &edge_g);
-    if (st) return st;
-    tinyi_tp_back_op(&back, op->in + TINYI_TC_TABLE, &edge_x, op->in[TINYI_TC_Y], op->in[TINYI_TC_W], &edge_g);
-    st = tinyi_tp_back_run(g, &back, d);
-    if (!st && tiny_grad_wants(g, TINYI_TC_Y)) st = tiny_grad_add(g, TINYI_TC_Y, &d[1]);
-    if (!st && op->in[TINYI_TC_W] && tiny_grad_wants(g, TINYI_TC_W)) st = tiny_grad_add(g, TINYI_TC_W, &d[2]);
-    if (!st && tiny_grad_wants(g, TINYI_TC_X)) {
-        tiny_tensor sum;
-        st = tinyi_grad_begin(g, x, &sum);
-        scatter.n_rows = x->dim[0];
-        memset(&add, 0, sizeof add);
-        add.kind = TINY_OP_SCATTER_ADD;
-        add.in[0] = &d[0];
-        add.in[1] = col;
-        add.out[0] = &sum;
-        add.params = &scatter;
-        if (!st) st = tiny_grad_op(g, &add);
-    }
-    return st;
-}
-
-static const tiny_op_row tinyi_row_paths_conv = TINYI_ROW_OF(
-    "paths_conv", TGNN_OP_PATHS_CONV, TAKES(8, 7), GIVES(1), PARAMS(tgnn_paths_params),
-    FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_tc_shape), REFERENCE(tinyi_tc_ref),
-    FAST(tinyi_tc_fast, tinyi_tc_work), COST(tinyi_tc_cost), CASES(tinyi_tc_cases), BOUND(TINY_BOUND_LINEAR, 8, 1),
-    TERMS(tinyi_tc_terms), GRADIENT(tinyi_tc_grad), KERNELS(tinyi_tp_slots),
-    SAYS("out[r] = sum over the edges p of row r of the weighted product of x[col[p]] and y[p]"));
 TINY_API const tiny_op_row *tgnn_paths_row(void) { return &tinyi_row_paths; }
 TINY_API const tiny_op_row *tgnn_paths_back_row(void) { return &tinyi_row_paths_back; }
-TINY_API const tiny_op_row *tgnn_paths_conv_row(void) { return &tinyi_row_paths_conv; }
-
-/* ---- plans */
-
-static int tinyi_paths_couple(const tgnn_irrep *a, const tgnn_irrep *b, const tgnn_irrep *c)
-{
-    return c->l <= a->l + b->l && a->l <= b->l + c->l && b->l <= a->l + c->l && a->parity * b->parity == c->parity;
-}
-
-/* the i-th path of the description, or of all that couple; 0: there is none */
-static int tinyi_paths_at(const tgnn_paths_desc *d, int i, tgnn_path *path)
-{
-    int a, b, c;
-    memset(path, 0, sizeof *path);
-    if (d->path) {
-        if (i >= d->n_path) return 0;
-        *path = d->path[i];
-        return 1;
-    }
-    for (a = 0; a < d->n_in1; a++)
-        for (b = 0; b < d->n_in2; b++)
-            for (c = 0; c < d->n_out; c++)
-                if (tinyi_paths_couple(d->in1 + a, d->in2 + b, d->out + c) && i-- == 0) {
-                    path->in1 = a;
-                    path->in2 = b;
-                    path->out = c;
-                    return 1;
-                }
-    return 0;
-}
-
-static tiny_status tinyi_paths_check(tiny_ctx *ctx, const tgnn_paths_desc *d, int i, const tgnn_path *path,
-                                     const tinyi_tp_path *p)
-{
-    static const char *const mode[] = { "UVW", "UVU", "UVV", "UUW", "UUU" };
-    char a[40], b[40], c[40];
-    if (path->in1 < 0 || path->in1 >= d->n_in1 || path->in2 < 0 || path->in2 >= d->n_in2 || path->out < 0 ||
-        path->out >= d->n_out)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: path %d joins blocks %d, %d and %d, there are %d, %d and %d", i,
-                          path->in1, path->in2, path->out, d->n_in1, d->n_in2, d->n_out);
-    if (path->mode < 0 || path->mode > TGNN_PATH_UUU)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: path %d has mode %d, it must be 0 to %d", i, path->mode,
-                          TGNN_PATH_UUU);
-    (void)tgnn_irreps_print(d->in1 + path->in1, 1, a, sizeof a);
-    (void)tgnn_irreps_print(d->in2 + path->in2, 1, b, sizeof b);
-    (void)tgnn_irreps_print(d->out + path->out, 1, c, sizeof c);
-    if (!tinyi_paths_couple(d->in1 + path->in1, d->in2 + path->in2, d->out + path->out))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: path %d: %s and %s do not couple to %s", i, a, b, c);
-    if (p && !tinyi_tp_mode_fits(p))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: path %d: mode %s does not fit the copies of %s, %s and %s", i,
-                          mode[path->mode], a, b, c);
-    if (path->unweighted && (path->mode == TGNN_PATH_UVW || path->mode == TGNN_PATH_UUW))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: path %d: mode %s needs weights", i, mode[path->mode]);
-    if (!(path->factor >= 0.0 && path->factor - path->factor == 0.0))
-        return tinyi_fail(ctx, TINY_E_NUMERIC, "paths: path %d has the factor %g, it must be finite and not below 0", i,
-                          path->factor);
-    return TINY_OK;
-}
-
-static double tinyi_paths_fan(const tinyi_tp_path *p)
-{
-    switch (p->mode) {
-    case TGNN_PATH_UVW: return (double)p->mul1 * (double)p->mul2;
-    case TGNN_PATH_UVU: return (double)p->mul2;
-    case TGNN_PATH_UUU: return 1.0;
-    default: return (double)p->mul1;
-    }
-}
-
-static int32_t tinyi_paths_offset(const tgnn_irrep *list, int i) { return (int32_t)tgnn_irreps_dim(list, i); }
-
-/* table and entries; value holds the factors of paths, and with them the values */
-static tiny_status tinyi_paths_fill(tiny_ctx *ctx, tgnn_product *p, const tgnn_paths_desc *d, const tgnn_so3 *so3)
-{
-    tinyi_tp_path *t = (tinyi_tp_path *)p->table.data;
-    int32_t *entry = (int32_t *)p->entry.data;
-    double *value = (double *)p->value.data;
-    int64_t weight = 0;
-    int32_t at = 0;
-    tgnn_path path;
-    int i, j, same;
-    size_t n, e;
-    for (i = 0; tinyi_paths_at(d, i, &path); i++) {
-        const tgnn_irrep *a = d->in1 + path.in1, *b = d->in2 + path.in2, *c = d->out + path.out;
-        const int *l = p->path[i];
-        const tgnn_coupling *list = tgnn_so3_couplings(so3, l[0], l[1], l[2], &n);
-        tiny_status st;
-        int k;
-        t[i].mode = path.mode;
-        t[i].mul1 = a->mul;
-        t[i].mul2 = b->mul;
-        t[i].mul3 = c->mul;
-        t[i].l1 = l[0];
-        t[i].l2 = l[1];
-        t[i].l3 = l[2];
-        t[i].off1 = tinyi_paths_offset(d->in1, path.in1);
-        t[i].off2 = tinyi_paths_offset(d->in2, path.in2);
-        t[i].off3 = tinyi_paths_offset(d->out, path.out);
-        t[i].last = d->last != 0;
-        t[i].weight = path.unweighted ? -1 : (int32_t)weight;
-        st = tinyi_paths_check(ctx, d, i, &path, t + i);
-        if (st) return st;
-        if (!path.unweighted) weight += tinyi_tp_weights(t + i);
-        if (weight > INT32_MAX)
-            return tinyi_fail(ctx, TINY_E_OVERFLOW, "paths: more than %d weights", INT32_MAX);
-        t[i].first = at;
-        for (k = 0; k < 2 * l[2] + 1; k++)
-            for (e = 0; e < n; e++) {
-                if (list[e].k != k) continue;
-                entry[3 * at] = list[e].i;
-                entry[3 * at + 1] = list[e].j;
-                entry[3 * at + 2] = k;
-                value[at++] = list[e].value;
-            }
-        t[i].end = at;
-    }
-    p->dim[TGNN_PRODUCT_W] = (tiny_idx)weight;
-    for (i = 0; i < p->n_paths; i++) {
-        double x = 0.0, f;
-        for (j = 0, same = 0; j < p->n_paths; j++)
-            if (t[j].off3 == t[i].off3 && t[j].l3 == t[i].l3 && t[j].mul3 == t[i].mul3) {
-                tgnn_path other;
-                (void)tinyi_paths_at(d, i, &path);
-                (void)tinyi_paths_at(d, j, &other);
-                if (other.out != path.out) continue;
-                x += tinyi_paths_fan(t + j);
-                same++;
-            }
-        if (d->path_norm == TGNN_PATHS_PATH) x = tinyi_paths_fan(t + i) * same;
-        f = d->irrep_norm == TGNN_PATHS_NORM ? (2.0 * t[i].l1 + 1.0) * (2.0 * t[i].l2 + 1.0) : 2.0 * t[i].l3 + 1.0;
-        (void)tinyi_paths_at(d, i, &path);
-        f *= path.factor > 0.0 ? path.factor : 1.0;
-        f = tinyi_sqrt(x > 0.0 ? f / x : f);
-        for (j = t[i].first; j < t[i].end; j++) value[j] *= f;
-    }
-    return TINY_OK;
-}
-
-static tiny_status tinyi_paths_check_desc(tiny_ctx *ctx, const tgnn_paths_desc *d, tiny_idx dim[4], int *l_max)
-{
-    int i, side;
-    *l_max = 0;
-    for (side = 0; side < 3; side++) {
-        const tgnn_irrep *list = side == 0 ? d->in1 : side == 1 ? d->in2 : d->out;
-        const int n = side == 0 ? d->n_in1 : side == 1 ? d->n_in2 : d->n_out;
-        const tiny_idx size = tgnn_irreps_dim(list, n);
-        if (size < 0 || size > INT32_MAX)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: the irreps of %s are invalid",
-                              side == 0 ? "x" : side == 1 ? "y" : "the result");
-        dim[side == 2 ? TGNN_PRODUCT_OUT : side] = size;
-        for (i = 0; i < n; i++) *l_max = TINYI_MAX(*l_max, list[i].l);
-    }
-    if (d->n_path < 0 || (d->n_path && !d->path))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: %d paths, and no list of them", d->n_path);
-    if (d->irrep_norm < 0 || d->irrep_norm > TGNN_PATHS_NORM || d->path_norm < 0 || d->path_norm > TGNN_PATHS_PATH)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: norms %d and %d, each must be 0 or 1", d->irrep_norm,
-                          d->path_norm);
-    return TINY_OK;
-}
-
-TINY_API tiny_status tgnn_paths_open(tiny_ctx *ctx, const tgnn_paths_desc *desc, tgnn_product **out)
-{
-    tgnn_so3 *so3 = NULL;
-    tgnn_product *p;
-    tgnn_path path;
-    size_t n_entries = 0, n;
-    int i, l_max;
-    tiny_idx dim[4] = { 0, 0, 0, 0 };
-    tiny_status st = tinyi_ctx_check(ctx);
-    if (out) *out = NULL;
-    if (st) return st;
-    if (!desc || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: the description or the place of the plan is missing");
-    st = tinyi_paths_check_desc(ctx, desc, dim, &l_max);
-    if (!st) st = tgnn_so3_open(ctx, l_max, &so3);
-    if (st) return st;
-    p = (tgnn_product *)tinyi_alloc(ctx, 1, sizeof *p);
-    if (!p) {
-        tgnn_so3_close(ctx, so3);
-        return tiny_ctx_status(ctx);
-    }
-    memset(p, 0, sizeof *p);
-    memcpy(p->dim, dim, sizeof dim);
-    p->kind = TGNN_PRODUCT_PATHS;
-    while (tinyi_paths_at(desc, p->n_paths, &path)) p->n_paths++;
-    p->path = (int (*)[3])tinyi_alloc(ctx, (size_t)p->n_paths + 1, sizeof *p->path);
-    if (!p->path) st = tiny_ctx_status(ctx);
-    for (i = 0; !st && tinyi_paths_at(desc, i, &path); i++) {
-        st = tinyi_paths_check(ctx, desc, i, &path, NULL);
-        if (st) break;
-        p->path[i][0] = desc->in1[path.in1].l;
-        p->path[i][1] = desc->in2[path.in2].l;
-        p->path[i][2] = desc->out[path.out].l;
-        (void)tgnn_so3_couplings(so3, p->path[i][0], p->path[i][1], p->path[i][2], &n);
-        n_entries += n;
-    }
-    if (!st) {
-        p->table = tiny_tensor_2d(tinyi_alloc(ctx, (size_t)p->n_paths + 1, sizeof(tinyi_tp_path)), TINY_I32, p->n_paths,
-                                  TINYI_TP_COLUMNS);
-        p->entry = tiny_tensor_2d(tinyi_alloc(ctx, n_entries + 1, 3 * sizeof(int32_t)), TINY_I32, (tiny_idx)n_entries, 3);
-        p->value = tiny_tensor_1d(tinyi_alloc(ctx, n_entries + 1, sizeof(double)), TINY_F64, (tiny_idx)n_entries);
-        st = p->table.data && p->entry.data && p->value.data ? TINY_OK : tiny_ctx_status(ctx);
-    }
-    if (!st) st = tinyi_paths_fill(ctx, p, desc, so3);
-    tgnn_so3_close(ctx, so3);
-    if (st) {
-        tgnn_product_close(ctx, p);
-        return st;
-    }
-    {
-        const tiny_tensor *table[3], x = tiny_tensor_2d(NULL, TINY_F32, 0, dim[0]);
-        tinyi_tp_op o;
-        table[0] = &p->table;
-        table[1] = &p->entry;
-        table[2] = &p->value;
-        o = tinyi_tp_read(table, &x, &x, NULL);
-        p->operations = tinyi_tp_operations(&o);
-        (void)snprintf(p->why, sizeof p->why, "%d paths of irreps by the nonzeros of their couplings: %.0f multiply-adds "
-                       "for a sample", p->n_paths, p->operations);
-    }
-    *out = p;
-    return TINY_OK;
-}
-
-static int tinyi_paths_is(const tgnn_product *p) { return p && p->kind == TGNN_PRODUCT_PATHS; }
-
-static tiny_status tinyi_paths_plan_check(tiny_ctx *ctx, const tgnn_product *p)
-{
-    const tiny_status st = tinyi_ctx_check(ctx);
-    if (st) return st;
-    return tinyi_paths_is(p) ? TINY_OK
-                             : tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: the plan is missing, or not one for irreps");
-}
-
-static void tinyi_paths_op(tiny_op *op, tgnn_paths_params *params, const tgnn_product *p, const tiny_tensor *x,
-                           const tiny_tensor *y, const tiny_tensor *w)
-{
-    memset(op, 0, sizeof *op);
-    params->dim = (int)p->dim[TGNN_PRODUCT_OUT];
-    op->row = &tinyi_row_paths;
-    op->kind = TGNN_OP_PATHS;
-    op->in[TINYI_TP_X] = x;
-    op->in[TINYI_TP_Y] = y;
-    op->in[TINYI_TP_TABLE] = &p->table;
-    op->in[TINYI_TP_ENTRY] = &p->entry;
-    op->in[TINYI_TP_VALUE] = &p->value;
-    op->in[TINYI_TP_W] = w;
-    op->params = params;
-}
-
-static void tinyi_paths_conv_op(tiny_op *op, tgnn_paths_params *params, const tgnn_product *p,
-                                const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col,
-                                const tiny_tensor *y, const tiny_tensor *w)
-{
-    memset(op, 0, sizeof *op);
-    params->dim = (int)p->dim[TGNN_PRODUCT_OUT];
-    op->row = &tinyi_row_paths_conv;
-    op->kind = TGNN_OP_PATHS_CONV;
-    op->in[TINYI_TC_OFFSET] = offset;
-    op->in[TINYI_TC_X] = x;
-    op->in[TINYI_TC_COL] = col;
-    op->in[TINYI_TC_Y] = y;
-    op->in[TINYI_TC_TABLE] = &p->table;
-    op->in[TINYI_TC_ENTRY] = &p->entry;
-    op->in[TINYI_TC_VALUE] = &p->value;
-    op->in[TINYI_TC_W] = w;
-    op->params = params;
-}
-
-/* x, y and w as wide as the plan says: the tables would fit wider ones too */
-static tiny_status tinyi_paths_widths(tiny_ctx *ctx, const tgnn_product *p, const tiny_tensor *x, const tiny_tensor *y,
-                                      const tiny_tensor *w)
-{
-    static const char *const name[] = { "x", "y", "w" };
-    const tiny_tensor *t[3];
-    int i;
-    t[0] = x;
-    t[1] = y;
-    t[2] = w;
-    for (i = 0; i < 3; i++)
-        if (t[i] && t[i]->rank == 2 && t[i]->dim[1] != p->dim[i])
-            return tinyi_fail(ctx, TINY_E_SHAPE, "paths: %s has rows of %td numbers, the plan has %td", name[i],
-                              t[i]->dim[1], p->dim[i]);
-    return TINY_OK;
-}
-
-TINY_API tiny_status tgnn_paths_run(tiny_ctx *ctx, const tgnn_product *p, const tiny_tensor *x, const tiny_tensor *y,
-                                    const tiny_tensor *w, const tiny_tensor *out)
-{
-    tgnn_paths_params params;
-    tiny_op op;
-    tiny_status st = tinyi_paths_plan_check(ctx, p);
-    if (!st) st = tinyi_paths_widths(ctx, p, x, y, w);
-    if (st) return st;
-    tinyi_paths_op(&op, &params, p, x, y, w);
-    op.out[0] = out;
-    return tiny_run(ctx, &op);
-}
-
-TINY_API tiny_status tgnn_paths_back(tiny_ctx *ctx, const tgnn_product *p, const tiny_tensor *x, const tiny_tensor *y,
-                                     const tiny_tensor *w, const tiny_tensor *g, const tiny_tensor *dx,
-                                     const tiny_tensor *dy, const tiny_tensor *dw)
-{
-    const tiny_tensor *table[3];
-    tiny_tensor none;
-    tiny_op op;
-    tiny_status st = tinyi_paths_plan_check(ctx, p);
-    if (!st) st = tinyi_paths_widths(ctx, p, x, y, w);
-    if (st) return st;
-    table[0] = &p->table;
-    table[1] = &p->entry;
-    table[2] = &p->value;
-    tinyi_tp_back_op(&op, table, x, y, w, g);
-    none = tiny_tensor_2d(NULL, x ? x->dtype : TINY_F32, 1, 0);
-    op.out[0] = dx;
-    op.out[1] = dy;
-    op.out[2] = dw || w ? dw : &none;
-    return tiny_run(ctx, &op);
-}
-
-TINY_API tiny_status tgnn_paths_conv(tiny_ctx *ctx, const tgnn_product *p, const tiny_tensor *offset,
-                                     const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *y,
-                                     const tiny_tensor *w, const tiny_tensor *out)
-{
-    tgnn_paths_params params;
-    tiny_op op;
-    tiny_status st = tinyi_paths_plan_check(ctx, p);
-    if (!st) st = tinyi_paths_widths(ctx, p, x, y, w);
-    if (st) return st;
-    tinyi_paths_conv_op(&op, &params, p, offset, x, col, y, w);
-    op.out[0] = out;
-    return tiny_run(ctx, &op);
-}
-
-static tiny_tensor tinyi_paths_tape(tiny_tape *tape, const tgnn_product *p, const tiny_op *op)
-{
-    tiny_tensor out;
-    memset(&out, 0, sizeof out);
-    if (!tape) return out;
-    if (!tinyi_paths_is(p)) (void)tinyi_tape_refuse(tape, TINY_E_ARGUMENT, "paths: the plan is missing, or not one for irreps");
-    else (void)tiny_tape_op(tape, op, &out);
-    return out;
-}
-
-TINY_API tiny_tensor tgnn_tape_paths(tiny_tape *tape, const tgnn_product *p, const tiny_tensor *x, const tiny_tensor *y,
-                                     const tiny_tensor *w)
-{
-    tgnn_paths_params params;
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    if (tinyi_paths_is(p)) tinyi_paths_op(&op, &params, p, x, y, w);
-    return tinyi_paths_tape(tape, p, &op);
-}
-
-TINY_API tiny_tensor tgnn_tape_paths_conv(tiny_tape *tape, const tgnn_product *p, const tiny_tensor *offset,
-                                          const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *y,
-                                          const tiny_tensor *w)
-{
-    tgnn_paths_params params;
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    if (tinyi_paths_is(p)) tinyi_paths_conv_op(&op, &params, p, offset, x, col, y, w);
-    return tinyi_paths_tape(tape, p, &op);
-}

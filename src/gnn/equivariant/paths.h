@@ -7,8 +7,8 @@
  *   tgnn_paths_open(ctx, &d, &p);                          every path, fully connected
  *   tgnn_paths_run(ctx, p, &x, &y, &w, &out);              x (n, 46), y (n, 9), w (1, 376), out (n, 46)
  *
- * out_w = coef sum_uv W_uvw C x_u y_v for each path, u, v, w copies of its three blocks. coef^2 = a f / s: a is 2 l3 + 1
- * (component) or (2 l1 + 1)(2 l2 + 1) (norm); s is the sum, over the paths with the same result block, of
+ * out_w = coef sum_uv W_uvw C x_u y_v for each path, u, v, w copies of its three blocks. coef^2 = a f / s: a is 2 l3 +
+ * 1 (component) or (2 l1 + 1)(2 l2 + 1) (norm); s is the sum, over the paths with the same result block, of
  *   UVW mul1 mul2   UVU mul2   UVV mul1   UUW mul1   UUU 1
  * (element), or this number of the path times the number of those paths (path); f is the factor of the path, e3nn's
  * path_weight. Weights stand path by path, each in the order of its letters that differ: (u, v, w), (u, v), (u, v),
@@ -59,8 +59,8 @@ TINY_API tiny_tensor tgnn_tape_paths(tiny_tape *tape, const tgnn_product *produc
                                      const tiny_tensor *y, const tiny_tensor *w);
 
 /* out[r] = the sum over the edges p of row r of the product of x[col[p]], y[p] and w[p]: offset (rows + 1) i64, col (m)
- * i32 as in math/edges.h, x (n, dim), y (m, dim), w (m, weights) or (1, weights), out (rows, dim). The products are never
- * stored. Fastest where all paths are UVU and y has one copy of each irrep, from 16 copies of x on. */
+ * i32 as in math/edges.h, x (n, dim), y (m, dim), w (m, weights) or (1, weights), out (rows, dim). The products are
+ * never stored. Fastest where all paths are UVU and y has one copy of each irrep, from 16 copies of x on. */
 TINY_API tiny_status tgnn_paths_conv(tiny_ctx *ctx, const tgnn_product *product, const tiny_tensor *offset,
                                      const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *y,
                                      const tiny_tensor *w, const tiny_tensor *out);

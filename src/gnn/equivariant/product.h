@@ -30,10 +30,10 @@
 TINYI_C_BEGIN
 
 enum {
-    TGNN_PRODUCT_CG,                        /* DENSE or SPARSE, whichever takes fewer operations */
+    TGNN_PRODUCT_CG,                        /* DENSE or SPARSE, whichever is cheaper */
     TGNN_PRODUCT_CG_DENSE,                  /* all numbers of C, zeros too */
     TGNN_PRODUCT_CG_SPARSE,                 /* those that are not 0 */
-    TGNN_PRODUCT_GAUNT,                     /* LIST, FOURIER or GRID, whichever takes the fewest operations */
+    TGNN_PRODUCT_GAUNT,                     /* LIST, FOURIER or GRID, whichever is the cheapest */
     TGNN_PRODUCT_GAUNT_LIST,                /* the numbers of G that are not 0 */
     TGNN_PRODUCT_GAUNT_FOURIER,             /* series in both angles, convolved */
     TGNN_PRODUCT_GAUNT_GRID,                /* values on a grid of the sphere */
@@ -73,7 +73,8 @@ TINY_API void tgnn_product_close(tiny_ctx *ctx, tgnn_product *product);     /* t
 /* The form that the plan has: never CG or GAUNT. -1 for NULL. */
 TINY_API int tgnn_product_kind(const tgnn_product *product);
 TINY_API const char *tgnn_product_kind_name(int kind);      /* "Gaunt by grid"; "?" for an unknown one */
-/* A sentence: the form, and the operations of those that were not taken. Valid as long as the plan. */
+/* A sentence: the form, and the cost of each that was considered: multiply-adds, and 4 for each sum. Valid as long as
+ * the plan. */
 TINY_API const char *tgnn_product_why(const tgnn_product *product);
 /* multiply-adds for one channel of one sample (for irreps: for a sample) */
 TINY_API double tgnn_product_operations(const tgnn_product *product);
@@ -92,21 +93,22 @@ TINY_API tiny_status tgnn_product_run(tiny_ctx *ctx, const tgnn_product *product
 TINY_API tiny_status tgnn_product_back(tiny_ctx *ctx, const tgnn_product *product, const tiny_tensor *x,
                                        const tiny_tensor *y, const tiny_tensor *w, const tiny_tensor *g,
                                        const tiny_tensor *dx, const tiny_tensor *dy, const tiny_tensor *dw);
-/* The same on a tape. */
+/* The same on a tape. Keep the plan until the backward pass. */
 TINY_API tiny_tensor tgnn_tape_product(tiny_tape *tape, const tgnn_product *product, const tiny_tensor *x,
                                        const tiny_tensor *y, const tiny_tensor *w);
 
 /* ---- what a product can express (Y. Xie et al., 2025, sections 4 and 5)
  *
- * Give each degree of x, of y and of the result a number, and each path one where the plan has weights. The expressivity is the
- * rank of the derivative of the bilinear map by these numbers, at a random point. The interactability is the set of
- * degrees that the product couples. */
+ * Give each degree of x, of y and of the result a number, and each path one where the plan has weights. The
+ * expressivity is the rank of the derivative of the bilinear map by these numbers, at a random point. The
+ * interactability is the set of degrees that the product couples. */
 TINY_API tiny_status tgnn_product_expressivity(tiny_ctx *ctx, const tgnn_product *product, uint64_t seed, int *rank);
 /* nonzero in couples[(l1 (L2 + 1) + l2) (L3 + 1) + l3] for each triple that couples; returns their number in *count */
 TINY_API tiny_status tgnn_product_interactions(tiny_ctx *ctx, const tgnn_product *product, uint8_t *couples,
                                                int *count);
 
-typedef struct tgnn_product_params { const tgnn_product *plan; } tgnn_product_params;      /* for the gradient */
+/* The plan of an operation, for its gradient; the program of a plan is not checked again. */
+typedef struct tgnn_product_params { const tgnn_product *plan; } tgnn_product_params;
 TINY_API const tiny_op_row *tgnn_product_row(void);
 TINY_API const tiny_op_row *tgnn_product_back_row(void);
 

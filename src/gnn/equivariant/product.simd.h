@@ -152,7 +152,8 @@ TINYI_FORCE_INLINE size_t TINY_FN(tinyi_tp_weight)(const tinyi_tp_path *p, int32
 static void TINY_FN(tinyi_tp_side)(const tinyi_tp_path *p, const int32_t *entry, const float *value, float *out,
                                    const float *x, const float *y, const float *w, int shared, float *t)
 {
-    const int32_t n3 = 2 * p->l3 + 1, xs = p->last ? p->mul1 : 1, ys = p->last ? p->mul2 : 1, os = p->last ? p->mul3 : 1;
+    const int32_t n3 = 2 * p->l3 + 1, xs = p->last ? p->mul1 : 1, ys = p->last ? p->mul2 : 1,
+                  os = p->last ? p->mul3 : 1;
     const int32_t xu = p->last ? 1 : 2 * p->l1 + 1, yv = p->last ? 1 : 2 * p->l2 + 1, ow = p->last ? 1 : n3;
     int32_t u, v, v1, c, c1, k, e;
     for (u = 0; u < p->mul1; u++)
@@ -185,7 +186,8 @@ static void TINY_FN(tinyi_tp_back)(const tinyi_tp_path *p, const int32_t *entry,
                                    const float *y, const float *w, const float *g, int shared, float *dx, float *dy,
                                    float *dw, float *t)
 {
-    const int32_t n3 = 2 * p->l3 + 1, xs = p->last ? p->mul1 : 1, ys = p->last ? p->mul2 : 1, os = p->last ? p->mul3 : 1;
+    const int32_t n3 = 2 * p->l3 + 1, xs = p->last ? p->mul1 : 1, ys = p->last ? p->mul2 : 1,
+                  os = p->last ? p->mul3 : 1;
     const int32_t xu = p->last ? 1 : 2 * p->l1 + 1, yv = p->last ? 1 : 2 * p->l2 + 1, ow = p->last ? 1 : n3;
     float *s = t + (size_t)n3 * V_LANES;
     int32_t u, v, v1, c, c1, k, e;

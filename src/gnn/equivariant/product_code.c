@@ -283,6 +283,7 @@ typedef struct tinyi_pc_pack {
     int32_t *last, *at, *spare, *code;      /* at: the new number of a register, -1: none yet */
     int32_t *number;                        /* (n_terms, 2): the terms in new numbers */
     double *coef;
+    float *coef_f32;
 } tinyi_pc_pack;
 
 static int tinyi_pc_release(tinyi_pc_pack *k, int n_spare, int s, int n_in, int32_t r)
@@ -305,7 +306,8 @@ static tiny_status tinyi_pc_pack_open(const tinyi_pc *pc, tinyi_pc_pack *k)
     if (k->number)
         k->code = (int32_t *)tinyi_alloc(pc->ctx, TINYI_PC_HEAD + 4 * pc->n_rows + 2 * pc->n_terms, sizeof *k->code);
     if (k->code) k->coef = (double *)tinyi_alloc(pc->ctx, pc->n_terms + 1, sizeof *k->coef);
-    return k->coef ? TINY_OK : tiny_ctx_status(pc->ctx);
+    if (k->coef) k->coef_f32 = (float *)tinyi_alloc(pc->ctx, pc->n_terms + 1, sizeof *k->coef_f32);
+    return k->coef_f32 ? TINY_OK : tiny_ctx_status(pc->ctx);
 }
 
 static void tinyi_pc_pack_run(const tinyi_pc *pc, tinyi_pc_pack *k)
@@ -328,7 +330,8 @@ static void tinyi_pc_pack_run(const tinyi_pc *pc, tinyi_pc_pack *k)
         for (t = (size_t)from[2]; t < (size_t)from[3]; t++) {
             k->number[2 * t] = k->at[pc->term[2 * t]];
             k->number[2 * t + 1] = from[1] & TINYI_PC_PAIRS ? k->at[pc->term[2 * t + 1]] : 0;
-            k->coef[n_terms++] = pc->coef[t];
+            k->coef[n_terms] = pc->coef[t];
+            k->coef_f32[n_terms++] = (float)pc->coef[t];
         }
         row[4 * n_rows + 3] = (int32_t)n_terms;
         n_rows++;
@@ -376,11 +379,13 @@ tiny_status tinyi_pc_finish(const tinyi_pc *pc, tinyi_program *to)
     if (st) {
         tiny_free(pc->ctx, k.code);
         tiny_free(pc->ctx, k.coef);
+        tiny_free(pc->ctx, k.coef_f32);
         return st;
     }
-    to->code = tiny_tensor_1d(k.code, TINY_I32,
-                              TINYI_PC_HEAD + 4 * (tiny_idx)k.code[TINYI_PC_ROWS] + 2 * (tiny_idx)k.code[TINYI_PC_TERMS]);
+    to->code = tiny_tensor_1d(
+        k.code, TINY_I32, TINYI_PC_HEAD + 4 * (tiny_idx)k.code[TINYI_PC_ROWS] + 2 * (tiny_idx)k.code[TINYI_PC_TERMS]);
     to->coef = tiny_tensor_1d(k.coef, TINY_F64, k.code[TINYI_PC_TERMS]);
+    to->coef_f32 = tiny_tensor_1d(k.coef_f32, TINY_F32, k.code[TINYI_PC_TERMS]);
     return TINY_OK;
 }
 
@@ -388,5 +393,6 @@ void tinyi_program_free(tiny_ctx *ctx, tinyi_program *program)
 {
     tiny_free(ctx, program->code.data);
     tiny_free(ctx, program->coef.data);
+    tiny_free(ctx, program->coef_f32.data);
     memset(program, 0, sizeof *program);
 }

@@ -5,7 +5,7 @@
  *   a linear row   to = sum over its terms of coef * reg[a]
  *   a row of pairs to = sum over its terms of coef * reg[a] * reg[b]
  * In memory: code (i32) is a head of TINYI_PC_HEAD numbers, then n_rows times (to, form, first term, end), then n_terms
- * times (a, b); coef has n_terms doubles. */
+ * times (a, b); coef has n_terms numbers of the type of x. */
 #ifndef TINYI_GNN_PRODUCT_H
 #define TINYI_GNN_PRODUCT_H
 #include "gnn/equivariant/paths.h"
@@ -30,7 +30,7 @@ typedef struct tinyi_pc {
 } tinyi_pc;
 
 /* finished, as tensors of an operation */
-typedef struct tinyi_program { tiny_tensor code, coef; } tinyi_program;
+typedef struct tinyi_program { tiny_tensor code, coef, coef_f32; } tinyi_program;
 
 TINYI_FN void tinyi_pc_begin(tinyi_pc *pc, tiny_ctx *ctx, int n_x, int n_y, int n_w, int n_g);
 TINYI_FN void tinyi_pc_free(tinyi_pc *pc);
@@ -61,7 +61,7 @@ struct tgnn_product {
 TINYI_FN tiny_status tinyi_product_build(tiny_ctx *ctx, tgnn_product *p, int kind, tinyi_pc *pc);
 TINYI_FN void tinyi_program_free(tiny_ctx *ctx, tinyi_program *program);
 
-#define TINYI_PRODUCT_LANES 32              /* lanes that a program computes at a time: a register is that many floats */
+#define TINYI_PRODUCT_LANES 32 /* lanes that a program computes at a time: a register is that many floats */
 
 /* One path of a weighted product (gnn/equivariant/paths.c) as the kernels get it: numbers of a sample by copy u and
  * component i at off + u * step_u + i * step_i, for x, y and the result. */

@@ -1,15 +1,15 @@
 /* src/gnn/equivariant/product_kinds.c - the program of each kind of product
- * Papers   Y. Xie, A. Daigavane, M. Kotak, T. Smidt, "The Price of Freedom: Exploring Expressivity and Runtime Tradeoffs
- *          in Equivariant Tensor Products", 2025 (arXiv 2506.13523): the kinds. S. Luo, T. Chen, A. Krishnapriyan,
- *          "Enabling Efficient Equivariant Operations in the Fourier Basis via Gaunt Tensor Products", 2024 (arXiv
- *          2401.10216): the Fourier form.
- * Formula  CG       out[k] = sum_ij C[i][j][k] x[i] y[j]. The products x[i] y[j] of two degrees are made once for all l3.
- *          LIST     the same with gamma C, gamma = sqrt((2 l1 + 1)(2 l2 + 1)(2 l3 + 1) / (4 pi)) (l1 l2 l3; 0 0 0) > 0.
- *          GRID     x at the points of a grid, for each polar angle b first u[m] = sum_l P_l|m|(b) x[l m], then sum_m
- *                   u[m] trig_m(a); the product of both fields; back in the reverse order, with weights. Nodes of Gauss
- *                   and Legendre: exact for T = l1 + l2 + l3 from ceil((T + 1) / 2) polar angles and T + 1 azimuths on.
- *          FOURIER  P_l|m|(cos t) = sum_u q[u] exp(i u t), t over the whole circle with sin t < 0 on its second half:
- *                   Y_lm on a torus, whose coefficients F[u][v] are convolved. Back by
+ * Papers   Y. Xie, A. Daigavane, M. Kotak, T. Smidt, "The Price of Freedom: Exploring Expressivity and Runtime
+ *          Tradeoffs in Equivariant Tensor Products", 2025 (arXiv 2506.13523): the kinds. S. Luo, T. Chen, A.
+ *          Krishnapriyan, "Enabling Efficient Equivariant Operations in the Fourier Basis via Gaunt Tensor Products",
+ *          2024 (arXiv 2401.10216): the Fourier form.
+ * Formula  CG       out[k] = sum_ij C[i][j][k] x[i] y[j]. The products x[i] y[j] of two degrees are made once for all
+ *          l3. LIST     the same with gamma C, gamma = sqrt((2 l1 + 1)(2 l2 + 1)(2 l3 + 1) / (4 pi)) (l1 l2 l3; 0 0 0)
+ *          > 0. GRID     x at the points of a grid, for each polar angle b first u[m] = sum_l P_l|m|(b) x[l m], then
+ *                   sum_m u[m] trig_m(a); the product of both fields; back in the reverse order, with weights. Nodes of
+ *                   Gauss and Legendre: exact for T = l1 + l2 + l3 from ceil((T + 1) / 2) polar angles and T + 1
+ *          azimuths on. FOURIER  P_l|m|(cos t) = sum_u q[u] exp(i u t), t over the whole circle with sin t < 0 on its
+ *                   second half: Y_lm on a torus, whose coefficients F[u][v] are convolved. Back by
  *                   z = 2 pi or sqrt2 pi (1 or i) sum_u' q[u'] J(u + u'), J(n) = int_0^pi exp(i n t) sin t dt =
  *                   2 / (1 - n^2) for even n, +-i pi / 2 for n = +-1, else 0. Only v >= 0 is kept: fields are real.
  *          VECTOR   degree l of x as the field sum C[l][1][l+1] x Y_(l+1), so of y; cross product at each point of the
@@ -153,10 +153,11 @@ static void tinyi_pk_lists(const tgnn_product *p, const tgnn_so3 *so3, int kind,
             for (l[2] = low; l[2] <= l[0] + l[1] && l[2] <= d->l3; l[2]++) {
                 const int apart = !gaunt && d->apart, n3 = 2 * l[2] + 1, to = apart ? at : out + l[2] * l[2],
                           add = !apart && begun[l[2]];
-                const double scale = gaunt                            ? tinyi_pk_gamma(l[0], l[1], l[2])
-                                     : d->norm == TGNN_PRODUCT_NORM   ? tinyi_sqrt((2.0 * l[0] + 1.0) * (2.0 * l[1] + 1.0))
+                const double scale = gaunt ? tinyi_pk_gamma(l[0], l[1], l[2])
+                                     : d->norm == TGNN_PRODUCT_NORM
+                                         ? tinyi_sqrt((2.0 * l[0] + 1.0) * (2.0 * l[1] + 1.0))
                                      : d->norm == TGNN_PRODUCT_COMPONENT ? tinyi_sqrt(2.0 * l[2] + 1.0)
-                                                                      : 1.0;
+                                                                         : 1.0;
                 if ((gaunt || d->even) && (l[0] + l[1] + l[2]) & 1) continue;
                 if (gaunt || !d->weighted)
                     tinyi_pk_couple(pc, so3, l, kind == TGNN_PRODUCT_CG_DENSE, scale, first, to, add);
@@ -223,8 +224,8 @@ static void tinyi_pk_polar(tinyi_pc *pc, tinyi_pk_grid *g, int c, int l_max, int
             for (b = 0; b < g->nb; b++) {
                 const double t = g->node[b];
                 tinyi_pk_legendre(l_max, t, tinyi_sqrt(1.0 - t * t), g->p);
-                tinyi_pc_term(pc, g->weight[b] * g->p[TINYI_PK_AT(l, m < 0 ? -m : m)], c + b * (2 * l_max + 1) + l_max + m,
-                              -1);
+                tinyi_pc_term(pc, g->weight[b] * g->p[TINYI_PK_AT(l, m < 0 ? -m : m)],
+                              c + b * (2 * l_max + 1) + l_max + m, -1);
             }
         }
 }
@@ -377,7 +378,8 @@ static void tinyi_pk_torus(tinyi_pc *pc, int reg, int l_max, int to)
                 tinyi_pc_row(pc, at, 0);
                 for (l = v; l <= l_max; l++) {
                     /* sqrt2 cos v a has exp(i v a) / sqrt2, sqrt2 sin v a has -i exp(i v a) / sqrt2 */
-                    const double w = u < -l || u > l ? 0.0 : q[TINYI_PK_AT(l, v)][u + l] * (v ? 1 / TINYI_PK_ROOT2 : 1.0);
+                    const double w =
+                        u < -l || u > l ? 0.0 : q[TINYI_PK_AT(l, v)][u + l] * (v ? 1 / TINYI_PK_ROOT2 : 1.0);
                     if (w == 0.0) continue;
                     if ((v & 1) == part) tinyi_pc_term(pc, w, reg + l * l + l + v, -1);
                     else if (v) tinyi_pc_term(pc, part ? -w : w, reg + l * l + l - v, -1);

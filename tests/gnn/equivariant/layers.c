@@ -128,7 +128,8 @@ static void test_gate(tiny_target target)
                 for (i = 0; i < 3; i++)
                     for (k = 0; k < (i < 2 ? 3 : 5); k++) {
                         const int at = i == 2 ? 6 + k : d.last ? 2 * k + i : 3 * i + k;
-                        T_CLOSE(b[3 + at], (d.raw ? 1 : sigmoid) * (double)a[6 + at] / (1 + exp(-(double)a[3 + i])), 2e-5);
+                        T_CLOSE(b[3 + at], (d.raw ? 1 : sigmoid) * (double)a[6 + at] / (1 + exp(-(double)a[3 + i])),
+                                2e-5);
                     }
             }
         }
@@ -145,8 +146,8 @@ static void test_turned(void)
     tgnn_gate_desc g;
     const tiny_idx dx = tgnn_irreps_dim(d.in, d.n_in), dm = tgnn_irreps_dim(d.out, d.n_out);
     const tiny_idx dw = tgnn_irreps_linear_weights(&d);
-    double *x = (double *)t_keep((size_t)dx * 8), *tx = (double *)t_keep((size_t)dx * 8), *w = (double *)t_keep((size_t)dw * 8),
-           *m = (double *)t_keep((size_t)dm * 8), y[2][40], want[40];
+    double *x = (double *)t_keep((size_t)dx * 8), *tx = (double *)t_keep((size_t)dx * 8),
+           *w = (double *)t_keep((size_t)dw * 8), *m = (double *)t_keep((size_t)dm * 8), y[2][40], want[40];
     int k, i, u, a, b, side, at, turn;
     memset(&g, 0, sizeof g);
     g.n_even = 3;
@@ -178,8 +179,8 @@ static void test_turned(void)
             }
             if (turn) break;
             for (u = 0; u < 2; u++) {
-                const tiny_tensor in = tiny_tensor_2d(u ? tx : x, TINY_F64, 1, dx), tw = tiny_tensor_1d(w, TINY_F64, dw),
-                                  tm = tiny_tensor_2d(m, TINY_F64, 1, dm),
+                const tiny_tensor in = tiny_tensor_2d(u ? tx : x, TINY_F64, 1, dx),
+                                  tw = tiny_tensor_1d(w, TINY_F64, dw), tm = tiny_tensor_2d(m, TINY_F64, 1, dm),
                                   ty = tiny_tensor_2d(y[u], TINY_F64, 1, tgnn_gate_dim_out(&g));
                 T_OK(tgnn_irreps_linear(ctx, &d, &in, &tw, NULL, &tm));
                 T_OK(tgnn_gate(ctx, &g, &tm, &ty));

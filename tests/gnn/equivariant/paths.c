@@ -213,7 +213,8 @@ static void test_tp_conv(tiny_target target)
                 for (u = 0; u < 4; u++)
                     for (c = 0; c < 2 * blocks[block].l + 1; c++, at++) {
                         const int start = at - u * (2 * blocks[block].l + 1) - c;
-                        T_CLOSE(res[i * D + (last ? start + 4 * c + u : at)], want[i * D + at], 60 * FLT_EPSILON * size);
+                        T_CLOSE(res[i * D + (last ? start + 4 * c + u : at)], want[i * D + at],
+                                60 * FLT_EPSILON * size);
                     }
         }
         tgnn_product_close(ctx, p);
@@ -295,7 +296,8 @@ static tgnn_paths_desc mode_paths(tiny_ctx *ctx, const mode_case *m, irreps r[3]
         for (b = 0; b < r[1].n; b++)
             for (c = 0; c < r[2].n; c++) {
                 const tgnn_irrep *i = r[0].list + a, *j = r[1].list + b, *o = r[2].list + c;
-                if (o->l > i->l + j->l || i->l > j->l + o->l || j->l > i->l + o->l || i->parity * j->parity != o->parity)
+                if (o->l > i->l + j->l || i->l > j->l + o->l || j->l > i->l + o->l ||
+                    i->parity * j->parity != o->parity)
                     continue;
                 if ((m->mode == TGNN_PATH_UVU && i->mul != o->mul) || (m->mode == TGNN_PATH_UVV && j->mul != o->mul) ||
                     (m->mode >= TGNN_PATH_UUW && i->mul != j->mul) || (m->mode == TGNN_PATH_UUU && j->mul != o->mul))
@@ -324,7 +326,8 @@ static void test_modes(tiny_target target)
             tgnn_paths_desc d = mode_paths(ctx, &modes[c], r, path);
             tgnn_product *p = NULL;
             float *x = t_rand(N * (size_t)r[0].dim, -1, 1), *y = t_rand(N * (size_t)r[1].dim, -1, 1), *w, *out;
-            double *x64 = (double *)t_keep(N * (size_t)(r[0].dim + r[1].dim + r[2].dim) * sizeof(double)), *y64, *want, *w64;
+            double *x64 = (double *)t_keep(N * (size_t)(r[0].dim + r[1].dim + r[2].dim) * sizeof(double)), *y64, *want,
+                   *w64;
             tiny_tensor tx, ty, tw, to;
             tiny_idx n_w;
             T_TRUE(d.n_path >= 2);
@@ -352,8 +355,10 @@ static void test_modes(tiny_target target)
                 if (z || form == 1) continue;
                 {
                     double *got = (double *)t_keep((size_t)r[2].dim * sizeof(double));
-                    tiny_tensor a = tiny_tensor_2d(x64, TINY_F64, 1, r[0].dim), b = tiny_tensor_2d(y64, TINY_F64, 1, r[1].dim),
-                                e = tiny_tensor_2d(w64, TINY_F64, 1, n_w), o = tiny_tensor_2d(got, TINY_F64, 1, r[2].dim);
+                    tiny_tensor a = tiny_tensor_2d(x64, TINY_F64, 1, r[0].dim),
+                                b = tiny_tensor_2d(y64, TINY_F64, 1, r[1].dim),
+                                e = tiny_tensor_2d(w64, TINY_F64, 1, n_w),
+                                o = tiny_tensor_2d(got, TINY_F64, 1, r[2].dim);
                     T_OK(tgnn_paths_run(ctx, p, &a, &b, &e, &o));
                     for (i = 0; i < r[2].dim; i++) T_CLOSE(got[i], want[i], 1e-14);
                 }
@@ -394,8 +399,8 @@ static void test_gradients(void)
             T_OK(tgnn_paths_open(ctx, &d, &s.p));
             s.x = tiny_tensor_2d(t_keep(N * (size_t)r[0].dim * 8), TINY_F64, N, r[0].dim);
             s.y = tiny_tensor_2d(t_keep(N * (size_t)r[1].dim * 8), TINY_F64, N, r[1].dim);
-            s.w = tiny_tensor_2d(t_keep(N * (size_t)tgnn_product_dim(s.p, TGNN_PRODUCT_W) * 8), TINY_F64, shared ? 1 : N,
-                                 tgnn_product_dim(s.p, TGNN_PRODUCT_W));
+            s.w = tiny_tensor_2d(t_keep(N * (size_t)tgnn_product_dim(s.p, TGNN_PRODUCT_W) * 8), TINY_F64,
+                                 shared ? 1 : N, tgnn_product_dim(s.p, TGNN_PRODUCT_W));
             s.out = tiny_tensor_2d(t_keep(N * (size_t)r[2].dim * 8), TINY_F64, N, r[2].dim);
             s.g = (double *)t_keep(N * (size_t)r[2].dim * 8);
             tg = s.out;
@@ -414,7 +419,8 @@ static void test_gradients(void)
             for (which = 0; which < 3; which++)
                 for (i = 0; i < tiny_tensor_count(in[which]); i += 1 + i % 3) {
                     double *at = (double *)in[which]->data + i, kept = *at, up, down;
-                    *at = kept + 1e-3;      /* the product is linear in each: the difference has no error but rounding */
+                    /* the product is linear in each: the difference has no error but rounding */
+                    *at = kept + 1e-3;
                     up = loss(ctx, &s);
                     *at = kept - 1e-3;
                     down = loss(ctx, &s);
@@ -483,8 +489,10 @@ static void test_tape(void)
             rows[2] = shared ? 1 : rows[1];
             for (which = 0; which < 3; which++) {
                 width[which] = tgnn_product_dim(m.p, which);
-                m.param[which].value = tiny_tensor_2d(t_keep((size_t)(rows[which] * width[which]) * 8), TINY_F64, rows[which], width[which]);
-                m.param[which].grad = tiny_tensor_2d(t_keep((size_t)(rows[which] * width[which]) * 8), TINY_F64, rows[which], width[which]);
+                m.param[which].value = tiny_tensor_2d(t_keep((size_t)(rows[which] * width[which]) * 8), TINY_F64,
+                                                      rows[which], width[which]);
+                m.param[which].grad = tiny_tensor_2d(t_keep((size_t)(rows[which] * width[which]) * 8), TINY_F64,
+                                                     rows[which], width[which]);
                 m.param[which].name = "p";
                 for (i = 0; i < rows[which] * width[which]; i++)
                     ((double *)m.param[which].value.data)[i] = (double)t_rand_float(-1, 1);
@@ -547,7 +555,7 @@ static void test_conv(tiny_target target)
             out = t_guarded(N * (size_t)r[2].dim);
             gap = t_guarded(2 * N * (size_t)r[2].dim);
             edges = (float *)t_keep(M * (size_t)r[2].dim * 4);
-            for (i = 0; i <= N; i++) offset[i] = i == N ? M : i < 5 ? 0 : (i - 4) * 9;      /* the first rows have none */
+            for (i = 0; i <= N; i++) offset[i] = i == N ? M : i < 5 ? 0 : (i - 4) * 9; /* the first rows have none */
             for (i = 0; i < M; i++) col[i] = (i * 7 + i / 3) % N;
             for (i = 0; i < M; i++) memcpy(xs + i * r[0].dim, x + col[i] * r[0].dim, (size_t)r[0].dim * 4);
             tx = tiny_tensor_2d(x, TINY_F32, N, r[0].dim);
@@ -577,7 +585,8 @@ static void test_conv(tiny_target target)
             tgap.stride[0] = 2 * r[2].dim;
             tgap.stride[1] = 2;
             {
-                float *across = (float *)t_keep(N * (size_t)r[0].dim * 4), *wide = (float *)t_keep(2 * M * (size_t)n_w * 4),
+                float *across = (float *)t_keep(N * (size_t)r[0].dim * 4),
+                      *wide = (float *)t_keep(2 * M * (size_t)n_w * 4),
                       *why = (float *)t_keep(2 * M * (size_t)r[1].dim * 4);
                 tiny_tensor ta = tiny_tensor_2d(across, TINY_F32, r[0].dim, N), tw2 = tw, ty2 = ty;
                 for (i = 0; i < N; i++)
@@ -610,6 +619,48 @@ static void test_conv(tiny_target target)
             t_free_blocks();
         }
     t_close(ctx);
+}
+
+/* products, gradients summed over the samples, and sums over edges: the same bits on one thread and on three */
+static void test_threads(tiny_target target)
+{
+    enum { N = 1500, ROWS = 100 };
+    tiny_ctx *ctx[2];
+    const irreps a = parse(t_ctx(target, 1), "8x0e+6x1o+4x2e");
+    irreps b;
+    tgnn_paths_desc d;
+    tgnn_product *p = NULL;
+    int64_t offset[ROWS + 1];
+    int32_t *col = (int32_t *)t_keep(N * sizeof *col);
+    float *x = t_rand(N * 46, -1, 1), *y = t_rand(N * 9, -1, 1), *w = t_rand(376, -1, 1), *g = t_rand(N * 46, -1, 1);
+    float *got[2][5];
+    int k, i;
+    ctx[0] = t_now.ctx;
+    ctx[1] = t_ctx(target, 3);
+    b = parse(ctx[1], "1x0e+1x1o+1x2e");
+    d = describe(&a, &b, &a);
+    T_OK(tgnn_paths_open(ctx[0], &d, &p));
+    for (i = 0; i <= ROWS; i++) offset[i] = (int64_t)i * N / ROWS;
+    for (i = 0; i < N; i++) col[i] = (i * 37) % N;
+    for (k = 0; p && k < 2; k++) {
+        tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, 46), ty = tiny_tensor_2d(y, TINY_F32, N, 9),
+                    tw = tiny_tensor_2d(w, TINY_F32, 1, 376), tg = tiny_tensor_2d(g, TINY_F32, N, 46), out, dx, dy, dw,
+                    sum, toff = tiny_tensor_1d(offset, TINY_I64, ROWS + 1), tcol = tiny_tensor_1d(col, TINY_I32, N);
+        for (i = 0; i < 5; i++) got[k][i] = t_guarded(N * 46);
+        out = tiny_tensor_2d(got[k][0], TINY_F32, N, 46);
+        dx = tiny_tensor_2d(got[k][1], TINY_F32, N, 46);
+        dy = tiny_tensor_2d(got[k][2], TINY_F32, N, 9);
+        dw = tiny_tensor_2d(got[k][3], TINY_F32, 1, 376);
+        sum = tiny_tensor_2d(got[k][4], TINY_F32, ROWS, 46);
+        T_OK(tgnn_paths_run(ctx[k], p, &tx, &ty, &tw, &out));
+        T_OK(tgnn_paths_back(ctx[k], p, &tx, &ty, &tw, &tg, &dx, &dy, &dw));
+        T_OK(tgnn_paths_conv(ctx[k], p, &toff, &tx, &tcol, &ty, &tw, &sum));
+    }
+    for (i = 0; i < 5; i++) T_SAME(got[0][i], got[1][i], i == 2 ? N * 9 : i == 3 ? 376 : i == 4 ? ROWS * 46 : N * 46);
+    tgnn_product_close(ctx[0], p);
+    t_close(ctx[0]);
+    t_now.ctx = ctx[1];
+    t_close(ctx[1]);
 }
 
 #ifndef TINY_NO_CONFORM
@@ -659,7 +710,8 @@ static void test_bad(void)
     T_STATUS(tgnn_paths_open(ctx, &bad, &p), TINY_E_ARGUMENT, "path 0: 2x0e and 1x1o do not couple to 3x1e");
     one = path[0];
     one.mode = TGNN_PATH_UUW;
-    T_STATUS(tgnn_paths_open(ctx, &bad, &p), TINY_E_ARGUMENT, "mode UUW does not fit the copies of 2x0e, 1x1o and 2x1o");
+    T_STATUS(tgnn_paths_open(ctx, &bad, &p), TINY_E_ARGUMENT,
+             "mode UUW does not fit the copies of 2x0e, 1x1o and 2x1o");
     one.mode = TGNN_PATH_UVW;
     one.unweighted = 1;
     T_STATUS(tgnn_paths_open(ctx, &bad, &p), TINY_E_ARGUMENT, "mode UVW needs weights");
@@ -691,7 +743,8 @@ static void test_bad(void)
     T_STATUS(tgnn_paths_conv(ctx, p, &toff, &tx, &tcol, &ty, &tw, &to), TINY_E_ARGUMENT, "edge 1 comes from row -1");
     col[1] = 1;
     offset[1] = 3;
-    T_STATUS(tgnn_paths_conv(ctx, p, &toff, &tx, &tcol, &ty, &tw, &to), TINY_E_ARGUMENT, "row 0 has the edges 0 to 3 of 2");
+    T_STATUS(tgnn_paths_conv(ctx, p, &toff, &tx, &tcol, &ty, &tw, &to), TINY_E_ARGUMENT,
+             "row 0 has the edges 0 to 3 of 2");
     offset[1] = 1;
     bent = toff;
     bent.dtype = TINY_I32;
@@ -722,6 +775,7 @@ int main(void)
     T_RUN(test_gradients);
     T_RUN(test_tape);
     T_RUN_TARGETS(test_conv);
+    T_RUN_TARGETS(test_threads);
 #ifndef TINY_NO_CONFORM
     T_RUN_TARGETS(test_conform);
 #endif

@@ -1,4 +1,4 @@
-/* src/gnn/equivariant/measure.c - what a product can express
+/* src/gnn/equivariant/product_measure.c - what a product can express
  * Paper    Y. Xie et al., "The Price of Freedom", 2025 (arXiv 2506.13523), expressivity and interactability.
  * Method   The plan runs, in double, on all pairs of unit vectors: the numbers B[i][j][k] of its bilinear map. A block
  *          (l1, l2, l3) of B is multiplied by a_l1 b_l2 c_l3, and by w of its path where the plan has weights. All
@@ -169,7 +169,8 @@ TINY_API tiny_status tgnn_product_expressivity(tiny_ctx *ctx, const tgnn_product
                     at[0] = l1;
                     at[1] = p->desc.l1 + 1 + l2;
                     at[2] = p->desc.l1 + p->desc.l2 + 2 + l3;
-                    if (p->dim[TGNN_PRODUCT_W] && path >= 0) at[n_at++] = p->desc.l1 + p->desc.l2 + p->desc.l3 + 3 + path;
+                    if (p->dim[TGNN_PRODUCT_W] && path >= 0)
+                        at[n_at++] = p->desc.l1 + p->desc.l2 + p->desc.l3 + 3 + path;
                     for (k = 0; k < n_at; k++) {
                         double v = tinyi_sqrt(m.square[i]);
                         for (q = 0; q < n_at; q++)
