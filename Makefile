@@ -339,7 +339,7 @@ $(BUILD)/bytes: examples/bytes.c $(HEADERS)
 	$(CC) $(CFLAGS) $< -o $@
 .SECONDEXPANSION:
 $(filter-out $(BUILD)/bytes,$(EXAMPLES)): $(BUILD)/%: \
-    examples/%.c examples/options.h $(HEADERS) $(BUILD)/examples.$(KIND) \
+    examples/%.c examples/options.h examples/apart.h $(HEADERS) $(BUILD)/examples.$(KIND) \
     $$(call LIB_OF,$$(if $$(filter examples/$$*.c,$$(GNN_SAMPLES)),tinygnn,tinyllm),$$@)
 	@mkdir -p $(@D)
 	$(COMPILE) -I$(BUILD) $(if $(and $(ONE_FORM),$(filter $<,$(GNN_SAMPLES))),-DTINYI_OPEN) \

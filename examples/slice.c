@@ -11,9 +11,9 @@
 #include "tinyllm.h"
 #define PROGRAM "slice"
 #include "options.h"
-#include <math.h>
+#include "apart.h"
 
-enum { HELD_OUT = 2048, MOST_LAYERS = 256 };
+enum { MOST_LAYERS = 256 };
 
 static const char usage[] =
     "slice MODEL OUT.gguf --text FILE [options]   writes MODEL, a GGUF file or a .bin of llama2.c, with a narrower\n"
@@ -73,89 +73,6 @@ static int format_of(const tllm_gguf *g)
     return best;
 }
 
-/* at most `most` tokens; bos: the first token of a text, or below 0 */
-static tiny_status tokens_of(tiny_ctx *ctx, const tllm_gguf *g, const char *path, size_t most, tllm_tokens *t,
-                             int32_t *bos)
-{
-    tllm_vocab *vocab = NULL;
-    size_t n = 0;
-    char *text = read_text(path, most < MOST_TEXT / 64 ? most * 64 : MOST_TEXT, 1, &n);
-    tiny_status st = text ? tllm_vocab_open(ctx, g, &vocab) : TINY_E_IO;
-    if (!st) st = tllm_encode(ctx, vocab, text, n, TLLM_ENCODE_ENDS | TLLM_ENCODE_SPECIAL, t);
-    if (!st && t->n > most) t->n = most;
-    *bos = !st && tllm_vocab_adds_bos(vocab) ? tllm_vocab_special(vocab, TLLM_BOS) : -1;
-    tllm_vocab_close(ctx, vocab);
-    free(text);
-    return st;
-}
-
-/* one of the two models that are compared */
-typedef struct side { tllm_model *model; tllm_state *state; float *y; } side;
-static tiny_status side_open(tiny_ctx *ctx, const tllm_gguf *g, tiny_idx window, side *s)
-{
-    tllm_state_desc room;
-    tllm_about about;
-    tiny_status st = tllm_model_open(ctx, g, &s->model);
-    memset(&room, 0, sizeof room);
-    room.n_ctx = room.n_batch = window;
-    if (!st) st = tllm_state_open(ctx, s->model, &room, &s->state);
-    if (st) return st;
-    tllm_model_about(s->model, &about);
-    s->y = (float *)tiny_alloc(ctx, (size_t)window * (size_t)about.n_out * sizeof *s->y);
-    return s->y ? TINY_OK : TINY_E_MEMORY;
-}
-static void side_close(tiny_ctx *ctx, side *s)
-{
-    tiny_free(ctx, s->y);
-    tllm_state_close(ctx, s->state);
-    tllm_model_close(ctx, s->model);
-}
-
-/* log of the sum of exponentials, and the largest */
-static double log_sum(const float *z, tiny_idx n, tiny_idx *best)
-{
-    double sum = 0;
-    tiny_idx i;
-    for (*best = 0, i = 1; i < n; i++)
-        if (z[i] > z[*best]) *best = i;
-    for (i = 0; i < n; i++) sum += exp((double)z[i] - (double)z[*best]);
-    return (double)z[*best] + log(sum);
-}
-
-/* bits per token that the second model's predictions are away from the first's; same: share of equal best guesses */
-static tiny_status divergence(tiny_ctx *ctx, const tllm_gguf *a, const tllm_gguf *b, const int32_t *token, tiny_idx n,
-                              tiny_idx window, double *kl, double *same)
-{
-    side s[2];
-    tllm_about about;
-    tiny_idx at, now, i, k, best[2];
-    tiny_status st;
-    memset(s, 0, sizeof s);
-    *kl = *same = 0;
-    st = side_open(ctx, a, window, &s[0]);
-    if (!st) st = side_open(ctx, b, window, &s[1]);
-    if (!st) tllm_model_about(s[0].model, &about);
-    for (at = 0; at < n && !st; at += now) {
-        now = n - at < window ? n - at : window;
-        for (k = 0; k < 2 && !st; k++) {
-            tllm_state_clear(s[k].state);
-            st = tllm_forward(s[k].state, token + at, now, 0, now, s[k].y);
-        }
-        for (i = 0; i < now && !st; i++) {
-            const float *p = s[0].y + i * about.n_out, *q = s[1].y + i * about.n_out;
-            const double lp = log_sum(p, about.n_out, &best[0]), lq = log_sum(q, about.n_out, &best[1]);
-            double sum = 0;
-            for (k = 0; k < about.n_out; k++)
-                sum += exp((double)p[k] - lp) * ((double)p[k] - lp - (double)q[k] + lq);
-            *kl += sum / log(2.0) / (double)n;
-            *same += (best[0] == best[1]) / (double)n;
-        }
-    }
-    side_close(ctx, &s[1]);
-    side_close(ctx, &s[0]);
-    return st;
-}
-
 int main(int argc, char **argv)
 {
     static tiny_idx width[MOST_LAYERS];
@@ -182,17 +99,16 @@ int main(int argc, char **argv)
     tllm_gguf *g = NULL, *made = NULL;
     tllm_sliced *s = NULL;
     tllm_writer *w = NULL;
-    tllm_tokens t;
+    divided text_of;
     tllm_model *model = NULL;
     tllm_about about;
-    size_t n = 0, rest = 0, i;
-    int32_t bos = -1;
+    size_t n = 0;
     double kl = 0, same = 0;
     tiny_status st;
     memset(&desc, 0, sizeof desc);
     memset(&d, 0, sizeof d);
     memset(&wd, 0, sizeof wd);
-    memset(&t, 0, sizeof t);
+    memset(&text_of, 0, sizeof text_of);
     d.format = -1;
     READ_OPTIONS(argc, argv, usage, options);
     if (!out) return wrong("OUT.gguf", "a name for the sliced model is needed");
@@ -223,23 +139,20 @@ int main(int argc, char **argv)
         st = tllm_sliced_open(ctx, g, &d, &s);
     }
     tllm_model_close(ctx, model);
-    if (!st) st = tokens_of(ctx, g, text, (size_t)n_tokens + HELD_OUT, &t, &bos);
+    if (!st) st = divide(ctx, g, text, (size_t)n_tokens, (size_t)d.window, &text_of);
     if (!st) {
-        rest = t.n > (size_t)n_tokens ? t.n - (size_t)n_tokens : t.n / 8;
-        n = t.n - rest;
-        for (i = 0; bos >= 0 && i < t.n; i += i < n && n - i < (size_t)d.window ? n - i : (size_t)d.window)
-            t.id[i] = bos;                  /* each window begins as a text does */
+        n = text_of.n;
         if (n < (size_t)about.n_embd) {     /* the axes would be arbitrary */
             const size_t want = ((size_t)about.n_embd * 8 + 6) / 7;
             (void)refused("%s has %lu tokens, of which %lu are read; the stream has %ld channels, so at least %lu "
                           "tokens are needed, and ten times as many are better",
-                          text, (unsigned long)t.n, (unsigned long)n, (long)about.n_embd, (unsigned long)want);
+                          text, (unsigned long)text_of.t.n, (unsigned long)n, (long)about.n_embd, (unsigned long)want);
             st = TINY_E_ARGUMENT;
         }
     }
     wd.path = out;
     if (!st) st = tllm_writer_open(ctx, &wd, &w);
-    if (!st) st = tllm_sliced_put(ctx, s, t.id, (tiny_idx)n, w);
+    if (!st) st = tllm_sliced_put(ctx, s, text_of.t.id, (tiny_idx)n, w);
     if (!st) st = tllm_writer_finish(ctx, w);
     if (shown_percent >= 0) fputs("\r               \r", stderr);
     if (!st) {
@@ -252,15 +165,15 @@ int main(int argc, char **argv)
                a.untied ? "; output.weight is new, the embedding gave the logits before" : "");
         (void)fflush(stdout);
         st = tllm_gguf_open(ctx, out, &made);
-        if (!st) st = divergence(ctx, g, made, t.id + n, (tiny_idx)rest, d.window, &kl, &same);
+        if (!st) st = divergence(ctx, g, made, text_of.t.id + n, (tiny_idx)text_of.rest, d.window, &kl, &same);
         if (!st)
             printf("  divergence from %s %.4f bits per token, the same best guess at %.2f %%, over %lu tokens that "
                    "were not read\n",
-                   in, kl, 100.0 * same, (unsigned long)rest);
+                   in, kl, 100.0 * same, (unsigned long)text_of.rest);
     } else if (stopped_by) say("stopped; nothing was written");
     else if (ctx && tiny_ctx_message(ctx)[0]) say(tiny_ctx_message(ctx));
     if (st && made && tiny_ctx_message(ctx)[0]) say(tiny_ctx_message(ctx));
-    tllm_tokens_free(ctx, &t);
+    tllm_tokens_free(ctx, &text_of.t);
     tllm_gguf_close(ctx, made);
     tllm_writer_close(ctx, w);
     tllm_sliced_close(ctx, s);
