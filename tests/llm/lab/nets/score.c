@@ -218,6 +218,37 @@ static void test_exact(void)
     T_PROOF("compression 3", "no score changes the parameters");
 }
 
+/* what is masked stays masked, also for scores below 0 and in rounds */
+static void test_nested(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    tllm_nn_task task;
+    tllm_score_desc d;
+    int k;
+    T_OK(tllm_nn_task_open(ctx, TLLM_TASK_MIX60, 3, 400, 10, &task));
+    for (k = 0; k < TLLM_SCORE_KINDS; k++) {
+        tllm_nn *nn = mlp_open(ctx, 32, 24, 2, 9);
+        tllm_mask half;
+        size_t i;
+        T_OK(tllm_mask_open(ctx, 1584, &half));
+        for (i = 0; i < 1584; i++) tllm_mask_put(&half, i, i * 7 % 2);
+        T_OK(tllm_nn_mask(nn, &half));
+        memset(&d, 0, sizeof d);
+        d.kind = k;
+        d.data = &task.train;
+        d.rounds = 4;
+        T_OK(tllm_nn_prune(nn, &d, 0.45, NULL));
+        T_EQ_INT(tllm_nn_cost_of(nn).n_kept, 713);      /* 712.8 */
+        for (i = 0; i < 1584; i++) if (tllm_mask_has(tllm_nn_masked(nn), i)) T_TRUE(tllm_mask_has(&half, i));
+        T_OK(tllm_nn_prune(nn, &d, 0.9, NULL));         /* more than there are: nothing comes back */
+        T_EQ_INT(tllm_nn_cost_of(nn).n_kept, 713);
+        tllm_mask_close(ctx, &half);
+        tllm_nn_close(nn);
+    }
+    tllm_nn_task_close(ctx, &task);
+    t_close(ctx);
+}
+
 /* In one round SynFlow cuts a layer off where 100 rounds do not: why the algorithm has rounds. */
 static void test_rounds(void)
 {
@@ -300,6 +331,7 @@ int main(void)
     T_RUN(test_conservation);
     T_RUN(test_quadratic);
     T_RUN(test_exact);
+    T_RUN(test_nested);
     T_RUN(test_rounds);
     T_RUN(test_bad);
     return t_done();
