@@ -312,6 +312,24 @@ static void test_search(void)
         }
         T_TRUE(helped > alone + 5.0);       /* half a place more in the mean: what the proxy is for */
     }
+    {                                       /* without a proxy: what was evaluated guides the next candidates */
+        double sum[3] = { 0, 0, 0 };
+        for (kind = 0; kind < 3; kind++)
+            for (seed = 0; seed < 40; seed++) {
+                tllm_search_desc d;
+                peak p;
+                int best[6];
+                double score;
+                memset(&d, 0, sizeof d);
+                memset(&p, 0, sizeof p);
+                d.kind = kind; d.n_place = 6; d.n_option = peak_options; d.exact = peak_exact; d.user = &p;
+                d.seed = (uint64_t)seed; d.steps = 150; d.population = 10; d.rate = 0.5;
+                T_OK(tllm_search(ctx, &d, best, &score));
+                sum[kind] += score;
+            }
+        T_TRUE(sum[1] > sum[0] + 8.0);      /* of 6 places, a fifth of a place more in the mean */
+        T_TRUE(sum[2] > sum[0] + 8.0);
+    }
     {
         tllm_search_desc d;
         int best[6], bad[1] = { 0 };
