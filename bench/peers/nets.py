@@ -2,7 +2,7 @@
 """bench/peers/nets.py - training of the small networks of examples/train.c compared with PyTorch on the same processor
 
     python3 -m venv venv && venv/bin/pip install torch numpy
-    venv/bin/python bench/peers/nets.py [--build build] [--net mlp|conv] [--epochs 5] [--rounds 5] [--threads 2]
+    venv/bin/python bench/peers/nets.py [--build build] [--net mlp|conv] [--epochs 5] [--rounds 5] [--threads 2] [--alone]
 
 mlp: 32-128-128-10 on 6000 points; conv: two convolutions with batch norm and pools, two dense layers, on 4000 images of
 16 x 16. Batches of 100, Adam 2e-3 with a cosine, float32. A round is one run of each in turn, in a process of its own;
@@ -61,12 +61,14 @@ def main():
     a.add_argument('--epochs', type=int, default=5)
     a.add_argument('--rounds', type=int, default=5)
     a.add_argument('--threads', type=int, default=2)
+    a.add_argument('--alone', action='store_true', help='ours only')
     a.add_argument('--theirs', action='store_true', help=argparse.SUPPRESS)
     o = a.parse_args()
     if o.theirs: return theirs(o.net, o.epochs, o.threads)
     speed, version = dict(ours=[], PyTorch=[]), ''
     for _ in range(o.rounds):
         speed['ours'].append(ours(o.build, o.net, o.epochs, o.threads))
+        if o.alone: continue
         done = subprocess.run([sys.executable, __file__, '--theirs', '--net', o.net, '--epochs', str(o.epochs),
                                '--threads', str(o.threads)], capture_output=True, text=True)
         if done.returncode: sys.exit(done.stderr)
@@ -76,8 +78,8 @@ def main():
     print('%s, batches of 100, Adam, float32, %d threads, %d rounds of %d epochs, PyTorch %s'
           % (o.net, o.threads, o.rounds, o.epochs, version))
     for who, s in speed.items():
-        print('  %-8s %8.0f samples/s   (%.0f to %.0f)' % (who, statistics.median(s), min(s), max(s)))
-    print('  ours is %.2f times as fast' % (statistics.median(speed['ours']) / statistics.median(speed['PyTorch'])))
+        if s: print('  %-8s %8.0f samples/s   (%.0f to %.0f)' % (who, statistics.median(s), min(s), max(s)))
+    if not o.alone: print('  ours is %.2f times as fast' % (statistics.median(speed['ours']) / statistics.median(speed['PyTorch'])))
 
 
 main()

@@ -238,8 +238,8 @@ static void test_ranks(void)
     T_CLOSE(r, -1.0, 1e-15);
     T_OK(tllm_rank_kendall(ctx, up, down, 4, &r));
     T_CLOSE(r, -1.0, 1e-15);
-    /* ranks of x .5 .5 2 3 4, of y 1 0 2.5 2.5 4; their distances from 2: products 1.5 + 3 + 0 + .5 + 4 = 9, squares 9.5
-     * in both lists */
+    /* ranks of x .5 .5 2 3 4, of y 1 0 2.5 2.5 4; their distances from 2: products 1.5 + 3 + 0 + .5 + 4 = 9, squares
+     * 9.5 in both lists */
     T_OK(tllm_rank_spearman(ctx, x, y, 5, &r));
     T_CLOSE(r, 9.0 / 9.5, 1e-15);
     /* 10 pairs; one tie in each list, at different pairs; the other 8 agree: 8 / sqrt(9 * 9) */
