@@ -4,7 +4,7 @@
  *          Williams, 1992).
  * Formula  rho = Pearson's correlation of the ranks. tau-b = (C - D) / sqrt((P - X) (P - Y)), P = n (n - 1) / 2 pairs,
  *          C in the same order, D in opposite ones, X and Y equal in one list. */
-#include "llm/lab/nets/proxy.h"
+#include "llm/lab/nets/rank.h"
 #include "math/table_inside.h"
 #include "math/sort.h"
 #include "math/elem.h"
