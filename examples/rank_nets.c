@@ -80,7 +80,7 @@ static tiny_status make_sized(const study *lab, int which, uint64_t seed, tllm_n
 
 int main(int argc, char **argv)
 {
-    double score[TLLM_PROXY_KINDS][NETS], accuracy[NETS], rho, tau, best = 0;
+    double score[TLLM_PROXY_KINDS][NETS], accuracy[NETS], rho, tau, best = 0, chance = 0;
     double sum[TLLM_PROXY_KINDS][3], least[TLLM_PROXY_KINDS], most[TLLM_PROXY_KINDS], found[TLLM_PROXY_KINDS];
     tiny_ctx_desc cd = { 0 };
     const char *set = "grid";
@@ -156,6 +156,7 @@ int main(int argc, char **argv)
             if (seed == 1 || rho < least[k]) least[k] = rho;
             if (seed == 1 || rho > most[k]) most[k] = rho;
         }
+        for (i = 0; !st && i < NETS; i++) chance += (best - accuracy[i]) / NETS;
         tllm_nn_task_close(ctx, &task);
     }
     if (is_shown()) fprintf(stderr, "\r%40s\r", "");
@@ -167,6 +168,7 @@ int main(int argc, char **argv)
         for (k = 0; k < TLLM_PROXY_KINDS; k++)
             printf("%-10s %9.3f %9.3f to %5.3f %9.3f %19.2f points\n", tllm_proxy_name(k), sum[k][0] / seeds, least[k],
                    most[k], sum[k][1] / seeds, -found[k] / seeds);
+        printf("a network chosen at random loses %.2f points\n", chance / seeds);
     }
     tiny_ctx_close(ctx);
     return st ? stopped_by ? 128 + stopped_by : 1 : exit_status(0);

@@ -65,14 +65,15 @@ static int on_step(void *user, const tllm_nn_fit_state *s)
     } else if (m && w->events) T_TRUE(!memcmp(w->bits, m->bits, bytes));        /* also after the last event */
     for (i = 0; m && i < w->n; i++)
         if (!tllm_mask_has(m, i) && (number(&all, i) != w->held[i] || (w->g->hard && number(&all, i) != 0.0))) {
-            T_TRUE(!"a masked weight moved");
+            t_fail(__FILE__, __LINE__, "step %d: masked weight %lu moved", (int)s->step, (unsigned long)i);
             break;
         }
     for (l = 0; m && s->step == w->calls && l < n_layer; l++)
         for (i = 0; i < (size_t)tiny_tensor_count(&layer[l].value); i++)
             if (!tllm_mask_has(m, layer[l].first + i) && !tllm_gradual_due(w->g, s->step) &&
                 number(&layer[l].grad, i) != 0.0) {
-                T_TRUE(!"a masked weight has a gradient");
+                t_fail(__FILE__, __LINE__, "step %d: masked weight %lu of layer %lu has a gradient", (int)s->step,
+                       (unsigned long)i, (unsigned long)l);
                 l = n_layer - 1;
                 break;
             }
