@@ -2,7 +2,8 @@
 """bench/peers/nets.py - training of the small networks of examples/train.c compared with PyTorch on the same processor
 
     python3 -m venv venv && venv/bin/pip install torch numpy
-    venv/bin/python bench/peers/nets.py [--build build] [--net mlp|conv] [--epochs 5] [--rounds 5] [--threads 2] [--alone]
+    venv/bin/python bench/peers/nets.py [--build build] [--net mlp|conv] [--epochs 5] [--rounds 5] [--threads 2]
+                                        [--alone]
 
 mlp: 32-128-128-10 on 6000 points; conv: two convolutions with batch norm and pools, two dense layers, on 4000 images of
 16 x 16. Batches of 100, Adam 2e-3 with a cosine, float32. A round is one run of each in turn, in a process of its own;
@@ -79,7 +80,9 @@ def main():
           % (o.net, o.threads, o.rounds, o.epochs, version))
     for who, s in speed.items():
         if s: print('  %-8s %8.0f samples/s   (%.0f to %.0f)' % (who, statistics.median(s), min(s), max(s)))
-    if not o.alone: print('  ours is %.2f times as fast' % (statistics.median(speed['ours']) / statistics.median(speed['PyTorch'])))
+    if not o.alone:
+        print('  ours is %.2f times as fast'
+              % (statistics.median(speed['ours']) / statistics.median(speed['PyTorch'])))
 
 
 main()
