@@ -239,11 +239,12 @@ static size_t draw(char *to, size_t room, const job *j, row r[METHODS][SHARES], 
             for (k = 0; k < (m ? n_keep : 1); k++) {
                 const row *q = &r[m][k];
                 x = 60 + 520 * (log(q->bytes) - low) / (high - low);
+                y = 380 - 340 * (q->sum / q->n - worst) / (best - worst);
                 if (!i) {
-                    y = 380 - 340 * (q->sum / q->n - worst) / (best - worst);
                     PUT("%s%.1f %.1f", k ? "L" : "<path stroke-width=\"2\" d=\"M", x, y);
                 } else
-                    PUT("<path d=\"M%.1f %.1fV%.1f\"/>", x, 380 - 340 * (q->least - worst) / (best - worst),
+                    PUT("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2\"/><path d=\"M%.1f %.1fV%.1f\"/>", x, y, x,
+                        380 - 340 * (q->least - worst) / (best - worst),
                         380 - 340 * (q->most - worst) / (best - worst));
                 if (!i && k + 1 == (m ? n_keep : 1)) PUT("\"/>\n");
             }

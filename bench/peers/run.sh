@@ -182,12 +182,15 @@ else
     skip 'xllamacpp is not installed: the story models are not compared'
 fi
 python=$(venv torch numpy torch)
-make -s --no-print-directory "$BUILD/train-story" || exit 1
+make -s --no-print-directory "$BUILD/train-story" "$BUILD/train" || exit 1
 if [ -n "$check" ]; then
+    run nets "$python" bench/peers/nets.py --build "$BUILD" --alone --rounds 1 --epochs 1
     run train "$python" bench/peers/train.py --build "$BUILD" --alone --rounds 1 --steps 1 \
         --config examples/story-small.cfg
 elif has "$python" torch; then
     run train "$python" bench/peers/train.py --build "$BUILD"
+    run nets "$python" bench/peers/nets.py --build "$BUILD"
+    run nets "$python" bench/peers/nets.py --build "$BUILD" --net conv --epochs 2
 else
     skip 'torch is not installed: no rows for it'
 fi

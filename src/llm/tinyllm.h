@@ -186,4 +186,5 @@
 #include "llm/lab/nets/fit.h"
 #include "llm/lab/nets/score.h"
 #include "llm/lab/nets/proxy.h"
+#include "llm/lab/nets/rank.h"
 #endif

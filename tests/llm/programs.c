@@ -950,6 +950,36 @@ static void test_needle(void)
     SAYS("twist - plain");
 }
 
+static void test_nets(void)
+{
+    char picture[200];
+    if (!is_there()) return;
+    if (run("", "compress_net --help")) { t_skip("compress_net does not run here"); return; }
+    SAYS("--svg FILE");
+    T_EQ_INT(run("", "compress_net --task mnist"), 2);
+    COMPLAINS("there are mix60 and tex16");
+    T_EQ_INT(run("", "compress_net --method magic"), 2);
+    COMPLAINS("there is no such method");
+    T_EQ_INT(run("", "compress_net --keep 0"), 2);
+    COMPLAINS("--keep takes 0.0001 to 1");
+    T_EQ_INT(run("", "compress_net --keep nan"), 2);
+    T_EQ_INT(run("", "compress_net --svg %s", folder), 2);
+    COMPLAINS("this is a folder");
+    T_EQ_INT(run("", "compress_net --seeds 2 --epochs 1 --keep 0.5 --keep 0.01 --svg %s/nets.svg", folder), 0);
+    SAYS("method");
+    SAYS("lottery");
+    SAYS("a layer is empty");
+    (void)slurp("nets.svg", picture, sizeof picture);
+    T_TRUE(!strncmp(picture, "<svg xmlns", 10));
+    T_EQ_INT(run("", "compress_net --seeds 1 --epochs 1 --method dense --svg %s/no/n.svg", folder), 1);
+    COMPLAINS("no/n.svg");
+    T_EQ_INT(run("", "rank_nets --set all"), 2);
+    COMPLAINS("there are grid and equal");
+    T_EQ_INT(run("", "rank_nets --seeds 1 --epochs 1 --samples 8 --verbose"), 0);
+    SAYS("gradsign");
+    SAYS("seed 1, 5 layers, width 4:");
+}
+
 static void test_vision(void)
 {
     char picture[40];
@@ -1716,6 +1746,7 @@ int main(void)
     T_RUN(test_pooled);
     T_RUN(test_gnn_without_test_part);
     T_RUN(test_vision);
+    T_RUN(test_nets);
     T_RUN(test_needle);
     T_RUN(test_bench_model);
     T_RUN(test_numbers);

@@ -19,7 +19,6 @@ typedef struct tinyi_fit {
     const tllm_nn_fit_desc *d;
     tllm_nn_set set;
     tllm_nn_fit_state state;
-    void *held;                             /* all weights as they were when they were masked */
     tllm_nn *snap;                          /* of step `snap_at` */
     int64_t snap_at;
     tiny_status st;
@@ -86,28 +85,33 @@ static tiny_tensor tinyi_fit_loss(tiny_tape *tape, void *user, const uint32_t *s
     return tiny_tape_cross_entropy(tape, &y, &label, 0.0);
 }
 
-static void tinyi_fit_hold(tinyi_fit *f, size_t n)
+/* The first moments of masked weights become 0: with a gradient of 0 Adam then moves them no more, by no bit. */
+static tiny_status tinyi_fit_calm(const tinyi_fit *f, const tiny_optim *optim)
 {
-    if (f->held) memcpy(f->held, tinyi_nn_theta(f->nn, 0), n * tiny_dtype_bytes(tllm_nn_is(f->nn)->dtype));
+    const tllm_mask *mask = tllm_nn_masked(f->nn);
+    size_t n_layer, l, i;
+    const tllm_nn_weight *w = tllm_nn_weights(f->nn, &n_layer);
+    tiny_tensor m;
+    char name[128];
+    for (l = 0; l < n_layer; l++) {         /* the weights come first, each with two moments */
+        const tiny_idx n = tiny_tensor_count(&w[l].value);
+        if (!tiny_optim_state(optim, 2 * l, name, &m) || strncmp(name, "adam.m.", 7) || strcmp(name + 7, w[l].name) ||
+            tiny_tensor_count(&m) != n)
+            return tinyi_fail(tinyi_nn_ctx(f->nn), TINY_E_ARGUMENT, "fit: the moments of %s are missing", w[l].name);
+        for (i = 0; i < (size_t)n; i++)
+            if (!tllm_mask_has(mask, w[l].first + i)) tinyi_real_set(m.data, m.dtype, (tiny_idx)i, 0.0);
+    }
+    return TINY_OK;
 }
 
 static int tinyi_fit_step(void *user, const tiny_train_state *s)
 {
     tinyi_fit *f = (tinyi_fit *)user;
     const tiny_dtype type = tllm_nn_is(f->nn)->dtype;
-    const tllm_mask *mask = tllm_nn_masked(f->nn);
-    void *theta = tinyi_nn_theta(f->nn, 0);
-    size_t i;
-    /* the moments of the optimiser still move a weight that has just been masked: undo that */
-    for (i = 0; mask && i < mask->n; i++)
-        if (!tllm_mask_has(mask, i)) tinyi_real_set(theta, type, (tiny_idx)i, tinyi_real(f->held, type, (tiny_idx)i));
     if (f->d->gradual && tllm_gradual_due(f->d->gradual, s->step)) {
         f->st = tinyi_gradual_event(f->nn, f->d->gradual, s->step);
-        mask = tllm_nn_masked(f->nn);
-        if (mask) {
-            tinyi_fit_hold(f, mask->n);
-            f->state.n_kept = tllm_mask_count(mask, 0, mask->n);
-        }
+        if (!f->st) f->st = tinyi_fit_calm(f, s->optim);
+        f->state.n_kept = tllm_nn_cost_of(f->nn).n_kept;
     }
     if (!f->st && s->step == f->snap_at) f->st = tllm_nn_copy(f->nn, type, &f->snap);
     f->state.step = s->step;
@@ -143,7 +147,6 @@ static tiny_status tinyi_fit_run(tinyi_fit *f)
         tllm_mask_close(ctx, &all);
         if (st) return st;
     }
-    tinyi_fit_hold(f, n);
     f->st = TINY_OK;
     f->state.n_kept = tllm_nn_cost_of(f->nn).n_kept;
     st = tiny_train(ctx, &t, NULL);
@@ -170,10 +173,6 @@ static tiny_status tinyi_fit_begin(tinyi_fit *f, tllm_nn *nn, const tllm_nn_set 
     if (st) return st;
     f->set = *set;
     if (type != TINY_F32) st = tinyi_nn_set_rows(ctx, set, NULL, set->x.dim[0], type, &f->set);
-    if (!st) {
-        f->held = tinyi_alloc(ctx, tllm_nn_cost_of(nn).n_weight, tiny_dtype_bytes(type));
-        if (!f->held) st = tiny_ctx_status(ctx);
-    }
     return st;
 }
 
@@ -181,7 +180,6 @@ static void tinyi_fit_end(tinyi_fit *f, tllm_nn_fit_state *last)
 {
     tiny_ctx *ctx = tinyi_nn_ctx(f->nn);
     if (tllm_nn_is(f->nn)->dtype != TINY_F32) tiny_free(ctx, f->set.x.data);
-    tiny_free(ctx, f->held);
     tllm_nn_close(f->snap);
     if (last) *last = f->state;
 }

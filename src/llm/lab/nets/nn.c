@@ -68,6 +68,14 @@ static tiny_status tinyi_nn_bad(const tllm_nn *nn, size_t i, const char *why)
     return tinyi_fail(nn->ctx, TINY_E_ARGUMENT, "nn: layer %zu: %s", i, why);
 }
 
+/* Every result of a sample has fewer than 2^32 numbers: products of a shape do not overflow. */
+static int tinyi_nn_fits(const tiny_idx shape[3])
+{
+    size_t n;
+    return tinyi_size_mul((size_t)shape[0], (size_t)shape[1], &n) && tinyi_size_mul(n, (size_t)shape[2], &n) &&
+           n <= UINT32_MAX;
+}
+
 /* Shapes and places of all layers; called twice, before and after the numbers have memory. */
 static tiny_status tinyi_nn_lay(tllm_nn *nn)
 {
@@ -75,6 +83,7 @@ static tiny_status tinyi_nn_lay(tllm_nn *nn)
     size_t i, at = 0;
     int pass;
     memcpy(shape, nn->is.in, sizeof shape);
+    if (!tinyi_nn_fits(shape)) return tinyi_nn_bad(nn, 0, "a sample of more than 2^32 - 1 numbers");
     nn->n_weight = nn->n_param = nn->n_running = 0;
     for (i = 0; i < nn->is.n_layer; i++) {
         const tllm_nn_layer *l = &nn->layer[i];
@@ -90,11 +99,7 @@ static tiny_status tinyi_nn_lay(tllm_nn *nn)
         }
         dim[0] = l->n_out;
         if (l->kind == TLLM_NN_DENSE) {
-            size_t in;
-            if (!tinyi_size_mul((size_t)shape[1], (size_t)shape[2], &in) ||
-                !tinyi_size_mul((size_t)shape[0], in, &in) || in > UINT32_MAX)
-                return tinyi_nn_bad(nn, i, "too many inputs");
-            dim[1] = (tiny_idx)in;
+            dim[1] = shape[0] * shape[1] * shape[2];
             shape[1] = shape[2] = 1;
         } else {
             dim[1] = shape[0];
@@ -104,6 +109,7 @@ static tiny_status tinyi_nn_lay(tllm_nn *nn)
         }
         shape[0] = l->n_out;
         memcpy(a->shape, shape, sizeof shape);
+        if (!tinyi_nn_fits(shape)) return tinyi_nn_bad(nn, i, "a result of more than 2^32 - 1 numbers");
         w->first = at;
         w->positions = shape[1] * shape[2];
         a->weight = (int)nn->n_param;

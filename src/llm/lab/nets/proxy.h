@@ -1,4 +1,4 @@
-/* src/llm/lab/nets/proxy.h - numbers that rank untrained networks, and how well a ranking agrees with another one
+/* src/llm/lab/nets/proxy.h - numbers that rank untrained networks
  *
  *     tllm_proxy_desc d = { 0 };
  *     d.data = &task.train;                               GradSign of 64 samples; higher is better
@@ -47,35 +47,6 @@ TINY_API const char *tllm_proxy_name(int kind);             /* "gradsign"; NULL:
 /* Batch norms use the mean and variance of the batch; GRADSIGN those of the single sample after a convolution, of all
  * samples after a dense layer. nn is not changed. */
 TINY_API tiny_status tllm_nn_proxy(const tllm_nn *nn, const tllm_proxy_desc *desc, double *score);
-
-/* Spearman's rho and Kendall's tau-b of n pairs, at least 2; equal numbers share their mean rank. NaN is an error, and
- * a list in which all numbers are equal. Kendall takes time n^2. */
-TINY_API tiny_status tllm_rank_spearman(tiny_ctx *ctx, const double *x, const double *y, size_t n, double *rho);
-TINY_API tiny_status tllm_rank_kendall(tiny_ctx *ctx, const double *x, const double *y, size_t n, double *tau);
-
-/* ---- search: candidates are lists of choices, and only the most promising of each batch is evaluated */
-typedef enum tllm_search_kind { TLLM_SEARCH_RANDOM, TLLM_SEARCH_EVOLUTION, TLLM_SEARCH_REINFORCE } tllm_search_kind;
-#define TLLM_SEARCH_PLACES 64
-typedef struct tllm_search_desc {           /* zero: the value in brackets */
-    int kind;
-    int n_place;                            /* 1 to TLLM_SEARCH_PLACES; a candidate is choice[0 .. n_place - 1] */
-    const int *n_option;                    /* choice[i] is 0 .. n_option[i] - 1 */
-    /* cheap: a proxy; NULL: none, each candidate is evaluated. exact: training. A failure ends the search. */
-    tiny_status (*cheap)(void *user, const int *choice, double *score);
-    tiny_status (*exact)(void *user, const int *choice, double *score);
-    void *user;
-    int per_step;                           /* candidates that are scored for each that is evaluated [100] */
-    int steps;                              /* evaluations [10] */
-    int population;                         /* EVOLUTION: the youngest that may be parents [10] */
-    double rate;                            /* REINFORCE [0.5] */
-    uint64_t seed;
-} tllm_search_desc;
-/* best (n_place) and *score: the best of those that were evaluated.
- *   RANDOM     candidates are drawn uniformly
- *   EVOLUTION  a candidate is the better of two parents with one place drawn again; the first batches are random
- *   REINFORCE  candidates are drawn from softmax(p[place]). After an evaluation p += rate (score - mean of the scores
- *              so far) (chosen - softmax(p)), where chosen is 1 at the choice and 0 elsewhere */
-TINY_API tiny_status tllm_search(tiny_ctx *ctx, const tllm_search_desc *desc, int *best, double *score);
 
 TINYI_C_END
 #endif

@@ -4,17 +4,18 @@
  *          Williams, 1992).
  * Formula  rho = Pearson's correlation of the ranks. tau-b = (C - D) / sqrt((P - X) (P - Y)), P = n (n - 1) / 2 pairs,
  *          C in the same order, D in opposite ones, X and Y equal in one list. */
-#include "llm/lab/nets/proxy.h"
+#include "llm/lab/nets/rank.h"
 #include "math/table_inside.h"
 #include "math/sort.h"
 #include "math/elem.h"
 #include <float.h>
 #include <string.h>
 
-static tiny_status tinyi_rank_check(tiny_ctx *ctx, const double *x, const double *y, size_t n, const double *to)
+static tiny_status tinyi_rank_check(tiny_ctx *ctx, const double *x, const double *y, size_t n, double *to)
 {
     size_t i;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (to) *to = 0.0;
     if (st) return st;
     if (!x || !y || !to || n < 2 || n > UINT32_MAX)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "rank: two lists of at least 2 numbers, and where to put the result");
@@ -163,6 +164,7 @@ TINY_API tiny_status tllm_search(tiny_ctx *ctx, const tllm_search_desc *d, int *
     int *pick = NULL;
     int i, step, steps, per, population, found = 0;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (score) *score = 0.0;
     if (st) return st;
     memset(&s, 0, sizeof s);
     if (!d || !best || !score || !d->exact || !d->n_option || d->n_place < 1 || d->n_place > TLLM_SEARCH_PLACES ||

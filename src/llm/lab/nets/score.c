@@ -63,7 +63,7 @@ static tiny_status tinyi_score_by_loss(tllm_nn *twin, const tllm_score_desc *d, 
     tiny_status st;
     memset(&p, 0, sizeof p);
     p.nn = twin;
-    p.norm = TINYI_NORM_BATCH;
+    p.norm = zero ? TINYI_NORM_BATCH : TINYI_NORM_RUNNING;
     if (grasp) p.scale = 1.0 / (d->temperature != 0.0 ? d->temperature : zero ? 1.0 : 200.0);
     st = tinyi_score_batch(twin, d, &p.batch);
     if (!st) st = tinyi_nn_pass_open(&p);

@@ -18,7 +18,7 @@
  *                  TLLM_SCORE_SYNAPTIC_FLOW                       TLLM_SCORE_ZERO_COST
  *   SNIP           divided by the sum over all weights            not divided
  *   GRASP          T = 200, w H g over the size of its sum        T = 1, - w H g
- *   SYNFLOW        batch norms with running values, rounds        without batch norms, one round
+ *   batch norms    with running values                            of the batch; SYNFLOW without them
  *
  * All scores are computed in double, on a copy: neither weights nor mask of the network change. */
 #ifndef TINYI_LLM_SCORE_H

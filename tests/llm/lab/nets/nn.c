@@ -143,6 +143,12 @@ static void test_cost(void)
     l[1].n_out = INT32_MAX;
     T_STATUS(tllm_nn_open(ctx, &d, &nn), TINY_E_ARGUMENT, "more than 2^32 - 1 numbers");
     l[1].n_out = 12;
+    d.in[0] = d.in[1] = d.in[2] = INT32_MAX;
+    T_STATUS(tllm_nn_open(ctx, &d, &nn), TINY_E_ARGUMENT, "a sample of more than 2^32 - 1 numbers");
+    d.in[0] = 1;
+    d.in[1] = d.in[2] = 60000;
+    T_STATUS(tllm_nn_open(ctx, &d, &nn), TINY_E_ARGUMENT, "layer 0: a result of more than 2^32 - 1 numbers");
+    d.in[1] = d.in[2] = 16;
     d.in[0] = -1;
     T_STATUS(tllm_nn_open(ctx, &d, &nn), TINY_E_ARGUMENT, "a sample of -1");
     d.in[0] = 1;

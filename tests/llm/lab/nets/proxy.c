@@ -180,6 +180,50 @@ static void test_signs(tiny_target target)
     T_PROOF("compression 10", "independent of the order of samples and of the number of threads");
 }
 
+/* A norm after a dense layer takes mean and variance of all samples: the same network with the norm folded into weights
+ * and biases, W' = W / s, b' = -m / s, has gradients of the same signs. */
+static void test_folded(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    tllm_nn_task task;
+    tllm_nn_layer l[2];
+    tllm_nn_desc d;
+    tllm_nn *normed, *plain;
+    const tiny_param *p, *q;
+    int k, i, j;
+    memset(l, 0, sizeof l);
+    memset(&d, 0, sizeof d);
+    T_OK(tllm_nn_task_open(ctx, TLLM_TASK_MIX60, 4, 40, 10, &task));
+    l[0].n_out = 9; l[0].relu = 1; l[0].norm = 1;
+    l[1].n_out = 10;
+    d.in[0] = 32; d.layer = l; d.n_layer = 2; d.seed = 2; d.dtype = TINY_F64;
+    T_OK(tllm_nn_open(ctx, &d, &normed));
+    l[0].norm = 0;
+    T_OK(tllm_nn_open(ctx, &d, &plain));
+    p = tllm_nn_params(normed, NULL);
+    q = tllm_nn_params(plain, NULL);
+    for (k = 0; k < 9; k++) {               /* the same seed: the same weights */
+        double z[40], mean = 0.0, square = 0.0, s;
+        put_number(&p[2].value, (size_t)k, 1.0);
+        for (i = 0; i < 40; i++) {
+            for (j = 0, z[i] = 0.0; j < 32; j++)
+                z[i] += number(&p[0].value, (size_t)(32 * k + j)) * (double)((float *)task.train.x.data)[32 * i + j];
+            mean += z[i] / 40;
+        }
+        for (i = 0; i < 40; i++) square += (z[i] - mean) * (z[i] - mean) / 40;
+        s = sqrt(square + 1e-5);
+        for (j = 0; j < 32; j++)
+            put_number(&q[0].value, (size_t)(32 * k + j), number(&p[0].value, (size_t)(32 * k + j)) / s);
+        put_number(&q[2].value, (size_t)k, -mean / s);
+    }
+    T_CLOSE(proxy(normed, TLLM_PROXY_GRADSIGN, &task.train, 40, 1),
+            proxy(plain, TLLM_PROXY_GRADSIGN, &task.train, 40, 1), 0.0);
+    tllm_nn_close(normed);
+    tllm_nn_close(plain);
+    tllm_nn_task_close(ctx, &task);
+    t_close(ctx);
+}
+
 /* worked by hand, with ties */
 static void test_ranks(void)
 {
@@ -194,8 +238,8 @@ static void test_ranks(void)
     T_CLOSE(r, -1.0, 1e-15);
     T_OK(tllm_rank_kendall(ctx, up, down, 4, &r));
     T_CLOSE(r, -1.0, 1e-15);
-    /* ranks of x .5 .5 2 3 4, of y 1 0 2.5 2.5 4; their distances from 2: products 1.5 + 3 + 0 + .5 + 4 = 9, squares 9.5
-     * in both lists */
+    /* ranks of x .5 .5 2 3 4, of y 1 0 2.5 2.5 4; their distances from 2: products 1.5 + 3 + 0 + .5 + 4 = 9, squares
+     * 9.5 in both lists */
     T_OK(tllm_rank_spearman(ctx, x, y, 5, &r));
     T_CLOSE(r, 9.0 / 9.5, 1e-15);
     /* 10 pairs; one tie in each list, at different pairs; the other 8 agree: 8 / sqrt(9 * 9) */
@@ -267,6 +311,24 @@ static void test_search(void)
             helped += score;
         }
         T_TRUE(helped > alone + 5.0);       /* half a place more in the mean: what the proxy is for */
+    }
+    {                                       /* without a proxy: what was evaluated guides the next candidates */
+        double sum[3] = { 0, 0, 0 };
+        for (kind = 0; kind < 3; kind++)
+            for (seed = 0; seed < 40; seed++) {
+                tllm_search_desc d;
+                peak p;
+                int best[6];
+                double score;
+                memset(&d, 0, sizeof d);
+                memset(&p, 0, sizeof p);
+                d.kind = kind; d.n_place = 6; d.n_option = peak_options; d.exact = peak_exact; d.user = &p;
+                d.seed = (uint64_t)seed; d.steps = 150; d.population = 10; d.rate = 0.5;
+                T_OK(tllm_search(ctx, &d, best, &score));
+                sum[kind] += score;
+            }
+        T_TRUE(sum[1] > sum[0] + 8.0);      /* of 6 places, a fifth of a place more in the mean */
+        T_TRUE(sum[2] > sum[0] + 8.0);
     }
     {
         tllm_search_desc d;
@@ -361,6 +423,7 @@ int main(void)
     T_RUN_TARGETS(test_recorded);
     T_RUN(test_worked);
     T_RUN_TARGETS(test_signs);
+    T_RUN(test_folded);
     T_RUN(test_ranks);
     T_RUN(test_search);
     T_RUN(test_bad);

@@ -218,6 +218,85 @@ static void test_exact(void)
     T_PROOF("compression 3", "no score changes the parameters");
 }
 
+/* what is masked stays masked, also for scores below 0 and in rounds */
+static void test_nested(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    tllm_nn_task task;
+    tllm_score_desc d;
+    int k;
+    T_OK(tllm_nn_task_open(ctx, TLLM_TASK_MIX60, 3, 400, 10, &task));
+    for (k = 0; k < TLLM_SCORE_KINDS; k++) {
+        tllm_nn *nn = mlp_open(ctx, 32, 24, 2, 9);
+        tllm_mask half;
+        size_t i;
+        T_OK(tllm_mask_open(ctx, 1584, &half));
+        for (i = 0; i < 1584; i++) tllm_mask_put(&half, i, i * 7 % 2);
+        T_OK(tllm_nn_mask(nn, &half));
+        memset(&d, 0, sizeof d);
+        d.kind = k;
+        d.data = &task.train;
+        d.rounds = 4;
+        T_OK(tllm_nn_prune(nn, &d, 0.45, NULL));
+        T_EQ_INT(tllm_nn_cost_of(nn).n_kept, 713);      /* 712.8 */
+        for (i = 0; i < 1584; i++) if (tllm_mask_has(tllm_nn_masked(nn), i)) T_TRUE(tllm_mask_has(&half, i));
+        T_OK(tllm_nn_prune(nn, &d, 0.9, NULL));         /* more than there are: nothing comes back */
+        T_EQ_INT(tllm_nn_cost_of(nn).n_kept, 713);
+        tllm_mask_close(ctx, &half);
+        tllm_nn_close(nn);
+    }
+    tllm_nn_task_close(ctx, &task);
+    t_close(ctx);
+}
+
+/* Batch norms that have seen nothing: mean 0, variance 1, gain 1. With running values they divide by sqrt(1 + 1e-5), so
+ * that the scores are nearly those of a network without norms; with the values of the batch they are not. */
+static void test_norms(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    static double s[2][1600];
+    tllm_nn_task task;
+    int kind, as, norm;
+    T_OK(tllm_nn_task_open(ctx, TLLM_TASK_TEX16, 3, 60, 10, &task));
+    for (kind = TLLM_SCORE_SNIP; kind <= TLLM_SCORE_SYNFLOW; kind++)
+        for (as = 0; as < 2; as++) {
+            size_t n = 0, i;
+            double most = 0.0, apart = 0.0;
+            for (norm = 0; norm < 2; norm++) {
+                tllm_nn_layer l[4];
+                tllm_nn_desc d;
+                tllm_score_desc sd;
+                tllm_nn *nn = NULL;
+                memset(l, 0, sizeof l);
+                memset(&d, 0, sizeof d);
+                memset(&sd, 0, sizeof sd);
+                l[0].kind = TLLM_NN_CONV; l[0].n_out = 3; l[0].stride = 4; l[0].relu = 1; l[0].norm = norm;
+                l[1].n_out = 12; l[1].relu = 1; l[1].norm = norm;
+                l[2].n_out = 10;
+                d.in[0] = 1; d.in[1] = d.in[2] = 16; d.layer = l; d.n_layer = 3; d.seed = 4;
+                T_OK(tllm_nn_open(ctx, &d, &nn));
+                n = tllm_nn_cost_of(nn).n_weight;
+                T_EQ_INT(n, 27 + 48 * 12 + 120);
+                sd.kind = kind;
+                sd.as = as;
+                sd.data = &task.train;
+                sd.per_class = -1;
+                sd.temperature = 1.0;
+                T_OK(tllm_nn_score(nn, &sd, s[norm], NULL));
+                tllm_nn_close(nn);
+            }
+            for (i = 0; i < n; i++) {
+                most = fmax(most, fabs(s[0][i]));
+                apart = fmax(apart, fabs(s[0][i] - s[1][i]));
+            }
+            if (kind == TLLM_SCORE_SYNFLOW && as == TLLM_SCORE_ZERO_COST) T_CLOSE(apart, 0.0, 1e-13 * most);
+            else if (as == TLLM_SCORE_SYNAPTIC_FLOW) T_TRUE(apart < 1e-3 * most && apart > 0.0);
+            else T_TRUE(apart > 0.05 * most);
+        }
+    tllm_nn_task_close(ctx, &task);
+    t_close(ctx);
+}
+
 /* In one round SynFlow cuts a layer off where 100 rounds do not: why the algorithm has rounds. */
 static void test_rounds(void)
 {
@@ -300,6 +379,8 @@ int main(void)
     T_RUN(test_conservation);
     T_RUN(test_quadratic);
     T_RUN(test_exact);
+    T_RUN(test_nested);
+    T_RUN(test_norms);
     T_RUN(test_rounds);
     T_RUN(test_bad);
     return t_done();
