@@ -415,7 +415,8 @@ static void test_bad(void)
     T_TRUE(!net);
     d.n_in = 1;
     if (T_OK(tgnn_fno_open(ctx, &d, &net))) {
-        T_STATUS(tgnn_fno_run(ctx, net, &tx, size, &ty), TINY_E_SHAPE, "x is 0x16x1 f32, it must be at least one sample");
+        T_STATUS(tgnn_fno_run(ctx, net, &tx, size, &ty), TINY_E_SHAPE,
+                 "x is 0x16x1 f32, it must be at least one sample");
         tx.dim[0] = 1;
         T_STATUS(tgnn_fno_run(ctx, net, &tx, none, &ty), TINY_E_ARGUMENT, "axis 0 has 0 points");
         T_STATUS(tgnn_fno_workspace(ctx, net, none, &bytes), TINY_E_ARGUMENT, "axis 0 has 0 points");

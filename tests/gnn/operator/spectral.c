@@ -449,7 +449,8 @@ static void test_bad(void)
     make(ctx, &d, TINY_F32, &s, params);
     for (i = 0; i < 5; i++) {
         static const char *const says[5] = { "x is 0x16x2 f32, it must be at least one sample", "axis 0 has 0 points",
-                                             "layer 1 of 1", "x is 1x16x4 f32", "x is 1x8x2 f32, it must be batch x 16" };
+                                             "layer 1 of 1", "x is 1x16x4 f32",
+                                             "x is 1x8x2 f32, it must be batch x 16" };
         tape = open_tape(ctx, 1);
         if (i == 1) tx.dim[0] = 1;
         if (i == 3) tx = tiny_tensor_3d(x, TINY_F32, 1, 16, 4);
