@@ -103,12 +103,14 @@ static tiny_status solve(work *w, const char *name, set *s, int n, uint64_t firs
     return st ? st : ok ? TINY_OK : TINY_E_NUMERIC;
 }
 
-/* patches with their coarse views, and the part of the solution inside them */
+/* Patches with their coarse views, and the part of the solution inside them. A patch must know where it is, so the
+ * coordinates are two channels of the field before it is cut. */
 static tiny_status cut(work *w, set *s)
 {
-    const tiny_idx n = s->n * w->n_pieces;
+    const tiny_idx n = s->n * w->n_pieces, views = w->levels + 1;
     tgnn_patches plain = w->patches;
-    tiny_tensor x = tiny_tensor_3d(s->x, TINY_F32, s->n, w->n_points, 1), in, y = x, out, all;
+    tiny_tensor x, in, y, out;
+    float *placed;
     tiny_status st;
     tiny_idx i;
     if (!w->levels) {
@@ -117,15 +119,22 @@ static tiny_status cut(work *w, set *s)
         return TINY_OK;
     }
     plain.pad[0] = plain.pad[1] = 0;
+    placed = floats(s->n * w->n_points * 3);
+    for (i = 0; i < s->n * w->n_points; i++) {
+        placed[3 * i] = s->x[i];
+        placed[3 * i + 1] = (float)(i % w->n_points / w->size) / (float)w->size;
+        placed[3 * i + 2] = (float)(i % w->size) / (float)w->size;
+    }
     s->in = floats(n * w->n_piece * w->n_in);
-    s->out = floats(n * w->inner * w->n_in);
+    s->out = floats(n * w->inner * views);
+    x = tiny_tensor_3d(placed, TINY_F32, s->n, w->n_points, 3);
     in = tiny_tensor_3d(s->in, TINY_F32, n, w->n_piece, w->n_in);
-    out = tiny_tensor_3d(s->out, TINY_F32, n, w->inner, w->n_in);
-    y.data = s->y;
+    y = tiny_tensor_3d(s->y, TINY_F32, s->n, w->n_points, 1);
+    out = tiny_tensor_3d(s->out, TINY_F32, n, w->inner, views);
     st = tgnn_patch_split(w->ctx, &w->patches, &x, &in);
     if (!st) st = tgnn_patch_split(w->ctx, &plain, &y, &out);
-    all = out;
-    for (i = 0; !st && i < n * w->inner; i++) s->out[i] = ((float *)all.data)[i * w->n_in];    /* level 0 alone */
+    for (i = 0; !st && i < n * w->inner; i++) s->out[i] = s->out[i * views];       /* level 0 alone */
+    free(placed);
     return st;
 }
 
@@ -189,6 +198,7 @@ static int progress(void *user, const tiny_train_state *s)
     if (!w->quiet && (s->step % (5 * per_epoch) == 0 || s->step == 1))
         printf("epoch %3d  loss %.4f  %5.1f s\n", (int)(s->step / per_epoch), s->loss,
                (double)(tiny_now_ns() - w->began) / 1e9);
+    (void)fflush(stdout);
     return stopped_by != 0;
 }
 
@@ -294,13 +304,14 @@ static tiny_status shape(work *w, int pad)
         w->patches.pad[0] = w->patches.pad[1] = pad < 0 ? w->size / 16 : pad;
         st = tgnn_patch_size(w->ctx, &w->patches, patch);
         w->n_pieces = (tiny_idx)1 << 2 * w->levels;
-        w->n_in = w->levels + 1;
+        w->n_in = 3 * (w->levels + 1);
         w->grid[0] = patch[0];
         w->grid[1] = patch[1];
         w->n_piece = patch[0] * patch[1];
         w->inner = w->n_points / w->n_pieces;
     }
     w->desc.n_in = w->n_in;
+    w->desc.no_grid = w->levels > 0;
     w->desc.n_out = 1;
     return st;
 }
@@ -348,6 +359,7 @@ static tiny_status table(work *w)
             printf("%-15s %15.0f %7.0f %13.4f %10.4f %13.0f %8.1f\n", name, 2 * s.n_numbers * w->desc.layers,
                    tgnn_fno_count(w->net), train, test, (double)bytes / 1024,
                    (double)(tiny_now_ns() - w->began) / 1e9);
+            (void)fflush(stdout);
         }
         tgnn_fno_close(w->net);
         w->net = NULL;
@@ -408,7 +420,7 @@ int main(int argc, char **argv)
     if (st) return 1;
     if (file) {                             /* the description knows the number of levels */
         st = tgnn_fno_load(w.ctx, file, &w.net);
-        if (!st) w.levels = (int)tgnn_fno_description(w.net)->n_in - 1;
+        if (!st) w.levels = (int)tgnn_fno_description(w.net)->n_in / 3 - (tgnn_fno_description(w.net)->n_in > 1);
         w.n_train = 0;
     }
     if (!st) st = shape(&w, pad);
