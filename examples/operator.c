@@ -31,7 +31,7 @@ static const char usage[] =
     "  --ratio R         numbers of the factors over those of the whole weight; default: 0.1\n"
     "  --levels N        multi-grid patches: 2^N for each axis (two dimensions); default: 0\n"
     "  --pad N           points around a patch; default: size / 16, with --levels\n"
-    "  --rate R          of the optimiser; default: 0.003\n"
+    "  --rate R          of the optimiser; default: 0.008\n"
     "  --batch N         default: 16\n"
     "  --out FILE        writes the network (safetensors)\n"
     "  --picture FILE    writes a picture of one new sample (PPM)\n"
@@ -384,7 +384,7 @@ int main(int argc, char **argv)
     w.n_test = 64;
     w.epochs = 30;
     w.batch = 16;
-    w.rate = 0.003;
+    w.rate = 0.008;
     w.seed = 1;
     {
         const option options[] = { A_COMMAND("train run table", &command), A_WORD("FILE", &file),

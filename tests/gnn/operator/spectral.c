@@ -288,8 +288,8 @@ static void test_identity(void)
     T_PROOF("geometry 3", "the same weights on 16 and 64 points give equal low modes");
 }
 
-/* Weights of more modes than a grid has: a field of the frequencies -2 .. 2 on 15 x 15 points, and on every third one of
- * them. Both grids hold these frequencies, so the results agree where their points do. */
+/* Weights of more modes than a grid has: a field of the frequencies -2 .. 2 on 15 x 15 points, and on every third one
+ * of them. Both grids hold these frequencies, so the results agree where their points do. */
 static void test_fewer(void)
 {
     static const int kinds[4] = { TGNN_SPECTRAL_DENSE, TGNN_SPECTRAL_CP, TGNN_SPECTRAL_TUCKER, TGNN_SPECTRAL_TT };
