@@ -59,6 +59,7 @@ graphs 7 (FastRP)
 geometry 0 (rotations, harmonics, couplings)
 distributed 0 (plain family)
 distributed 1 (TPI-LLM)'
+geometry 3 (MG-TFNO)'
 if [ "$1" != --one ]; then
     results=$BUILD/results
     [ -n "$AGAIN" ] || rm -rf "$results"

@@ -449,8 +449,10 @@ TINY_API tiny_status tgnn_fno_workspace(tiny_ctx *ctx, const tgnn_fno *net, cons
     int i;
     if (bytes) *bytes = 0;
     if (st) return st;
-    if (!net || !size || !bytes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fno: a network, a grid and an output are needed");
-    for (i = 0; i < net->desc.d; i++) points = size[i] > 0 && points < 1 << 24 ? points * TINYI_MIN(size[i], 1 << 24) : 0;
+    if (!net || !size || !bytes)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fno: a network, a grid and an output are needed");
+    for (i = 0; i < net->desc.d; i++)
+        points = size[i] > 0 && points < 1 << 24 ? points * TINYI_MIN(size[i], 1 << 24) : 0;
     x = tiny_tensor_3d(dummy, TINY_F32, 1, points, net->desc.n_in);
     st = tinyi_fno_fits(ctx, net, &x, size);
     if (!st) st = tinyi_fno_measure(ctx, net, size, &z, bytes);

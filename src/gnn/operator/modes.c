@@ -574,7 +574,8 @@ static tiny_status tinyi_modes_mix_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
     if (!tinyi_is_real(x) || x->dtype != w->dtype || x->rank != 4 || w->rank != 4 || x->dim[2] != 2 || w->dim[1] != 2 ||
         x->dim[1] != w->dim[0] || x->dim[3] != w->dim[2])
         return tinyi_fail(ctx, TINY_E_SHAPE,
-                          "modes_mix: x is %s and w is %s, they must be rows x modes x 2 x k and modes x 2 x k x channels",
+                          "modes_mix: x is %s and w is %s, they must be rows x modes x 2 x k and modes x 2 x k x "
+                          "channels",
                           tinyi_shape_text(x, a), tinyi_shape_text(w, b));
     if (x->dim[3] && w->dim[3] > (tiny_idx)(SIZE_MAX / 64) / x->dim[3])
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "modes_mix: w is larger than this machine can address");

@@ -1,6 +1,6 @@
 /* src/gnn/operator/modes_inside.h - the kernels of modes, as modes.c calls them and each target has them
  *
- * A block holds `lanes` channels of a field, one in each lane: everything here is a vector of them. Steps count floats. */
+ * A block holds `lanes` channels of a field, one in each lane: all values are vectors of them. Steps count floats. */
 #ifndef TINYI_GNN_MODES_H
 #define TINYI_GNN_MODES_H
 #include "gnn/operator/modes.h"
@@ -16,8 +16,9 @@ TINYI_C_BEGIN
  *   apart    the frequencies f and -f of a complex line from the dots of its real parts (r, s: cosines, sines) and its
  *            imaginary parts (q, p): (r + p, q - s) to up, (r - p, q + s) to down, which may be NULL
  *   pair     (u + v) to sum and (u - v) to difference; v NULL: u is both; u NULL: v, and -v to difference
- *   mix      y[c] = sum over k of x[k] w[k][c], complex, for up to TINYI_MODES_ROWS rows: imaginary parts are pair floats
- *            after the real ones; sign: that of the product of the imaginary parts, out: of the imaginary part of y
+ *   mix      y[c] = sum over k of x[k] w[k][c], complex, for up to TINYI_MODES_ROWS rows: imaginary parts are `pair`
+ *            floats after the real ones; sign: that of the product of the imaginary parts, out: of the imaginary part
+ *            of y
  * n_a numbers of x are dense, and so are n_c of w and y. */
 #define TINYI_MODES_ROWS 2
 typedef struct tinyi_modes_side { ptrdiff_t row, pair; } tinyi_modes_side;

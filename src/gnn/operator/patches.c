@@ -3,8 +3,8 @@
  *          spectral simulation of stationary fields: noise, its transform times the root of the spectrum, and back
  * Formula  patch i of a level: points i s - ceil((h - s) / 2) - p and on, h + 2 p of them, of the field at every 2^l-th
  *          point, where h is the height of a patch and s = h / 2^l; indices modulo the length.
- *          random field: white noise w (N points), y = F^-1 (scale (|k|^2 + tau^2)^(-alpha / 2) / N^(1/2) F w), F without
- *          a factor and F^-1 neither: each mode then has the variance of its spectrum. Frequency 0 is set to 0.    */
+ *          random field: white noise w (N points), y = F^-1 (scale (|k|^2 + tau^2)^(-alpha / 2) / N^(1/2) F w), F and
+ *          F^-1 without a factor: each mode then has the variance of its spectrum. Frequency 0 is set to 0.        */
 #include <string.h>
 #include "gnn/operator/fno.h"
 #include "core/state_inside.h"
@@ -54,9 +54,10 @@ static tiny_status tinyi_patch_check(tiny_ctx *ctx, const tgnn_patches *p, const
         x->dim[1] != p->size[0] * p->size[1] || y->dim[1] != patch[0] * patch[1] || y->dim[0] % n ||
         y->dim[0] / n != x->dim[0] || y->dim[2] % levels || y->dim[2] / levels != x->dim[2])
         return tinyi_fail(ctx, TINY_E_SHAPE,
-                          "patches: the field is %s and the patches are %s; fields of %td x %td points have %td patches "
-                          "of %td x %td",
-                          tinyi_shape_text(x, a), tinyi_shape_text(y, b), p->size[0], p->size[1], n, patch[0], patch[1]);
+                          "patches: the field is %s and the patches are %s; fields of %td x %td points have %td "
+                          "patches of %td x %td",
+                          tinyi_shape_text(x, a), tinyi_shape_text(y, b), p->size[0], p->size[1], n, patch[0],
+                          patch[1]);
     return TINY_OK;
 }
 
@@ -144,7 +145,7 @@ TINY_API tiny_tensor tgnn_tape_patch_join(tiny_tape *tape, const tgnn_patches *p
     h = p->size[0] / n;
     w = p->size[1] / n;
     if (!y || y->rank != 3 || y->dim[1] != patch[0] * patch[1] || y->dim[0] % (n * n)) {
-        (void)tinyi_tape_refuse(tape, TINY_E_SHAPE, "patches: the patches are not of the size that the description has");
+        (void)tinyi_tape_refuse(tape, TINY_E_SHAPE, "patches: the patches do not have the size of the description");
         return tinyi_patch_none();
     }
     samples = y->dim[0] / (n * n);
@@ -158,7 +159,8 @@ TINY_API tiny_tensor tgnn_tape_patch_join(tiny_tape *tape, const tgnn_patches *p
             from = *y;                      /* (samples, rows, columns, channels) of one patch */
             from.rank = 4;
             from.data = (unsigned char *)y->data +
-                        ((i * n + k) * y->stride[0] + (p->pad[0] * patch[1] + p->pad[1]) * y->stride[1]) * (tiny_idx)bytes;
+                        ((i * n + k) * y->stride[0] + (p->pad[0] * patch[1] + p->pad[1]) * y->stride[1]) *
+                            (tiny_idx)bytes;
             from.dim[0] = samples;
             from.stride[0] = n * n * y->stride[0];
             from.dim[1] = h;

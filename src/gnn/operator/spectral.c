@@ -147,8 +147,8 @@ TINY_API tiny_status tgnn_spectral_plan(tiny_ctx *ctx, const tgnn_spectral_desc 
     if (desc->layers < 0 || desc->layers > 1024)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "spectral: %d layers share the weight, at most 1024 can", desc->layers);
     if (desc->kind != TGNN_SPECTRAL_DENSE && !(desc->ratio > 0.0 && desc->ratio <= 100.0))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "spectral: the ratio of ranks is %g, it must be above 0 and at most 100",
-                          desc->ratio);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "spectral: the ratio of ranks is %g, it must be above 0 and at most 100", desc->ratio);
     s->desc = *desc;
     if (desc->layers > 1) s->axis[s->n_axes++] = desc->layers;
     s->axis[s->n_axes++] = desc->n_in;
@@ -166,7 +166,8 @@ TINY_API tiny_status tgnn_spectral_plan(tiny_ctx *ctx, const tgnn_spectral_desc 
         whole *= (double)s->kept[i];
     }
     if (whole > TINYI_SPECTRAL_MOST || whole * 8.0 > (double)(SIZE_MAX / 64))
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "spectral: the whole weight has %.0f numbers, which is too many", whole);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "spectral: the whole weight has %.0f numbers, which is too many",
+                          whole);
     tinyi_spectral_ranks(s);
     tinyi_spectral_shapes(s);
     return TINY_OK;
@@ -610,7 +611,8 @@ TINY_API tiny_tensor tgnn_tape_spectral(tiny_tape *tape, const tgnn_spectral *s,
         const tiny_idx n = to ? TINYI_MIN(size[i], to[i]) : size[i];
         p.size[i] = size[i];
         if (n < 1) {
-            (void)TINYI_SPECTRAL_REFUSE(tape, tinyi_fail(ctx, TINY_E_ARGUMENT, "spectral: axis %d has %td points", i, n));
+            (void)TINYI_SPECTRAL_REFUSE(tape,
+                                        tinyi_fail(ctx, TINY_E_ARGUMENT, "spectral: axis %d has %td points", i, n));
             return tinyi_spectral_none();
         }
         p.kept[i] = kept[i] = TINYI_MIN(s->kept[i], i == p.d - 1 ? n / 2 + 1 : n);

@@ -415,7 +415,8 @@ static void test_bad(void)
     T_TRUE(!net);
     d.n_in = 1;
     if (T_OK(tgnn_fno_open(ctx, &d, &net))) {
-        T_STATUS(tgnn_fno_run(ctx, net, &tx, size, &ty), TINY_E_SHAPE, "x is 0x16x1 f32, it must be at least one sample");
+        T_STATUS(tgnn_fno_run(ctx, net, &tx, size, &ty), TINY_E_SHAPE,
+                 "x is 0x16x1 f32, it must be at least one sample");
         tx.dim[0] = 1;
         T_STATUS(tgnn_fno_run(ctx, net, &tx, none, &ty), TINY_E_ARGUMENT, "axis 0 has 0 points");
         T_STATUS(tgnn_fno_workspace(ctx, net, none, &bytes), TINY_E_ARGUMENT, "axis 0 has 0 points");
@@ -439,6 +440,50 @@ static void test_bad(void)
     T_STATUS(tgnn_patch_split(ctx, &p, &tx, &tx), TINY_E_SHAPE, "fields of 8 x 8 points have 4 patches of 4 x 4");
     t_close(ctx);
     T_PROOF("geometry 3", "grids that no patch divides, other shapes and files are refused with a sentence");
+}
+
+/* missing arguments: a sentence, or nothing at all */
+static void test_nothing(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    const tiny_idx size[1] = { 4 };
+    tgnn_patches p;
+    tiny_tape *tape;
+    tiny_idx patch[2];
+    size_t n = 1;
+    int i;
+    memset(&p, 0, sizeof p);
+    T_STATUS(tgnn_fno_open(ctx, NULL, NULL), TINY_E_ARGUMENT, "a description and an output are needed");
+    T_STATUS(tgnn_fno_load(ctx, NULL, NULL), TINY_E_ARGUMENT, "a path and an output are needed");
+    T_STATUS(tgnn_fno_save(ctx, NULL, NULL), TINY_E_ARGUMENT, "a network and a path are needed");
+    T_STATUS(tgnn_fno_run(ctx, NULL, NULL, NULL, NULL), TINY_E_ARGUMENT, "a network, x and its grid are needed");
+    T_STATUS(tgnn_fno_workspace(ctx, NULL, NULL, NULL), TINY_E_ARGUMENT, "a network, a grid and an output");
+    T_STATUS(tgnn_spectral_plan(ctx, NULL, NULL), TINY_E_ARGUMENT, "a description and an output are needed");
+    T_STATUS(tgnn_spectral_init(ctx, NULL, 1), TINY_E_ARGUMENT, "must be planned");
+    T_STATUS(tgnn_random_fields(ctx, NULL, 1, 0, NULL), TINY_E_ARGUMENT, "a description and a tensor are needed");
+    T_STATUS(tgnn_patch_size(ctx, NULL, patch), TINY_E_ARGUMENT, "a description and an output are needed");
+    T_STATUS(tgnn_patch_split(ctx, NULL, NULL, NULL), TINY_E_ARGUMENT, "a description");
+    p.size[0] = p.size[1] = 4;
+    T_STATUS(tgnn_patch_join(ctx, &p, NULL, NULL), TINY_E_ARGUMENT, "both tensors are needed");
+    T_TRUE(tgnn_fno_open(NULL, NULL, NULL) != TINY_OK && tgnn_spectral_plan(NULL, NULL, NULL) != TINY_OK &&
+           tgnn_random_fields(NULL, NULL, 1, 0, NULL) != TINY_OK && tgnn_patch_size(NULL, NULL, NULL) != TINY_OK);
+    T_TRUE(!tgnn_fno_params(NULL, &n) && n == 0 && !tgnn_fno_description(NULL) && tgnn_fno_count(NULL) == 0);
+    tgnn_fno_close(NULL);
+    for (i = 0; i < 6; i++) {
+        tiny_tensor t;
+        tape = open_tape(ctx, 1);
+        t = i == 0   ? tgnn_tape_fno(tape, NULL, NULL, NULL)
+            : i == 1 ? tgnn_tape_spectral(tape, NULL, NULL, NULL, NULL, 0)
+            : i == 2 ? tgnn_tape_spectral_weight(tape, NULL, NULL, 0)
+            : i == 3 ? tgnn_tape_patch_join(tape, &p, NULL)
+            : i == 4 ? tgnn_tape_relative_l2(tape, NULL, NULL)
+                     : tgnn_tape_relative_h1(tape, NULL, NULL, 1, size, 0);
+        T_TRUE(!t.data && tiny_tape_status(tape) != TINY_OK);
+        tiny_tape_close(tape);
+    }
+    T_TRUE(!tgnn_tape_fno(NULL, NULL, NULL, NULL).data && !tgnn_tape_spectral(NULL, NULL, NULL, NULL, NULL, 0).data);
+    T_TRUE(!tgnn_tape_relative_l2(NULL, NULL, NULL).data && !tgnn_tape_patch_join(NULL, NULL, NULL).data);
+    t_close(ctx);
 }
 
 /* every allocation fails once, and then all after it: nothing is left over */
@@ -479,6 +524,7 @@ int main(void)
     T_RUN_TARGETS(test_fields);
     T_RUN(test_files);
     T_RUN(test_bad);
+    T_RUN(test_nothing);
     T_RUN(test_memory);
     return t_done();
 }

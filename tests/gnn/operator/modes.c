@@ -149,10 +149,11 @@ static void direct(const tgnn_modes_params *p, const float *x, tiny_idx channels
 /* every target: grids of one to three axes, odd sizes, channels around the width; transposes; all modes give x again */
 static void test_fast(tiny_target target)
 {
-    static const tiny_idx grids[][7] = { { 1, 1, 0, 0, 1, 0, 0 },    { 1, 7, 0, 0, 3, 0, 0 },   { 1, 32, 0, 0, 17, 0, 0 },
-                                         { 1, 129, 0, 0, 9, 0, 0 },  { 2, 8, 6, 0, 8, 4, 0 },   { 2, 9, 11, 0, 5, 6, 0 },
-                                         { 2, 16, 16, 0, 7, 5, 0 },  { 2, 5, 1, 0, 4, 1, 0 },   { 3, 4, 6, 8, 3, 4, 5 },
-                                         { 3, 5, 3, 7, 5, 3, 4 },    { 3, 1, 4, 9, 1, 2, 2 } };
+    static const tiny_idx grids[][7] = {
+        { 1, 1, 0, 0, 1, 0, 0 },  { 1, 7, 0, 0, 3, 0, 0 },   { 1, 32, 0, 0, 17, 0, 0 }, { 1, 129, 0, 0, 9, 0, 0 },
+        { 2, 8, 6, 0, 8, 4, 0 },  { 2, 9, 11, 0, 5, 6, 0 },  { 2, 16, 16, 0, 7, 5, 0 }, { 2, 5, 1, 0, 4, 1, 0 },
+        { 3, 4, 6, 8, 3, 4, 5 },  { 3, 5, 3, 7, 5, 3, 4 },   { 3, 1, 4, 9, 1, 2, 2 }
+    };
     static const tiny_idx channels[] = { 1, 3, 4, 8, 15, 16, 17, 33 };
     tiny_ctx *ctx = t_ctx(target, 2);
     size_t i, c, k;

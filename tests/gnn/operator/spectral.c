@@ -288,6 +288,89 @@ static void test_identity(void)
     T_PROOF("geometry 3", "the same weights on 16 and 64 points give equal low modes");
 }
 
+/* Weights of more modes than a grid has: a field of the frequencies -2 .. 2 on 15 x 15 points, and on every third one
+ * of them. Both grids hold these frequencies, so the results agree where their points do. */
+static void test_fewer(void)
+{
+    static const int kinds[4] = { TGNN_SPECTRAL_DENSE, TGNN_SPECTRAL_CP, TGNN_SPECTRAL_TUCKER, TGNN_SPECTRAL_TT };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    const tiny_idx fine[2] = { 15, 15 }, coarse[2] = { 5, 5 };
+    int k;
+    for (k = 0; k < 4; k++) {
+        tgnn_spectral_desc d = desc_of(2, 8, 2, 3, kinds[k], 0.8);
+        tgnn_spectral s;
+        tiny_param params[TGNN_SPECTRAL_WEIGHTS];
+        tiny_tape *tape = open_tape(ctx, 1);
+        tiny_tensor x, y, z;
+        double *v;
+        tiny_idx i, j, c;
+        int a, b;
+        d.modes[1] = 10;
+        make(ctx, &d, TINY_F64, &s, params);
+        x = tiny_tensor_3d(t_keep((225 + 25) * 2 * 8), TINY_F64, 1, 225, 2);
+        v = (double *)x.data;
+        for (a = -2; a <= 2; a++)
+            for (b = 0; b <= 2; b++)
+                for (c = 0; c < 2; c++) {
+                    const double size = (double)t_rand_float(-1, 1), phase = (double)t_rand_float(0, 6);
+                    for (i = 0; i < 15; i++)
+                        for (j = 0; j < 15; j++)
+                            v[(i * 15 + j) * 2 + c] +=
+                                size * cos(2 * 3.14159265358979323846 * (double)(a * i + b * j) / 15 + phase);
+                }
+        y = tgnn_tape_spectral(tape, &s, &x, fine, NULL, 0);
+        for (i = 0; i < 5; i++)
+            for (j = 0; j < 5; j++)
+                for (c = 0; c < 2; c++) v[(225 + i * 5 + j) * 2 + c] = v[(i * 3 * 15 + j * 3) * 2 + c];
+        x = tiny_tensor_3d(v + 450, TINY_F64, 1, 25, 2);
+        z = tgnn_tape_spectral(tape, &s, &x, coarse, NULL, 0);
+        if (T_OK(tiny_tape_status(tape)))
+            for (i = 0; i < 5; i++)
+                for (j = 0; j < 5; j++)
+                    for (c = 0; c < 3; c++)
+                        T_CLOSE(at(&z, (i * 5 + j) * 3 + c), at(&y, (i * 3 * 15 + j * 3) * 3 + c), 1e-13);
+        tiny_tape_close(tape);
+        t_free_blocks();
+    }
+    t_close(ctx);
+    T_PROOF("geometry 3", "modes > grid: the middle of the weights, frequency by frequency");
+}
+
+/* A joint weight is linear in the row of its layer: a row three times another one gives three times the result. */
+static void test_layers(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    const tiny_idx size[1] = { 8 };
+    int kind, separable;
+    for (kind = 0; kind < TGNN_SPECTRAL_KINDS; kind++)
+        for (separable = 0; separable < 2; separable++) {
+            tgnn_spectral_desc d = desc_of(1, 4, 3, 3, kind, 0.9);
+            tgnn_spectral s;
+            tiny_param params[TGNN_SPECTRAL_WEIGHTS];
+            tiny_tape *tape = open_tape(ctx, 1);
+            tiny_tensor x, y, z;
+            double *v;
+            tiny_idx i, n, row;
+            d.layers = 2;
+            d.separable = separable;
+            make(ctx, &d, TINY_F64, &s, params);
+            v = (double *)s.weight[kind == TGNN_SPECTRAL_CP || kind == TGNN_SPECTRAL_TUCKER].data;
+            n = tiny_tensor_count(&s.weight[kind == TGNN_SPECTRAL_CP || kind == TGNN_SPECTRAL_TUCKER]);
+            row = kind == TGNN_SPECTRAL_TT ? s.rank[1] : n / 2;     /* TT: (2, 1, layers, R) */
+            for (i = 0; i < n; i++)
+                if (i / row % 2) v[i] = 3 * v[i - row];
+            x = tiny_tensor_3d(t_keep(24 * 8), TINY_F64, 1, 8, 3);
+            fill(&x);
+            y = tgnn_tape_spectral(tape, &s, &x, size, NULL, 0);
+            z = tgnn_tape_spectral(tape, &s, &x, size, NULL, 1);
+            if (T_OK(tiny_tape_status(tape)))
+                for (i = 0; i < 24; i++) T_CLOSE(at(&z, i), 3 * at(&y, i), 1e-13);
+            tiny_tape_close(tape);
+            t_free_blocks();
+        }
+    t_close(ctx);
+}
+
 /* a field moved by whole points gives the result moved by as many */
 static void test_translation(tiny_target target)
 {
@@ -449,7 +532,8 @@ static void test_bad(void)
     make(ctx, &d, TINY_F32, &s, params);
     for (i = 0; i < 5; i++) {
         static const char *const says[5] = { "x is 0x16x2 f32, it must be at least one sample", "axis 0 has 0 points",
-                                             "layer 1 of 1", "x is 1x16x4 f32", "x is 1x8x2 f32, it must be batch x 16" };
+                                             "layer 1 of 1", "x is 1x16x4 f32",
+                                             "x is 1x8x2 f32, it must be batch x 16" };
         tape = open_tape(ctx, 1);
         if (i == 1) tx.dim[0] = 1;
         if (i == 3) tx = tiny_tensor_3d(x, TINY_F32, 1, 16, 4);
@@ -469,6 +553,8 @@ int main(void)
     T_RUN(test_counts);
     T_RUN_TARGETS(test_factors);
     T_RUN(test_identity);
+    T_RUN(test_fewer);
+    T_RUN(test_layers);
     T_RUN_TARGETS(test_translation);
     T_RUN(test_gradients);
     T_RUN(test_drawn);

@@ -1,4 +1,4 @@
-# tests/golden/operator/make.py - small networks of neuraloperator 2.0.0 in our file format, with an input and its result
+# tests/golden/operator/make.py - small networks of neuraloperator 2.0.0 in our file format, with input and result
 #
 #     pip install torch neuraloperator safetensors;  python tests/golden/operator/make.py tests/golden/operator
 #
@@ -49,7 +49,8 @@ def write(name, size, modes, n_in, n_out, kind, ratio, **more):
     torch.manual_seed(5)
     d = len(size)
     net = FNO(n_modes=modes, in_channels=n_in, out_channels=n_out, hidden_channels=6, n_layers=2,
-              factorization=None if kind == "dense" else kind, rank=ratio, implementation="reconstructed", **more).eval()
+              factorization=None if kind == "dense" else kind, rank=ratio, implementation="reconstructed",
+              **more).eval()
     for p in net.parameters():  # no gate of ones, no small numbers
         p.data = p.data + 0.1 * torch.randn_like(p.data) if not p.is_complex() else p.data * 1.5
     description = {"d": d, "modes": modes, "in": n_in, "out": n_out, "width": 6, "layers": 2, "kind": kind,
