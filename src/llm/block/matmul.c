@@ -7,6 +7,7 @@
  *          INTEGERS 8 (signed codes on avx2: 13; w128: 16) or more rows of x, all targets with vectors: quantized as
  *                   for VECTORS and interleaved; rows of w are expanded to bytes, and both are multiplied as integers,
  *                   several times as fast as float32 (w128: 1.7 times)
+ *                   With AMX, tiles of bytes multiply 11 to TINYLLM_AMX_BYTES rows, with the same bits as avx512.
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level
  *                   cache, a block of 256 of k at a time, and multiplied with all columns. With AMX both are rounded to
  *                   bfloat16. Rows of x beyond whole columns use VECTORS.
@@ -38,10 +39,6 @@
  * once */
 #define TINYI_BLK_MANY 32
 #define TINYI_BLK_TILES 9                   /* rows of x from which tiles of bfloat16 are */
-/* AMX: up to how many rows of x tiles of bytes multiply (from 11 on), beyond which those of bfloat16 do. 0: none */
-#ifndef TINYLLM_AMX_BYTES
-#define TINYLLM_AMX_BYTES 0
-#endif
 #define TINYI_BLK_GROUP 8                   /* rows of x from which INTEGERS are, where there is `panel`, */
 #define TINYI_BLK_SIGNS 13                  /* of codes with a sign, which take three instructions a product there */
 #define TINYI_BLK_PAIRS 16                  /* and on w128, where `few` multiplies bytes and `panel` pairs of 16 bits */
