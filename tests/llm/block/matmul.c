@@ -70,7 +70,7 @@ static tiny_target meant(tiny_target target, int i_format, tiny_idx n)
     return n >= 9 && strcmp(formats[i_format], "F16") ? TINY_TARGET_AMX : TINY_TARGET_AVX512;
 }
 /* the target amx: tiles of bytes, not of bfloat16 */
-static int as_bytes(tiny_idx n) { return n >= 11 && n <= TINYLLM_AMX_BYTES; }
+static int as_bytes(tiny_idx n) { return n >= 9 && n <= TINYLLM_AMX_BYTES; }
 /* k of the form that ran: bfloat16, integers, or floats only; the row's own is the largest of them */
 static double bound_of(tiny_target target, int i_format, tiny_idx n)
 {
