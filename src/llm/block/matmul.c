@@ -746,12 +746,14 @@ static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan
         if (kn->from == TINY_TARGET_W128 && p->n < TINYI_BLK_PAIRS) return 0;
         if (!kn->rest) return kn->single && p->n % 8 == 1 ? p->n - 1 : p->n;
         if (kn->traits[p->blk] & TINYI_BLK_HAS_SIGN && p->n < TINYI_BLK_SIGNS) return 0;
-        if (kn->side == 8) return p->n;
-        /* Half of a group of 16 is empty then. It costs as much as a whole one, unless 512 bits go in halves; PAIRED
-         * codes are unpacked so fast that eight rows are cheaper as VECTORS. */
-        if (k->cpu & TINY_CPU_AVX512HALVES)
+        /* half of a group of 16 is empty, which costs as much as a whole one unless 512 bits go in halves */
+        if (kn->side > 8 && k->cpu & TINY_CPU_AVX512HALVES)
             return p->n > TINYI_BLK_FEW && p->n < TINYI_BLK_FEW + TINYI_BLK_REST ? 0 : p->n;
-        return p->n == TINYI_BLK_FEW && kn->traits[p->blk] & TINYI_BLK_PAIRED ? 0 : p->n;
+        /* with VNNI, PAIRED codes are unpacked so fast that eight rows are cheaper as VECTORS */
+        return p->n == TINYI_BLK_FEW && kn->traits[p->blk] & TINYI_BLK_PAIRED &&
+                       (kn->side > 8 || k->cpu & TINY_CPU_AVXVNNI)
+                   ? 0
+                   : p->n;
     }
     if (p->blk < 0) return p->n > TINYI_BLK_FEW ? p->n : 0;
     if (!kn->floats) return 0;
