@@ -185,6 +185,10 @@ for o in '-O3' '-O3 -march=native' '-O2 -ffast-math'; do platform "$machine gcc"
 for o in -O0 '-O3' '-O3 -march=native'; do platform "$machine clang" '' clang "-std=c99 $o $few"; done
 platform "$machine tcc" '' tcc '-std=c99'
 platform "$machine without SIMDe" '' gcc "-std=c99 -O2 -DTINY_NO_SIMDE $few"
+# tiles of AMX in plain C, on a processor that has the vectors of the target amx
+if [ "$machine" = x86_64 ] && grep -q avx512_bf16 /proc/cpuinfo 2>/dev/null && grep -q avx512vbmi /proc/cpuinfo; then
+    platform "$machine amx in C" '' gcc '-std=c99 -O1 -include tests/llm/block/amx_in_c.h'
+fi
 [ "$machine" != x86_64 ] || platform "$machine w128 by SIMDe" '' gcc "-std=c99 -O2 -DTINYI_W128_SIMDE $few"
 
 cross() { # name, triple, qemu, flags for both compilers, flags for gcc

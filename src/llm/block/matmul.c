@@ -7,6 +7,7 @@
  *          INTEGERS 8 (signed codes on avx2: 13; w128: 16) or more rows of x, all targets with vectors: quantized as
  *                   for VECTORS and interleaved; rows of w are expanded to bytes, and both are multiplied as integers,
  *                   several times as fast as float32 (w128: 1.7 times)
+ *                   With AMX, tiles of bytes multiply 9 to TINYLLM_AMX_BYTES rows, with the same bits as avx512.
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level
  *                   cache, a block of 256 of k at a time, and multiplied with all columns. With AMX both are rounded to
  *                   bfloat16. Rows of x beyond whole columns use VECTORS.
@@ -26,6 +27,7 @@
  * Together  up to three products of one x (queries, keys and values; gate and up) share one parallel region: x is
  *           quantized once, and there is no barrier between them. Results have the same bits as separate calls. */
 #include <string.h>
+#include "core/cpu_inside.h"
 #include "llm/ops.h"
 #include "llm/block/matmul.h"
 #include "llm/block/block_inside.h"
@@ -37,11 +39,7 @@
 /* rows of x from which floats in panels are faster than integers, where there are such panels; VECTORS takes no more at
  * once */
 #define TINYI_BLK_MANY 32
-#define TINYI_BLK_TILES 9                   /* rows of x from which tiles of bfloat16 are */
-/* AMX: up to how many rows of x tiles of bytes multiply (from 11 on), beyond which those of bfloat16 do. 0: none */
-#ifndef TINYLLM_AMX_BYTES
-#define TINYLLM_AMX_BYTES 0
-#endif
+#define TINYI_BLK_TILES 9                   /* rows of x from which tiles are */
 #define TINYI_BLK_GROUP 8                   /* rows of x from which INTEGERS are, where there is `panel`, */
 #define TINYI_BLK_SIGNS 13                  /* of codes with a sign, which take three instructions a product there */
 #define TINYI_BLK_PAIRS 16                  /* and on w128, where `few` multiplies bytes and `panel` pairs of 16 bits */
@@ -749,7 +747,7 @@ static int tinyi_blk_is_integers(const tinyi_blk_plan *p, const tinyi_blk_kernel
 static const tinyi_blk_tiles *tinyi_blk_tiles_bytes(const tinyi_kernels *k, const tinyi_blk_plan *p,
                                                     const tinyi_blk_kernels *kn)
 {
-    return tinyi_blk_is_integers(p, kn) && p->n >= TINYI_BLK_FEW + TINYI_BLK_REST && p->n <= TINYLLM_AMX_BYTES
+    return tinyi_blk_is_integers(p, kn) && p->n >= TINYI_BLK_TILES && p->n <= TINYLLM_AMX_BYTES
                ? tinyi_blk_tiles_of(k)
                : NULL;
 }
@@ -769,8 +767,14 @@ static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan
         if (kn->from == TINY_TARGET_W128 && p->n < TINYI_BLK_PAIRS) return 0;
         if (!kn->rest) return kn->single && p->n % 8 == 1 ? p->n - 1 : p->n;
         if (kn->traits[p->blk] & TINYI_BLK_HAS_SIGN && p->n < TINYI_BLK_SIGNS) return 0;
-        /* half of a group of 16 would be empty, and eight rows take half a vector */
-        return kn->side > 8 && p->n > TINYI_BLK_FEW && p->n < TINYI_BLK_FEW + TINYI_BLK_REST ? 0 : p->n;
+        /* half of a group of 16 is empty, which costs as much as a whole one unless 512 bits go in halves */
+        if (kn->side > 8 && k->cpu & TINY_CPU_AVX512HALVES)
+            return p->n > TINYI_BLK_FEW && p->n < TINYI_BLK_FEW + TINYI_BLK_REST ? 0 : p->n;
+        /* with VNNI, PAIRED codes are unpacked so fast that eight rows are cheaper as VECTORS */
+        return p->n == TINYI_BLK_FEW && kn->traits[p->blk] & TINYI_BLK_PAIRED &&
+                       (kn->side > 8 || k->cpu & TINY_CPU_AVXVNNI)
+                   ? 0
+                   : p->n;
     }
     if (p->blk < 0) return p->n > TINYI_BLK_FEW ? p->n : 0;
     if (!kn->floats) return 0;

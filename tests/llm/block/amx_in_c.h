@@ -1,7 +1,12 @@
 /* tests/llm/block/amx_in_c.h - the tile instructions of AMX in plain C
  *
- * Included before everything else (-include), this header replaces the intrinsics that src/ uses. With it the target
- * amx runs on any processor that has the vectors of amx (AVX-512 with VNNI, VBMI and BF16): tests/units/amx.sh.
+ * Included before everything else, this header replaces the intrinsics that src/ uses. With it the target amx runs on
+ * any processor that has the vectors of amx (AVX-512 with VNNI, VBMI and BF16). tests/ports/run.sh has a row for it;
+ * the tests of this folder run with it by
+ *
+ *     make try ONLY=llm/block BUILD=build/amx CFLAGS='-O2 -std=c99 -include tests/llm/block/amx_in_c.h'
+ *
+ * and with -DTINYLLM_AMX_BYTES=600 multiply all numbers of rows as bytes, with 0 as bfloat16.
  *
  * Source   Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: LDTILECFG, TILELOADD, TILESTORED,
  *          TILEZERO, TILERELEASE, TDPBUSD, TDPBSSD, TDPBF16PS. What the manual answers with an exception (a tile
