@@ -57,9 +57,9 @@ graphs 0 (plain family)
 graphs 1 (A2Q)
 graphs 7 (FastRP)
 geometry 0 (rotations, harmonics, couplings)
+geometry 3 (MG-TFNO)
 distributed 0 (plain family)
 distributed 1 (TPI-LLM)'
-geometry 3 (MG-TFNO)'
 if [ "$1" != --one ]; then
     results=$BUILD/results
     [ -n "$AGAIN" ] || rm -rf "$results"

@@ -43,7 +43,6 @@ static void test_by_kind(tiny_target target)
     op.kind = TGNN_OP_END;
     (void)snprintf(says, sizeof says, "operation kind %d is unknown", (int)TGNN_OP_END);
     T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, says);
-    T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "operation kind 2011 is unknown");
     t_close(ctx);
 }
 

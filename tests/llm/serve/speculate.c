@@ -66,7 +66,7 @@ static void test_rule(void)
     int32_t token[3] = { 0, 1, 2 };
     double out[3], work[3] = { 0.5, 0.3, 0.2 };
     size_t k, i;
-    T_PROOF("speculate", "worked example: 0.6 kept, residual (0.75, 0, 0.25), emitted exactly p");
+    T_PROOF("serving 3", "worked example: 0.6 kept, residual (0.75, 0, 0.25), emitted exactly p");
     for (k = 0; k < T_COUNT(each); k++) {
         T_CLOSE(emitted(p, each[k].q, 3, out), each[k].kept, 3e-3);
         for (i = 0; i < 3; i++) T_CLOSE(out[i], p[i], 3e-3);
@@ -86,7 +86,7 @@ static void test_rule(void)
     T_EQ_INT(tllm_draft_choose(token, work, 3, each[3].q, 1, 0.0, 0.9), 2);
     memcpy(work, p, sizeof work);
     T_EQ_INT(tllm_draft_choose(token, work, 3, p, 1, 1.0, 0.5), -1);
-    T_PROOF("speculate", "tokens of a pass and gains by the formula");
+    T_PROOF("serving 3", "tokens of a pass and gains by the formula");
     T_CLOSE(tllm_draft_gain(0.8, 3, 0.0), 2.952, 5e-4);
     T_CLOSE(tllm_draft_gain(0.8, 5, 0.0), 3.689, 5e-4);
     T_CLOSE(tllm_draft_gain(0.8, 3, 0.1), 2.27, 5e-3);
@@ -129,7 +129,7 @@ static int32_t drawn(const double *p, tiny_rng *r)
 static void test_chains(void)
 {
     int which;
-    T_PROOF("speculate", "chi-square of 10^5 tokens of a 3-gram target at each depth, three drafts");
+    T_PROOF("serving 3", "chi-square of 10^5 tokens of a 3-gram target at each depth, three drafts");
     for (which = 0; which < 3; which++) {
         static double seen[DEEP + 1][TOY][TOY][TOY];
         tiny_rng r = tiny_rng_make(7, (uint64_t)which);
@@ -225,7 +225,7 @@ static void test_same(tiny_target target)
     tllm_session *s = opened(ctx, big, 0), *m = opened(ctx, small, 0);
     size_t k;
     int with;
-    T_PROOF("speculate", "the text is that without a draft: greedy, seeded, penalties, grammar, lookup");
+    T_PROOF("serving 3", "the text is that without a draft: greedy, seeded, penalties, grammar, lookup");
     for (k = 0; s && m && k < T_COUNT(each); k++) {
         tllm_step chain[3];
         tllm_generate_desc d;
@@ -294,7 +294,7 @@ static void test_most(void)
     memset(&d, 0, sizeof d);
     memset(first, 0, sizeof first);
     memset(second, 0, sizeof second);
-    T_PROOF("speculate", "TLLM_DRAFT_MOST with a model: the tokens have the model's distribution");
+    T_PROOF("serving 3", "TLLM_DRAFT_MOST with a model: the tokens have the model's distribution");
     if (!s || !m) { t_close(ctx); return; }
     T_OK(tllm_encode(ctx, tllm_session_vocab(s), "Once upon a time Lily", 21, TLLM_ENCODE_ENDS, &t));
     d.chain = chain;
@@ -370,7 +370,7 @@ static void test_ends(void)
     static kept plain, same;
     int k;
     if (!s || !m || !tight) { t_close(ctx); return; }
-    T_PROOF("speculate", "cache lengths after every outcome; ends inside a kept run; a full draft");
+    T_PROOF("serving 3", "cache lengths after every outcome; ends inside a kept run; a full draft");
     for (k = 0; k < 6; k++) {
         memset(&d, 0, sizeof d);
         d.n_most = k == 0 ? 23 : 0;
