@@ -843,6 +843,7 @@ static tiny_status tinyi_tcp_check(tiny_ctx *ctx, const tiny_tcp_desc *d)
 
 TINY_API tiny_status tiny_tcp_open(tiny_ctx *ctx, const tiny_tcp_desc *desc, tiny_tcp **out)
 {
+    static const uint16_t order = 0x0100;   /* its first byte: 0 little endian, 1 big endian */
     tiny_status st = tinyi_ctx_check(ctx);
     tinyi_tcp_opening o;
     tiny_tcp *t;
@@ -878,6 +879,7 @@ TINY_API tiny_status tiny_tcp_open(tiny_ctx *ctx, const tiny_tcp_desc *desc, tin
     tiny_sha256_of(desc->secret, desc->n_secret, o.key);
     memcpy(o.config, desc->config, sizeof o.config);
     o.config[31] ^= (unsigned char)(desc->no_mac != 0); /* both sides, or none */
+    o.config[30] ^= *(const unsigned char *)&order;     /* messages are memory: all ranks have one order of bytes */
     n_out = desc->peers ? o.rank : o.rank != 0;
     o.missing = desc->peers ? o.world - 1 : o.rank ? 1 : o.world - 1;
     o.n_list = TINYI_TCP_STRANGERS + n_out;

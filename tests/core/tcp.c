@@ -327,6 +327,15 @@ static void random_nonce(tinyi_shake *k, uint64_t seed)
     for (i = 0; i < 32; i++) k->nonce[i] = (unsigned char)(seed >> (i % 8 * 8) ^ i * 37);
 }
 
+/* what tiny_tcp_open makes of a desc of zeros */
+static void plain_settings(tinyi_shake *k)
+{
+    static const uint16_t order = 0x0100;
+    memset(k->model, 0, 32);
+    memset(k->config, 0, 32);
+    k->config[30] = *(const unsigned char *)&order;
+}
+
 /* A client's handshake over s, with bit `flip` of its HELLO (which 0) or AUTH (which 1) flipped, or the message cut
  * before byte `cut`. 1: it has keys and sent everything. */
 static int attack(tiny_socket s, tinyi_shake *k, int which, long flip, long cut)
@@ -334,8 +343,7 @@ static int attack(tiny_socket s, tinyi_shake *k, int which, long flip, long cut)
     unsigned char in[160];
     int i;
     make_shake(k, 0);
-    memset(k->model, 0, 32);
-    memset(k->config, 0, 32);
+    plain_settings(k);
     random_nonce(k, (uint64_t)(flip * 3 + cut * 7 + which));
     tinyi_shake_start(k);
     for (i = 0; i < 2; i++) {
@@ -386,8 +394,7 @@ static void attacked_rank(int rank, void *arg)
         s = connect_to(g->address[0]);
         make_shake(&k, 0);
         k.rank = 9;                         /* right in all but its rank: it is refused after AUTH, by name */
-        memset(k.model, 0, 32);
-        memset(k.config, 0, 32);
+        plain_settings(&k);
         tinyi_shake_start(&k);
         memcpy(old, k.out, 140);
         (void)put_all(s, k.out, 140);
