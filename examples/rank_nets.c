@@ -1,10 +1,12 @@
 /* examples/rank_nets.c - which network will learn best? Asks GradSign and eight other proxies before any training
  *
- *     rank_nets [--set grid|equal] [--seeds N] [--samples N] [--epochs E]
+ *     rank_nets [--set grid|equal] [--seeds N] [--samples N] [--epochs E] [--search]
  *
  * grid: 25 MLPs, widths 4 to 64 and 1 to 5 hidden layers. equal: 25 MLPs of nearly the same number of weights, 1 to 5
  * hidden layers in five shapes; the number of weights says little about them. Each network is trained on MIX60. Printed
- * is how well the order of each proxy agrees with the order of test accuracies, by Spearman and Kendall. */
+ * is how well the order of each proxy agrees with the order of test accuracies, by Spearman and Kendall.
+ * --search looks for the best of 7776 MLPs with five trainings, drawing candidates in three ways: each candidate is
+ * trained, or only the best of a hundred by GradSign. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -21,6 +23,7 @@ static const char usage[] =
     "  --samples N      for the proxies; default: 64\n"
     "  --repeat N       first weights over which a proxy is averaged; default: 1\n"
     "  --epochs E       of each training; default: 8\n"
+    "  --search         search with and without GradSign, five trainings each, instead of ranking\n"
     "  --verbose        print each network\n"
     "  --threads N      default: one per processor\n";
 
@@ -78,6 +81,110 @@ static tiny_status make_sized(const study *lab, int which, uint64_t seed, tllm_n
     return make(lab, which, best, seed, nn);
 }
 
+/* ---- search: five places, each without a layer or with one of 4 to 64 units */
+
+enum { PLACES = 5, TRAININGS = 5, SCORED = 100 };
+typedef struct hunt { const study *lab; const tllm_nn_task *task; uint64_t seed; } hunt;
+
+static tiny_status candidate(const hunt *h, const int *choice, tllm_nn **nn)
+{
+    tllm_nn_layer l[PLACES + 1];
+    tllm_nn_desc d;
+    int i, n = 0;
+    memset(l, 0, sizeof l);
+    memset(&d, 0, sizeof d);
+    for (i = 0; i < PLACES; i++)
+        if (choice[i]) {
+            l[n].n_out = 2 << choice[i];
+            l[n++].relu = 1;
+        }
+    l[n].n_out = 10;
+    d.in[0] = 32;
+    d.layer = l;
+    d.n_layer = (size_t)n + 1;
+    d.seed = h->seed;
+    return tllm_nn_open(h->lab->ctx, &d, nn);
+}
+static tiny_status by_gradsign(void *user, const int *choice, double *score)
+{
+    const hunt *h = (const hunt *)user;
+    tllm_proxy_desc d;
+    tllm_nn *nn = NULL;
+    tiny_status st = candidate(h, choice, &nn);
+    memset(&d, 0, sizeof d);
+    d.data = &h->task->train;
+    d.n = h->lab->samples;
+    d.seed = h->seed;
+    if (!st) st = tllm_nn_proxy(nn, &d, score);
+    tllm_nn_close(nn);
+    return st;
+}
+static tiny_status by_training(void *user, const int *choice, double *score)
+{
+    const hunt *h = (const hunt *)user;
+    tllm_nn_fit_desc fit;
+    tllm_nn *nn = NULL;
+    tiny_idx right = 0;
+    tiny_status st = candidate(h, choice, &nn);
+    memset(&fit, 0, sizeof fit);
+    fit.epochs = h->lab->epochs;
+    fit.seed = h->seed;
+    if (!st) st = tllm_nn_fit(nn, &h->task->train, &fit, NULL);
+    if (!st) st = tllm_nn_right(nn, &h->task->test, &right);
+    *score = 100.0 * (double)right / (double)h->task->test.x.dim[0];
+    tllm_nn_close(nn);
+    return st;
+}
+
+static tiny_status search(const study *lab, int seeds)
+{
+    static const char *const kinds[3] = { "random", "evolution", "reinforce" };
+    static const int options[PLACES] = { 6, 6, 6, 6, 6 };
+    double sum[3][2], least[3][2], most[3][2], score;
+    int kind, helped, seed, best[PLACES];
+    tiny_status st = TINY_OK;
+    memset(sum, 0, sizeof sum);
+    for (seed = 1; !st && seed <= seeds; seed++) {
+        tllm_nn_task task;
+        hunt h;
+        st = tllm_nn_task_open(lab->ctx, TLLM_TASK_MIX60, (uint64_t)seed, 0, 0, &task);
+        h.lab = lab;
+        h.task = &task;
+        h.seed = (uint64_t)seed;
+        for (kind = 0; kind < 3; kind++)
+            for (helped = 0; !st && helped < 2; helped++) {
+                tllm_search_desc d;
+                memset(&d, 0, sizeof d);
+                d.kind = kind;
+                d.n_place = PLACES;
+                d.n_option = options;
+                d.cheap = helped ? by_gradsign : NULL;
+                d.exact = by_training;
+                d.user = &h;
+                d.per_step = SCORED;
+                d.steps = TRAININGS;
+                d.population = 2;
+                d.rate = 0.1;
+                d.seed = (uint64_t)seed;
+                if (is_shown()) fprintf(stderr, "\rseed %d of %d, %s ", seed, seeds, kinds[kind]);
+                st = tllm_search(lab->ctx, &d, best, &score);
+                sum[kind][helped] += score;
+                if (seed == 1 || score < least[kind][helped]) least[kind][helped] = score;
+                if (seed == 1 || score > most[kind][helped]) most[kind][helped] = score;
+            }
+        tllm_nn_task_close(lab->ctx, &task);
+    }
+    if (is_shown()) fprintf(stderr, "\r%40s\r", "");
+    if (st) return st;
+    printf("%d trainings of %d epochs, %d seeds: accuracy of the best network found (worst to best)\n", TRAININGS,
+           lab->epochs, seeds);
+    for (kind = 0; kind < 3; kind++)
+        printf("%-10s alone %6.2f (%.2f to %.2f), the best of %d by GradSign %6.2f (%.2f to %.2f)\n", kinds[kind],
+               sum[kind][0] / seeds, least[kind][0], most[kind][0], SCORED, sum[kind][1] / seeds, least[kind][1],
+               most[kind][1]);
+    return TINY_OK;
+}
+
 int main(int argc, char **argv)
 {
     double score[TLLM_PROXY_KINDS][NETS], accuracy[NETS], rho, tau, best = 0, chance = 0;
@@ -86,7 +193,7 @@ int main(int argc, char **argv)
     const char *set = "grid";
     tiny_ctx *ctx = NULL;
     study lab;
-    int seeds = 3, seed, i, k, verbose = 0;
+    int seeds = 3, seed, i, k, verbose = 0, searching = 0;
     tiny_status st = TINY_OK;
     const option options[] = { A_TEXT("--set", &set),
                                A_WHOLE("--weights", &lab.weights, 100, 1e6),
@@ -94,6 +201,7 @@ int main(int argc, char **argv)
                                A_WHOLE("--samples", &lab.samples, 1, 6000),
                                A_WHOLE("--repeat", &lab.repeat, 1, 1000),
                                A_WHOLE("--epochs", &lab.epochs, 1, 1000),
+                               A_FLAG("--search", &searching),
                                A_FLAG("--verbose", &verbose),
                                A_WHOLE("--threads", &cd.n_threads, 1, TINY_MAX_THREADS) };
     memset(&lab, 0, sizeof lab);
@@ -112,7 +220,8 @@ int main(int argc, char **argv)
     stop_on_signals();
     if (tiny_ctx_open(&cd, &ctx)) return 1;
     lab.ctx = ctx;
-    for (seed = 1; !st && seed <= seeds; seed++) {
+    if (searching) st = search(&lab, seeds);
+    for (seed = 1; !st && !searching && seed <= seeds; seed++) {
         tllm_nn_task task;
         st = tllm_nn_task_open(ctx, TLLM_TASK_MIX60, (uint64_t)seed, 0, 0, &task);
         for (i = 0; !st && i < NETS; i++) {
@@ -161,7 +270,7 @@ int main(int argc, char **argv)
     }
     if (is_shown()) fprintf(stderr, "\r%40s\r", "");
     if (st) say(stopped_by ? "stopped" : tiny_ctx_message(ctx));
-    else {
+    else if (!searching) {
         printf("%d networks (%s), MIX60, %d epochs, %d samples, %d seeds\n", NETS, set, lab.epochs, lab.samples, seeds);
         printf("%-10s %9s %18s %9s %26s\n", "proxy", "Spearman", "(worst to best)", "Kendall",
                "its first choice loses");

@@ -978,6 +978,8 @@ static void test_nets(void)
     T_EQ_INT(run("", "rank_nets --seeds 1 --epochs 1 --samples 8 --verbose"), 0);
     SAYS("gradsign");
     SAYS("seed 1, 5 layers, width 4:");
+    T_EQ_INT(run("", "rank_nets --seeds 1 --epochs 1 --samples 4 --search"), 0);
+    SAYS("the best of 100 by GradSign");
 }
 
 static void test_vision(void)
