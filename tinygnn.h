@@ -128,147 +128,147 @@
  *   16452  core/sha256.c
  *   16737  core/wire_inside.h
  *   16830  core/tcp.c
- *   17820  core/conform.c
- *   18620  core/tune.c
- *   18995  math/grad_inside.h
- *   19056  math/table_inside.h
- *   19230  math/rows_inside.h
- *   19301  math/walk_inside.h
- *   19425  math/binary.c
- *   19790  math/elem.c
- *   20671  math/convert.c
- *   21191  math/reduce.c
- *   21796  math/softmax.c
- *   22207  math/norm.c
- *   22779  math/gemm_inside.h
- *   22875  math/gemm_i8_inside.h
- *   22906  math/matmul.c
- *   23325  math/layout.c
- *   24134  math/conv.c
- *   24731  math/sort.c
- *   25668  math/linalg_block_inside.h
- *   25830  math/linalg_lu.c
- *   26198  math/linalg_qr.c
- *   26574  math/linalg_eig.c
- *   27097  math/linalg_svd.c
- *   27508  math/linalg.c
- *   27789  math/fft_way_inside.h
- *   27860  math/fft.c
- *   28382  math/hadamard_inside.h
- *   28411  math/fwht.c
- *   28611  math/attention.c
- *   29275  math/gla.c
- *   29848  math/gla_grad.c
- *   30250  math/twist.c
- *   30619  math/slope.c
- *   30826  math/loss.c
- *   31011  math/rope.c
- *   31177  math/patch.c
- *   31530  math/bits_inside.h
- *   31572  math/sparse_lines_inside.h
- *   31602  math/sparse_forms_inside.h
- *   31627  math/sparse.c
- *   31988  math/edges_inside.h
- *   32030  math/edges.c
- *   32544  math/edges_score.c
- *   33035  math/ops.c
- *   33140  math/init.c
- *   33206  math/optim.c
- *   33819  math/tape.c
- *   34770  math/layer.c
- *   35291  math/train.c
- *   35504  core/doc/value_inside.h
- *   35638  core/doc/value_text.c
- *   35875  math/edges_grad.c
- *   36374  math/normal.c
- *   36395  math/targets.c
- *   36470  math/all.c
- *   36477  core/cpu.c
- *   36746  core/hash.c
- *   36857  core/box/box.c
- *   37115  core/hops.c
- *   37315  core/wire.c
- *   37552  math/grad.c
- *   38389  math/matvec_inside.h
- *   38400  math/gemm.c
- *   39060  math/gemm_i8.c
- *   39351  math/linalg_block.c
- *   39909  math/fft_way.c
- *   40337  math/hadamard.c
- *   40427  math/bits.c
- *   40447  math/sparse_lines.c
- *   40939  math/sparse_forms.c
- *   41166  core/doc/value.c
- *   41714  math/matvec.c
- *   41775  the shared functions forward to the other header, if that has their bodies
- *   42777  internal functions of this header
- *   42880  gnn/ops.c
- *   42899  gnn/graph/graph_inside.h
- *   42957  gnn/graph/graph.c
- *   43792  gnn/graph/community.c
- *   44024  gnn/graph/coarsen_inside.h
- *   44055  gnn/graph/refine_inside.h
- *   44102  gnn/graph/partition.c
- *   44522  gnn/graph/halo.c
- *   44693  gnn/graph/sample.c
- *   45095  gnn/graph/inflate_inside.h
- *   45127  gnn/graph/words_inside.h
- *   45175  gnn/graph/npy.c
- *   45752  gnn/graph/form_inside.h
- *   45794  gnn/graph/read.c
- *   46739  gnn/graph/stream.c
- *   47507  gnn/layer/layer.c
- *   48108  gnn/layer/net_file_inside.h
- *   48134  gnn/layer/net.c
- *   48791  gnn/layer/pool.c
- *   48950  gnn/quant/bits.c
- *   49077  gnn/quant/a2q.c
- *   49595  gnn/train/pass_inside.h
- *   49698  gnn/quant/a2q_net.c
- *   50302  gnn/quant/nibble_inside.h
- *   50332  gnn/quant/packed.c
- *   50825  gnn/quant/quant.c
- *   51141  gnn/embed/fastrp.c
- *   51706  gnn/equivariant/irreps.c
- *   51818  gnn/equivariant/so3.c
- *   52296  gnn/equivariant/harmonics_inside.h
- *   52338  gnn/equivariant/harmonics.c
- *   52863  gnn/equivariant/product_inside.h
- *   52956  gnn/equivariant/product.c
- *   53633  gnn/equivariant/paths_inside.h
- *   53712  gnn/equivariant/paths.c
- *   54408  gnn/equivariant/layers.c
- *   54767  gnn/operator/modes_inside.h
- *   54808  gnn/operator/modes.c
- *   55558  gnn/operator/spectral.c
- *   56200  gnn/operator/fno.c
- *   56891  gnn/train/data.c
- *   57101  gnn/graph/coarsen.c
- *   57532  gnn/graph/refine.c
- *   57915  gnn/graph/inflate.c
- *   58287  gnn/graph/words.c
- *   58506  gnn/layer/net_file.c
- *   58988  gnn/train/pass.c
- *   59623  gnn/quant/nibble.c
- *   59631  gnn/train/kit_inside.h
- *   59666  gnn/train/kit.c
- *   59790  gnn/train/nodes.c
- *   59969  gnn/train/graphs.c
- *   60275  gnn/train/links.c
- *   60586  gnn/train/tape_pool.c
- *   60614  gnn/quant/quant_file.c
- *   60980  gnn/equivariant/product_code.c
- *   61381  gnn/equivariant/product_kinds.c
- *   61923  gnn/equivariant/product_measure.c
- *   62111  gnn/equivariant/paths_conv.c
- *   62463  gnn/equivariant/paths_plan.c
- *   62836  gnn/targets.c
- *   62840  gnn/tinygnn.c
- *   62846  the kernels of each target: this header again
- *   63013  core/simd.h, the vectors of one target
- *   64851  math/kernels.h
- *   71273  gnn/kernels.h
- *   72216  the licence
+ *   17822  core/conform.c
+ *   18622  core/tune.c
+ *   18997  math/grad_inside.h
+ *   19058  math/table_inside.h
+ *   19232  math/rows_inside.h
+ *   19303  math/walk_inside.h
+ *   19427  math/binary.c
+ *   19792  math/elem.c
+ *   20673  math/convert.c
+ *   21193  math/reduce.c
+ *   21798  math/softmax.c
+ *   22209  math/norm.c
+ *   22781  math/gemm_inside.h
+ *   22877  math/gemm_i8_inside.h
+ *   22908  math/matmul.c
+ *   23327  math/layout.c
+ *   24136  math/conv.c
+ *   24733  math/sort.c
+ *   25670  math/linalg_block_inside.h
+ *   25832  math/linalg_lu.c
+ *   26200  math/linalg_qr.c
+ *   26576  math/linalg_eig.c
+ *   27099  math/linalg_svd.c
+ *   27510  math/linalg.c
+ *   27791  math/fft_way_inside.h
+ *   27862  math/fft.c
+ *   28384  math/hadamard_inside.h
+ *   28413  math/fwht.c
+ *   28613  math/attention.c
+ *   29277  math/gla.c
+ *   29850  math/gla_grad.c
+ *   30252  math/twist.c
+ *   30621  math/slope.c
+ *   30828  math/loss.c
+ *   31013  math/rope.c
+ *   31179  math/patch.c
+ *   31532  math/bits_inside.h
+ *   31574  math/sparse_lines_inside.h
+ *   31604  math/sparse_forms_inside.h
+ *   31629  math/sparse.c
+ *   31990  math/edges_inside.h
+ *   32032  math/edges.c
+ *   32546  math/edges_score.c
+ *   33037  math/ops.c
+ *   33142  math/init.c
+ *   33208  math/optim.c
+ *   33821  math/tape.c
+ *   34772  math/layer.c
+ *   35293  math/train.c
+ *   35506  core/doc/value_inside.h
+ *   35640  core/doc/value_text.c
+ *   35877  math/edges_grad.c
+ *   36376  math/normal.c
+ *   36397  math/targets.c
+ *   36472  math/all.c
+ *   36479  core/cpu.c
+ *   36748  core/hash.c
+ *   36859  core/box/box.c
+ *   37117  core/hops.c
+ *   37317  core/wire.c
+ *   37554  math/grad.c
+ *   38391  math/matvec_inside.h
+ *   38402  math/gemm.c
+ *   39062  math/gemm_i8.c
+ *   39353  math/linalg_block.c
+ *   39911  math/fft_way.c
+ *   40339  math/hadamard.c
+ *   40429  math/bits.c
+ *   40449  math/sparse_lines.c
+ *   40941  math/sparse_forms.c
+ *   41168  core/doc/value.c
+ *   41716  math/matvec.c
+ *   41777  the shared functions forward to the other header, if that has their bodies
+ *   42779  internal functions of this header
+ *   42882  gnn/ops.c
+ *   42901  gnn/graph/graph_inside.h
+ *   42959  gnn/graph/graph.c
+ *   43794  gnn/graph/community.c
+ *   44026  gnn/graph/coarsen_inside.h
+ *   44057  gnn/graph/refine_inside.h
+ *   44104  gnn/graph/partition.c
+ *   44524  gnn/graph/halo.c
+ *   44695  gnn/graph/sample.c
+ *   45097  gnn/graph/inflate_inside.h
+ *   45129  gnn/graph/words_inside.h
+ *   45177  gnn/graph/npy.c
+ *   45754  gnn/graph/form_inside.h
+ *   45796  gnn/graph/read.c
+ *   46741  gnn/graph/stream.c
+ *   47509  gnn/layer/layer.c
+ *   48110  gnn/layer/net_file_inside.h
+ *   48136  gnn/layer/net.c
+ *   48793  gnn/layer/pool.c
+ *   48952  gnn/quant/bits.c
+ *   49079  gnn/quant/a2q.c
+ *   49597  gnn/train/pass_inside.h
+ *   49700  gnn/quant/a2q_net.c
+ *   50304  gnn/quant/nibble_inside.h
+ *   50334  gnn/quant/packed.c
+ *   50827  gnn/quant/quant.c
+ *   51143  gnn/embed/fastrp.c
+ *   51708  gnn/equivariant/irreps.c
+ *   51820  gnn/equivariant/so3.c
+ *   52298  gnn/equivariant/harmonics_inside.h
+ *   52340  gnn/equivariant/harmonics.c
+ *   52865  gnn/equivariant/product_inside.h
+ *   52958  gnn/equivariant/product.c
+ *   53635  gnn/equivariant/paths_inside.h
+ *   53714  gnn/equivariant/paths.c
+ *   54410  gnn/equivariant/layers.c
+ *   54769  gnn/operator/modes_inside.h
+ *   54810  gnn/operator/modes.c
+ *   55560  gnn/operator/spectral.c
+ *   56202  gnn/operator/fno.c
+ *   56893  gnn/train/data.c
+ *   57103  gnn/graph/coarsen.c
+ *   57534  gnn/graph/refine.c
+ *   57917  gnn/graph/inflate.c
+ *   58289  gnn/graph/words.c
+ *   58508  gnn/layer/net_file.c
+ *   58990  gnn/train/pass.c
+ *   59625  gnn/quant/nibble.c
+ *   59633  gnn/train/kit_inside.h
+ *   59668  gnn/train/kit.c
+ *   59792  gnn/train/nodes.c
+ *   59971  gnn/train/graphs.c
+ *   60277  gnn/train/links.c
+ *   60588  gnn/train/tape_pool.c
+ *   60616  gnn/quant/quant_file.c
+ *   60982  gnn/equivariant/product_code.c
+ *   61383  gnn/equivariant/product_kinds.c
+ *   61925  gnn/equivariant/product_measure.c
+ *   62113  gnn/equivariant/paths_conv.c
+ *   62465  gnn/equivariant/paths_plan.c
+ *   62838  gnn/targets.c
+ *   62842  gnn/tinygnn.c
+ *   62848  the kernels of each target: this header again
+ *   63015  core/simd.h, the vectors of one target
+ *   64853  math/kernels.h
+ *   71275  gnn/kernels.h
+ *   72218  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -17669,6 +17669,7 @@ static tiny_status tinyi_tcp_check(tiny_ctx *ctx, const tiny_tcp_desc *d)
 
 TINY_API tiny_status tiny_tcp_open(tiny_ctx *ctx, const tiny_tcp_desc *desc, tiny_tcp **out)
 {
+    static const uint16_t order = 0x0100;   /* its first byte: 0 little endian, 1 big endian */
     tiny_status st = tinyi_ctx_check(ctx);
     tinyi_tcp_opening o;
     tiny_tcp *t;
@@ -17704,6 +17705,7 @@ TINY_API tiny_status tiny_tcp_open(tiny_ctx *ctx, const tiny_tcp_desc *desc, tin
     tiny_sha256_of(desc->secret, desc->n_secret, o.key);
     memcpy(o.config, desc->config, sizeof o.config);
     o.config[31] ^= (unsigned char)(desc->no_mac != 0); /* both sides, or none */
+    o.config[30] ^= *(const unsigned char *)&order;     /* messages are memory: all ranks have one order of bytes */
     n_out = desc->peers ? o.rank : o.rank != 0;
     o.missing = desc->peers ? o.world - 1 : o.rank ? 1 : o.world - 1;
     o.n_list = TINYI_TCP_STRANGERS + n_out;

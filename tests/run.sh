@@ -50,6 +50,7 @@ quantization 3 (Bipolar-INT)
 quantization 4 (bit weights)
 quantization 7 (MLWeaving)
 quantization 8 (Flash-LLM)
+compression 1 (SliceGPT)
 compression 2 (gradual pruning)
 compression 3 (pruning baselines)
 compression 10 (GradSign)
@@ -57,9 +58,12 @@ graphs 0 (plain family)
 graphs 1 (A2Q)
 graphs 7 (FastRP)
 geometry 0 (rotations, harmonics, couplings)
+geometry 1 (Price of Freedom)
 geometry 3 (MG-TFNO)
 distributed 0 (plain family)
-distributed 1 (TPI-LLM)'
+distributed 1 (TPI-LLM)
+serving 1 (Flover)
+serving 3 (speculative sampling)'
 if [ "$1" != --one ]; then
     results=$BUILD/results
     [ -n "$AGAIN" ] || rm -rf "$results"

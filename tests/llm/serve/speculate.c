@@ -247,7 +247,8 @@ static void test_same(tiny_target target)
         d.user = &plain;
         T_OK(tllm_session_set(s, NULL, 0, NULL, NULL));
         T_OK(tllm_generate(s, each[k].prompt, strlen(each[k].prompt), &d, &want));
-        for (with = 0; with < (target == TINY_TARGET_REFERENCE ? 1 : 3); with++) {      /* a model, repetitions, a model asked for the other rule */
+        /* a model, repetitions, a model asked for the other rule */
+        for (with = 0; with < (target == TINY_TARGET_REFERENCE ? 1 : 3); with++) {
             tllm_draft_counts c;
             memset(&same, 0, sizeof same);
             d.user = &same;
