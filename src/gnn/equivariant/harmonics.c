@@ -248,7 +248,7 @@ static size_t tinyi_sph_read(const tinyi_sph_room *r, const tiny_tensor *x, tiny
 /* n rows of count numbers without gaps from a block, n a multiple of lanes: squares of lanes x lanes numbers,
  * transposed at once. What is left of the columns is a square too, and comes first: its surplus columns fall on the
  * beginning of the next rows, which come later, and up to lanes - 1 numbers on what follows the last row. */
-static void tinyi_sph_squares(const tiny_team *team, float *to, const float *block, tiny_idx step, tiny_idx n,
+void tinyi_sph_squares(const tiny_team *team, float *to, const float *block, tiny_idx step, tiny_idx n,
                               tiny_idx count, tiny_idx lanes)
 {
     const tinyi_fn_transpose_b4 turn = TINYI_OF(team->k, transpose_b4);

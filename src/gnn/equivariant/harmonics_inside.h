@@ -37,5 +37,10 @@ typedef struct tinyi_sph_kernels {
 } tinyi_sph_kernels;
 TINYI_TABLES(tinyi_sph_kernels, tinyi_sph_kernels)
 
+/* n rows of count numbers without gaps from a block, by squares: up to lanes - 1 numbers after the last row are written
+ * too; n is a multiple of lanes */
+TINYI_FN void tinyi_sph_squares(const tiny_team *team, float *to, const float *block, tiny_idx step, tiny_idx n,
+                                tiny_idx count, tiny_idx lanes);
+
 TINYI_C_END
 #endif

@@ -60,7 +60,7 @@ TINY_API tiny_tensor tgnn_tape_paths(tiny_tape *tape, const tgnn_product *produc
 
 /* out[r] = the sum over the edges p of row r of the product of x[col[p]], y[p] and w[p]: offset (rows + 1) i64, col (m)
  * i32 as in math/edges.h, x (n, dim), y (m, dim), w (m, weights) or (1, weights), out (rows, dim). The products are
- * never stored. Fastest where all paths are UVU and y has one copy of each irrep, from 16 copies of x on. */
+ * never stored. Fastest where all paths are UVU and y has one copy of each irrep. */
 TINY_API tiny_status tgnn_paths_conv(tiny_ctx *ctx, const tgnn_product *product, const tiny_tensor *offset,
                                      const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *y,
                                      const tiny_tensor *w, const tiny_tensor *out);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include "gnn/ops.h"
 #include "gnn/equivariant/product_inside.h"
+#include "gnn/equivariant/harmonics_inside.h"
 #include "core/mem.h"
 #include "core/state_inside.h"
 #include "math/rows_inside.h"
@@ -86,16 +87,37 @@ TINY_REF_END
 
 /* ---- fast */
 
+/* Lanes without gaps, each with its numbers together: transposed by whole squares, since what is left of 16 columns is
+ * slow. Read: the squares take the beginning of the next lanes, where there are some, and write up to 15 registers
+ * more, which are of the next input or not written yet. Written: through `turned`. 0: not such lanes. */
+static int tinyi_product_squares(const tiny_team *team, float *reg, const tiny_tensor *t, tiny_idx q, tiny_idx n,
+                                 tiny_idx lanes, float *turned, int out)
+{
+    const tiny_idx d = t->dim[2], wide = (d + lanes - 1) / lanes * lanes;
+    float *p = (float *)t->data + q * d;
+    if (lanes == 1 || d % lanes == 0 || !tiny_tensor_is_dense(t)) return 0;
+    if (!out && (t->dim[0] * t->dim[1] - q - n + 1) * d < wide) return 0;
+    if (out) {
+        tinyi_sph_squares(team, turned, reg, TINYI_PRODUCT_LANES, TINYI_PRODUCT_LANES, d, lanes);
+        memcpy(p, turned, (size_t)(n * d) * sizeof *p);
+    } else
+        TINYI_OF(team->k, transpose_b4)((unsigned char *)reg, TINYI_PRODUCT_LANES * 4, (const unsigned char *)p, d * 4,
+                                        (size_t)wide, (size_t)n);
+    return 1;
+}
+
 /* n lanes from lane q on, of tensor t, to or from registers: runs of channels, or of samples where they follow on. The
  * numbers of a lane, or the lanes, may lie next to each other, which makes each run a transposition or copies. */
-static void tinyi_product_move(const tiny_team *team, float *reg, const tiny_tensor *t, tiny_idx q, tiny_idx n, int out)
+static void tinyi_product_move(const tiny_team *team, float *reg, const tiny_tensor *t, tiny_idx q, tiny_idx n,
+                               tiny_idx lanes, float *turned, int out)
 {
     const tinyi_fn_transpose_b4 turn = TINYI_OF(team->k, transpose_b4);
     const tiny_idx n_channels = t->dim[1], d = t->dim[2], s2 = t->stride[2], width = TINYI_PRODUCT_LANES;
     const int joined = n_channels == 1 || t->stride[0] == n_channels * t->stride[1];
     const tiny_idx step = n_channels == 1 ? t->stride[0] : t->stride[1];
-    tiny_idx done, i, k, run;
-    for (done = 0; done < n; done += run) {
+    tiny_idx done = 0, i, k, run;
+    if (tinyi_product_squares(team, reg, t, q, n, lanes, turned, out)) done = n;
+    for (; done < n; done += run) {
         const tiny_idx z = (q + done) / n_channels, c = (q + done) % n_channels;
         float *p = (float *)t->data + z * t->stride[0] + c * t->stride[1], *to = reg + done;
         run = joined ? n - done : TINYI_MIN(n - done, n_channels - c);
@@ -116,11 +138,21 @@ static void tinyi_product_move(const tiny_team *team, float *reg, const tiny_ten
         for (i = n; i < width; i++) reg[k * width + i] = 0.0f;
 }
 
+/* floats of a transposed result, with what squares write after it */
+static size_t tinyi_product_turned(const tiny_op *op)
+{
+    tiny_idx most = 0;
+    int i;
+    for (i = 0; i < 3; i++)
+        if (op->out[i]) most = TINYI_MAX(most, op->out[i]->dim[2]);
+    return (size_t)(most * TINYI_PRODUCT_LANES + 16);
+}
+
 static void tinyi_product_fast(tiny_team *team, const tiny_op *op)
 {
     const tinyi_product_op o = tinyi_product_read(op);
     const tinyi_product_kernels *k = tinyi_product_kernels_of(team->k);
-    float *reg = (float *)team->own;
+    float *turned = (float *)team->own, *reg = turned + tinyi_product_turned(op);
     const tiny_idx blocks = (o.lanes + TINYI_PRODUCT_LANES - 1) / TINYI_PRODUCT_LANES;
     tiny_idx b, b1, i;
     while (tiny_take(team, blocks, TINYI_PRODUCT_BLOCKS, &b, &b1))
@@ -129,14 +161,14 @@ static void tinyi_product_fast(tiny_team *team, const tiny_op *op)
             float *at = reg;
             for (i = 0; i < 4; i++)
                 if (o.in[i]) {
-                    tinyi_product_move(team, at, o.in[i], q, n, 0);
+                    tinyi_product_move(team, at, o.in[i], q, n, k->lanes, turned, 0);
                     at += o.in[i]->dim[2] * TINYI_PRODUCT_LANES;
                 }
             k->run(reg, o.row, (size_t)o.code[TINYI_PC_ROWS], o.term, (const float *)o.coef->data);
             at = reg + (o.code[TINYI_PC_REGS] - o.code[TINYI_PC_OUT]) * TINYI_PRODUCT_LANES;
             for (i = 0; i < 3; i++)
                 if (o.out[i]) {
-                    tinyi_product_move(team, at, o.out[i], q, n, 1);
+                    tinyi_product_move(team, at, o.out[i], q, n, k->lanes, turned, 1);
                     at += o.out[i]->dim[2] * TINYI_PRODUCT_LANES;
                 }
         }
@@ -148,7 +180,7 @@ static void tinyi_product_work(const tiny_op *op, int n_threads, size_t *shared,
     const int32_t *code = (const int32_t *)op->in[TINYI_PRODUCT_IN_CODE]->data;
     (void)n_threads;
     *shared = 0;
-    *own = (size_t)code[TINYI_PC_REGS] * TINYI_PRODUCT_LANES * sizeof(float);
+    *own = (tinyi_product_turned(op) + ((size_t)code[TINYI_PC_REGS] + 16) * TINYI_PRODUCT_LANES) * sizeof(float);
 }
 
 /* ---- the rows */

@@ -10,7 +10,7 @@
  *
  * A feature of degrees 0 .. L has (L + 1)^2 numbers for each channel, in the order of gnn/equivariant/harmonics.h.
  * Layouts are strides: (n, c, d) with the d numbers of a channel together, or tiny_tensor_swap(t, 1, 2) of (n, d, c)
- * with the channels together, which is the faster one from 16 channels on. A stride of 0 repeats: harmonics (n, 1, d)
+ * with the channels together, which needs no transposition. A stride of 0 repeats: harmonics (n, 1, d)
  * of an edge for all channels, or weights for all samples.
  *
  * The kinds compute different functions, and their times compare only between those that compute the same one:
