@@ -213,6 +213,9 @@ static void test_input_not_overwritten(void)
 {
     static const char *const lines[] = { "rotate %s %s",
                                          "rotate %s %s.gguf",
+                                         "slice %s %s --text README.md",
+                                         "slice README.md %s --text %s",
+                                         "prune %s %s --text README.md",
                                          "generate %s x --n 1 --save-session %s",
                                          "generate %s x --n 1 --repack-file %s",
                                          "chat %s --repack-file %s",

@@ -6,11 +6,12 @@ them. It shares no code with the library, and nothing of the paper's program.
     python3 -m venv env && env/bin/pip install numpy
     env/bin/python tests/golden/make/slicegpt.py > tests/golden/slicegpt.tsv
 
-    toy D E         two networks with residuals, 16 channels, hidden width 32, signals of rank 6 and 0.05 noise, 200 rows:
-                    relative error E of the logits with D channels
+    toy D E         two networks with residuals, 16 channels, hidden width 32, signals of rank 6 and 0.05 noise,
+                    200 rows: relative error E of the logits with D channels
     lost K S V...   examples/models/story-small.gguf: share of the energy of each signal that is deleted, share K kept
     logit K P V...  its logits after slicing, at position P of 24 tokens, of every eighth token of the vocabulary
-    full P V...     the same without slicing"""
+    full P V...     the same without slicing
+    eps P V...      of half the width, with 0.5 under the roots of the norms instead of 1e-5"""
 import math
 import struct
 
@@ -230,3 +231,7 @@ for keep in (1.0, 0.75, 0.5):
     print('lost\t%g\t%d\t%s' % (keep, len(model[3]), '\t'.join('%.7g' % v for v in model[3])))
     for p in (0, 11, 23):
         print('logit\t%g\t%d\t%s' % (keep, p, '\t'.join('%.7g' % v for v in y[p, ::8])))
+EPS = 0.5
+y = logits(sliced(windows, D // 2), probe)
+for p in (0, 11, 23):
+    print('eps\t%d\t%s' % (p, '\t'.join('%.7g' % v for v in y[p, ::8])))

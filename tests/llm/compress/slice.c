@@ -210,6 +210,28 @@ static void test_golden(tiny_target target)
         drop(ctx, &m);
     }
     T_RAN_ON(ctx, target);
+    {                                       /* a large eps: it belongs to a sum that is divided by the whole width */
+        tllm_sliced_desc d;
+        size_t i;
+        made large;
+        memset(&d, 0, sizeof d);
+        memset(&large, 0, sizeof large);
+        d.keep = 0.5;
+        d.window = 64;
+        T_OK(tllm_writer_open(ctx, NULL, &large.w));
+        for (i = 0; i < tllm_gguf_n_meta(floats.file); i++)
+            T_OK(tllm_writer_put_meta(ctx, large.w, tllm_gguf_meta_at(floats.file, i)));
+        T_OK(tllm_writer_put_f32(ctx, large.w, "llama.attention.layer_norm_rms_epsilon", 0.5f));
+        for (i = 0; i < tllm_gguf_n_tensors(floats.file); i++) {
+            const tllm_gguf_tensor *t = tllm_gguf_tensor_at(floats.file, i);
+            T_OK(tllm_writer_put_tensor(ctx, large.w, t->name, t->type, t->rank, t->dim, t->data));
+        }
+        if (made_end(ctx, &large) && sliced(ctx, large.file, &d, token, TEXT, &m, NULL)) {
+            T_CLOSE(off_golden(ctx, m.file, "eps", ""), 0, 1e-4);
+            drop(ctx, &m);
+        }
+        drop(ctx, &large);
+    }
     drop(ctx, &floats);
     tllm_gguf_close(ctx, g);
     t_close(ctx);
