@@ -190,6 +190,7 @@ static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
         if (l->w[TINYI_T_ATTN_NORM_2]) {    /* falcon 40B: the attention has a norm of its own */
             tinyi_lm_norm(f, l->w[TINYI_T_ATTN_NORM_2], z, x, n, D);
             if (TINYI_LM_X_BITS(f->s)) tinyi_lm_few_bits(f, z, n, D);
+            f->in_layer[f->n_in_layer++] = z;
             tinyi_lm_mix(f, l, y, z);
         } else tinyi_lm_mix(f, l, y, h);
         if ((n = f->n) == 0) { f->used = used; return; }
