@@ -76,12 +76,16 @@ static int tinyi_engine_evict(tllm_engine *e, tiny_idx keep)
 
 /* ---- queue ------------------------------------------------------------------------------------------------------ */
 
+/* the order of the queue and of the pass; a leader is before those that follow it, so nobody waits in a circle */
+static int tinyi_request_before(const tinyi_request *a, const tinyi_request *b)
+{
+    return a->of.priority > b->of.priority || (a->of.priority == b->of.priority && a->number < b->number);
+}
+
 static void tinyi_engine_enqueue(tllm_engine *e, tinyi_request *r)
 {
     tinyi_request **at = &e->queue;
-    while (*at && ((*at)->of.priority > r->of.priority ||
-                   ((*at)->of.priority == r->of.priority && (*at)->number < r->number)))
-        at = &(*at)->next;
+    while (*at && tinyi_request_before(*at, r)) at = &(*at)->next;
     r->next = *at;
     *at = r;
 }
@@ -90,7 +94,12 @@ static void tinyi_engine_enqueue(tllm_engine *e, tinyi_request *r)
 static void tinyi_engine_leave(tllm_engine *e, tinyi_request *r)
 {
     tinyi_slot *s = &e->slot[r->slot];
+    tiny_idx i;
+    for (i = 0; i < e->d.slots; i++)
+        if (e->slot[i].r && e->slot[i].r->leader == r) e->slot[i].r->leader = NULL;
     s->r = NULL;
+    r->leader = NULL;
+    r->waits = 0;
     s->used = ++e->clock;
     /* an adapter at the same address might be another one later */
     if (e->d.forget || r->of.adapter) tinyi_slot_empty(e, r->slot);
@@ -154,6 +163,62 @@ static size_t tinyi_slot_same(const tllm_engine *e, const tinyi_slot *s, const t
     if (r->n_told < r->of.n_prompt) return 0;           /* results of all its prompt are wanted */
     while (n < s->n && n + 1 < r->n_text && s->token[n] == r->text[n]) n++;
     return e->text.about.is_recurrent && n < s->n ? 0 : n;
+}
+
+/* A request whose text begins like that of one which is still reading waits until it can take that over: so the
+ * prompt of several answers is computed once, also if all of them arrive together. */
+static void tinyi_engine_lead(tllm_engine *e, tinyi_request *r)
+{
+    tiny_idx i;
+    r->leader = NULL;
+    r->lead = r->n_fed + TINYI_ENGINE_ALIKE - 1;
+    for (i = 0; i < e->d.slots; i++) {
+        tinyi_request *o = e->slot[i].r;
+        size_t n = 0;
+        if (!o || !tinyi_request_before(o, r) || o->of.adapter != r->of.adapter ||
+            o->of.adapter_weight != r->of.adapter_weight)
+            continue;
+        while (n < o->n_text && n + 1 < r->n_text && o->text[n] == r->text[n]) n++;
+        if (n <= r->lead || n <= e->slot[i].n) continue;
+        r->lead = n;
+        r->leader = o;
+    }
+    /* results of all of its prompt are wanted, or nothing can be cut off */
+    if (r->n_told < r->of.n_prompt || e->text.about.is_recurrent) r->leader = NULL;
+    r->waits = r->leader != NULL;
+}
+
+/* Who waited takes over what the leader, or whoever was left, holds by now. */
+static void tinyi_engine_follow(tllm_engine *e)
+{
+    tiny_idx i, k, source;
+    for (i = 0; i < e->d.slots; i++) {
+        tinyi_request *r = e->slot[i].r;
+        size_t same;
+        if (!r || !r->waits || (r->leader && e->slot[r->leader->slot].n < r->lead)) continue;
+        r->waits = 0;
+        r->leader = NULL;
+        for (k = 0, source = -1, same = r->n_fed; k < e->d.slots; k++) {
+            const size_t n = k == i ? 0 : tinyi_slot_same(e, &e->slot[k], r);
+            if (n > same) {
+                same = n;
+                source = k;
+            }
+        }
+        if (source >= 0) {
+            tinyi_slot_empty(e, i);
+            r->n_fed = 0;
+            if (tllm_seq_copy(e->state, source, i, 0, (tiny_idx)same)) same = 0;
+            if (same) memcpy(e->slot[i].token, e->slot[source].token, same * sizeof(int32_t));
+            e->slot[i].n = r->n_fed = same;
+            r->n_ever = TINYI_MAX(r->n_ever, same);
+            if (same > r->n_cached && !r->n_again) {
+                e->now.cached_tokens += same - r->n_cached;
+                r->n_cached = same;
+            }
+        }
+        tinyi_engine_lead(e, r);            /* the leader may have left early: then another one goes on */
+    }
 }
 
 /* The border of the window: *lo > *hi if it is empty. */
@@ -269,6 +334,7 @@ static void tinyi_engine_admit(tllm_engine *e)
             e->now.cached_tokens += same;
         }
         r->n_ever = TINYI_MAX(r->n_ever, same);
+        tinyi_engine_lead(e, r);
     }
 }
 
@@ -282,10 +348,7 @@ static size_t tinyi_engine_running(tllm_engine *e)
     for (i = 0; i < e->d.slots; i++) {
         tinyi_request *r = e->slot[i].r;
         if (!r) continue;
-        for (j = n++; j > 0 && (e->row[j - 1]->of.priority < r->of.priority ||
-                                (e->row[j - 1]->of.priority == r->of.priority && e->row[j - 1]->number > r->number));
-             j--)
-            e->row[j] = e->row[j - 1];
+        for (j = n++; j > 0 && tinyi_request_before(r, e->row[j - 1]); j--) e->row[j] = e->row[j - 1];
         e->row[j] = r;
     }
     return n;
@@ -299,7 +362,7 @@ static void tinyi_engine_plan(tllm_engine *e, size_t n)
         tinyi_request *r = e->row[i];
         size_t left = r->n_text - r->n_fed;
         r->n_now = 0;
-        if (r->over) continue;
+        if (r->over || r->waits) continue;
         if (left == 1 && r->n_made) {
             r->n_now = 1;
             continue;
@@ -488,6 +551,7 @@ static tiny_status tinyi_engine_step(tllm_engine *e, int *more)
     }
     if (e->d.mode == TLLM_ENGINE_WINDOW && !e->d.holes) tinyi_engine_close_holes(e);
     tinyi_engine_admit(e);
+    tinyi_engine_follow(e);
     n = tinyi_engine_room(e, tinyi_engine_running(e));
     for (i = 0; i < n && !st; i++)
         if (e->row[i]->n_now) st = tinyi_engine_pass(e, n, i);

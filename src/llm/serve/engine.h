@@ -23,7 +23,8 @@
  *           the others by one piece only.
  * Prefixes  A slot keeps its tokens when its request ends. A new request takes over the longest common beginning of
  *           its prompt and the tokens of any slot, free or busy; it is not computed again (n_cached). The last token of
- *           the prompt is always computed.
+ *           the prompt is always computed. Requests that arrive together and begin alike wait for the first of them to
+ *           read that beginning.
  * Modes     TLLM_ENGINE_PAGED: keys and values are in pages that slots share, and `cells` may be less than slots *
  *           context. If they run out, free slots lose their tokens first, the longest unused one before the others.
  *           Then the newest request of the lowest priority goes back to the queue, and its tokens are computed again

@@ -25,6 +25,10 @@ typedef struct tinyi_request {
     size_t n_cached, n_made, n_again;
     uint64_t submitted, started, first;
     tiny_idx slot;                          /* -1: waits */
+    /* waits: for the leader, whose text begins alike for `lead` tokens and is being read; NULL: it has left */
+    struct tinyi_request *leader;
+    size_t lead;
+    int waits;
     size_t n_now, n_want;                   /* of the running pass: tokens, and rows of results */
     const float *rows;                      /* (n_want, n_vocab) */
     tinyi_generate g;
@@ -88,6 +92,7 @@ struct tllm_engine {
 #endif
 };
 
+#define TINYI_ENGINE_ALIKE 16               /* tokens of a common beginning that are worth waiting for */
 #define TINYI_ENGINE_WANTS 16               /* rows of prompts whose logprobs are wanted, in a step */
 
 TINYI_FN void tinyi_engine_lock(tllm_engine *e);

@@ -488,6 +488,60 @@ static void test_prefix(void)
     t_close(ctx);
 }
 
+/* Four answers to one prompt that arrive together, and one with a shorter beginning: it is computed once. The first one
+ * may be cancelled while the others wait for it. */
+static void test_together(void)
+{
+    static mine m[5], alone[5];
+    int k, i;
+    for (k = 0; k < 3; k++) {
+        tiny_ctx *ctx;
+        tllm_engine_desc d;
+        tllm_engine_counters c;
+        tllm_engine *e;
+        int more;
+        for (i = 0; i < 5; i++) {
+            ready(&m[i], 70, 3, 12);
+            m[i].chain[0] = tllm_step_temperature(1.2f);
+            m[i].r.chain = m[i].chain;
+            m[i].r.n_steps = 1;
+            m[i].r.seed = (uint64_t)(50 + i);
+        }
+        m[4].prompt[40] = 9;
+        memcpy(alone, m, sizeof alone);
+        for (i = 0; i < 5; i++) {
+            alone[i].r.prompt = alone[i].prompt;
+            alone[i].r.chain = alone[i].chain;
+            alone[i].r.user = &alone[i];
+        }
+        alone_of(TINY_TARGET_AUTO, alone, 5);
+        ctx = t_ctx(TINY_TARGET_AUTO, 1);
+        memset(&d, 0, sizeof d);
+        d.slots = 5;
+        d.context = 128;
+        d.budget = 30;
+        d.exact = 1;
+        d.mode = k == 1 ? TLLM_ENGINE_WINDOW : TLLM_ENGINE_PAGED;
+        e = open_engine(ctx, &d);
+        for (i = 0; i < 5 && e; i++) submit(e, &m[i]);
+        if (k == 2) {                       /* 30 tokens are read, then the reader goes */
+            T_OK(tllm_engine_step(e, &more));
+            T_EQ_INT(tllm_engine_cancel(e, m[0].id), TINY_OK);
+        }
+        run(e);
+        tllm_engine_count(e, &c);
+        /* the second one goes on; for ten tokens more than the 30 the last one does not wait */
+        T_EQ_INT(c.prompt_tokens, k < 2 ? 70 + 3 + 30 : 30 + 40 + 2 + 40);
+        T_TRUE(c.rows == c.rows_useful);
+        for (i = k == 2; i < 5; i++) {
+            T_TRUE(!differs(&m[i], &alone[i]));
+            if (k < 2) T_EQ_INT(m[i].result.n_cached, i == 0 ? 0 : i < 4 ? 69 : 40);
+        }
+        tllm_engine_close(e);
+        t_close(ctx);
+    }
+}
+
 static void test_callbacks(void)
 {
     static mine a, b, c, later;
@@ -974,6 +1028,7 @@ int main(void)
     T_RUN(test_order);
     T_RUN(test_budget);
     T_RUN(test_prefix);
+    T_RUN(test_together);
     T_RUN(test_callbacks);
     T_RUN(test_text);
     T_RUN(test_logprobs);
