@@ -52,11 +52,14 @@ static void TINY_FN(tinyi_long_turn)(unsigned char *to, const tinyi_q8 *x, size_
         }
 }
 
-/* a pair of each of four rows of activations, the low or the high half of v, times a pair of weights; t + that */
-TINYI_FORCE_INLINE int16x8_t TINY_FN(tinyi_long_product)(int16x8_t t, v_i8 v, v_i8 w, int high, int first)
+/* a pair of each of four rows of activations, the low or the high half of v, times a pair of weights; and t + that */
+TINYI_FORCE_INLINE int16x8_t TINY_FN(tinyi_long_first)(v_i8 v, v_i8 w, int high)
 {
-    if (high) return first ? vmull_high_s8(v, w) : vmlal_high_s8(t, v, w);
-    return first ? vmull_s8(vget_low_s8(v), vget_low_s8(w)) : vmlal_s8(t, vget_low_s8(v), vget_low_s8(w));
+    return high ? vmull_high_s8(v, w) : vmull_s8(vget_low_s8(v), vget_low_s8(w));
+}
+TINYI_FORCE_INLINE int16x8_t TINY_FN(tinyi_long_more)(int16x8_t t, v_i8 v, v_i8 w, int high)
+{
+    return high ? vmlal_high_s8(t, v, w) : vmlal_s8(t, vget_low_s8(v), vget_low_s8(w));
 }
 #define TINYI_LONG_PAIR(c, i) vreinterpretq_s8_s16(vdupq_laneq_s16(vreinterpretq_s16_s8(c), i))
 /* pair i of the 16 numbers in c, pair 8 h + i of the activations */
@@ -70,7 +73,8 @@ TINYI_FORCE_INLINE int16x8_t TINY_FN(tinyi_long_product)(int16x8_t t, v_i8 v, v_
         TINYI_BLK_EACH(r, 4) {                                                                          \
             const v_i8 w = TINYI_LONG_PAIR(c[r], i);                                                    \
             TINYI_BLK_EACH(q, fours)                                                                    \
-                t[r][q] = TINY_FN(tinyi_long_product)(t[r][q], v[q / 2], w, q % 2, at % fit == 0);      \
+                t[r][q] = at % fit ? TINY_FN(tinyi_long_more)(t[r][q], v[q / 2], w, q % 2)              \
+                                   : TINY_FN(tinyi_long_first)(v[q / 2], w, q % 2);                     \
         }                                                                                               \
         if (at % fit == fit - 1)                                                                        \
             TINYI_BLK_EACH(r, 4)                                                                        \
@@ -90,8 +94,8 @@ TINYI_FORCE_INLINE int16x8_t TINY_FN(tinyi_long_product)(int16x8_t t, v_i8 v, v_
         TINYI_BLK_EACH(r, 4) {                                                                          \
             const v_i8 w0 = TINYI_LONG_PAIR(c[r], i), w1 = TINYI_LONG_PAIR(c[r], (i) + 1);              \
             TINYI_BLK_EACH(q, fours) {                                                                  \
-                const int16x8_t one = TINY_FN(tinyi_long_product)(vdupq_n_s16(0), v[q / 2], w0, q % 2, 1), \
-                                two = TINY_FN(tinyi_long_product)(one, v[2 + q / 2], w1, q % 2, 0);     \
+                const int16x8_t one = TINY_FN(tinyi_long_first)(v[q / 2], w0, q % 2),                   \
+                                two = TINY_FN(tinyi_long_more)(one, v[2 + q / 2], w1, q % 2);           \
                 sum[r][q] = at ? vpadalq_s16(sum[r][q], two) : vpaddlq_s16(two);                        \
                 TINYI_LONG_ORDER(sum[r][q]);                                                            \
             }                                                                                           \
