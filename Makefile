@@ -345,6 +345,7 @@ $(filter-out $(BUILD)/bytes,$(EXAMPLES)): $(BUILD)/%: \
 	$(COMPILE) -I$(BUILD) $(if $(and $(ONE_FORM),$(filter $<,$(GNN_SAMPLES))),-DTINYI_OPEN) \
 	    -DTINYLLM_LINKED -DTINYGNN_LINKED $< -o $@ $(filter %.a %.o,$^) -pthread -lm
 $(BUILD)/copy/linked: $(BUILD)/story-model.h
+$(BUILD)/operator: examples/solvers.h
 
 # compiled in a short time: the targets and formats of most machines and models, in two parts in parallel
 DEMO = $(CC) -O1 -std=c99 $(WARNINGS) -DTINY_NO_W128 -DTINY_NO_AVX512 -DTINY_NO_AMX -DTINY_NO_VNNI \
