@@ -58,7 +58,7 @@ COMPILE_TEST = $(patsubst -O2,-O1,$(COMPILE))
 .PHONY: help all picture try demo machine retrain retrain-check test test-clone sweep run-tests programs bench \
     bench-quick bench-compile bench-peers bench-targets bench-arm check-scripts mutants conformance test-ports \
     test-python fuzz asan tsan stitch stitch-check docs setup examples examples-all examples-alone \
-    style-check clean install uninstall shared dist
+    style-check page test-serve test-page clean install uninstall shared dist
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -339,13 +339,27 @@ $(BUILD)/bytes: examples/bytes.c $(HEADERS)
 	$(CC) $(CFLAGS) $< -o $@
 .SECONDEXPANSION:
 $(filter-out $(BUILD)/bytes,$(EXAMPLES)): $(BUILD)/%: \
-    examples/%.c examples/options.h $(HEADERS) $(BUILD)/examples.$(KIND) \
+    examples/%.c examples/options.h examples/apart.h $(HEADERS) $(BUILD)/examples.$(KIND) \
     $$(call LIB_OF,$$(if $$(filter examples/$$*.c,$$(GNN_SAMPLES)),tinygnn,tinyllm),$$@)
 	@mkdir -p $(@D)
 	$(COMPILE) -I$(BUILD) $(if $(and $(ONE_FORM),$(filter $<,$(GNN_SAMPLES))),-DTINYI_OPEN) \
 	    -DTINYLLM_LINKED -DTINYGNN_LINKED $< -o $@ $(filter %.a %.o,$^) -pthread -lm
 $(BUILD)/copy/linked: $(BUILD)/story-model.h
 $(BUILD)/operator: examples/solvers.h
+$(BUILD)/serve: examples/serve-page.h
+
+# the page of build/serve as texts of C; committed, so that the program compiles without this rule
+page:            ## makes examples/serve-page.h from examples/serve-page.html
+	@{ echo "/* wide table: examples/serve-page.html line by line, made by make page */"; \
+	  echo "static const char *const serve_page[] = {"; \
+	  sed 's/\\/\\\\/g; s/"/\\"/g; s/^/    "/; s/$$/\\n",/' examples/serve-page.html; echo "};"; } > \
+	  examples/serve-page.h
+
+test-serve: $(BUILD)/serve       ## build/serve by two client libraries of PyPI; EMBED=FILE adds an embedding model
+	@BUILD=$(BUILD) sh tests/serve/run.sh clients $(EMBED)
+
+test-page: $(BUILD)/serve        ## the page of build/serve in headless Chromium; screenshots in build/serve-page
+	@BUILD=$(BUILD) sh tests/serve/run.sh page
 
 # compiled in a short time: the targets and formats of most machines and models, in two parts in parallel
 DEMO = $(CC) -O1 -std=c99 $(WARNINGS) -DTINY_NO_W128 -DTINY_NO_AVX512 -DTINY_NO_AMX -DTINY_NO_VNNI \

@@ -1,240 +1,274 @@
 /* tinygnn.h 0.2.0 - made from src/ by src/stitch.c. Do not edit it: change src/ and run make stitch
  *
- *     240  the manual
- *     367  options and names
- *     404  the chosen features
- *    1317  core/config.h
- *    1479  core/status.h
- *    1522  core/tensor.h
- *    1575  core/ctx.h
- *    1652  core/mem.h
- *    1680  core/thread.h
- *    1731  core/rng.h
- *    1757  core/op.h
- *    1870  core/record.h
- *    1892  core/accel.h
- *    1955  core/bytes.h
- *    1966  core/doc/json.h
- *    1984  core/safetensors.h
- *    2001  core/file.h
- *    2040  core/forget.h
- *    2048  core/box/checkpoint.h
- *    2182  core/time.h
- *    2192  core/net.h
- *    2265  core/comm.h
- *    2337  core/conform.h
- *    2436  core/tune.h
- *    2476  math/binary.h
- *    2507  math/elem.h
- *    2545  math/convert.h
- *    2579  math/reduce.h
- *    2621  math/softmax.h
- *    2657  math/norm.h
- *    2693  math/matmul.h
- *    2730  math/layout.h
- *    2769  math/conv.h
- *    2817  math/sort.h
- *    2859  math/linalg_lu.h
- *    2886  math/linalg_qr.h
- *    2913  math/linalg_eig.h
- *    2935  math/linalg_svd.h
- *    2958  math/linalg.h
- *    3014  math/fft.h
- *    3086  math/fwht.h
- *    3126  math/attention.h
- *    3152  math/gla.h
- *    3196  math/gla_grad.h
- *    3223  math/twist.h
- *    3270  math/slope.h
- *    3298  math/loss.h
- *    3328  math/rope.h
- *    3351  math/patch.h
- *    3393  math/sparse.h
- *    3496  math/edges.h
- *    3547  math/edges_score.h
- *    3592  math/ops.h
- *    3616  math/init.h
- *    3631  math/optim.h
- *    3745  math/tape.h
- *    3863  math/layer.h
- *    3938  math/train.h
- *    4005  math/all.h
- *    4011  declarations of the shared functions, if the other header came first
- *    4417  gnn/ops.h
- *    4437  gnn/graph/graph.h
- *    4540  gnn/graph/community.h
- *    4580  gnn/graph/partition.h
- *    4642  gnn/graph/halo.h
- *    4683  gnn/graph/sample.h
- *    4744  gnn/graph/npy.h
- *    4779  gnn/graph/read.h
- *    4831  gnn/graph/stream.h
- *    4880  gnn/layer/layer.h
- *    4973  gnn/layer/net.h
- *    5089  gnn/layer/pool.h
- *    5130  gnn/train/train.h
- *    5244  gnn/quant/bits.h
- *    5271  gnn/quant/a2q.h
- *    5345  gnn/quant/a2q_net.h
- *    5432  gnn/quant/packed.h
- *    5497  gnn/quant/quant.h
- *    5559  gnn/embed/fastrp.h
- *    5604  gnn/equivariant/irreps.h
- *    5644  gnn/equivariant/so3.h
- *    5705  gnn/equivariant/harmonics.h
- *    5761  gnn/train/data.h
- *    5797  gnn/tinygnn.h
- *    6538  internal functions
- *    7398  core/status.c
- *    7452  core/atomic_inside.h
- *    7518  core/state_inside.h
- *    7730  core/tensor.c
- *    7897  core/cpu_inside.h
- *    7941  core/half_inside.h
- *    7994  core/target.h
- *    8497  core/ctx.c
- *    8804  core/mem.c
- *    8951  core/thread.c
- *    9579  core/rng.c
- *    9669  core/op.c
- *   10181  core/record.c
- *   10286  core/accel.c
- *   10578  core/bytes.c
- *   10731  core/doc/json.c
- *   11025  core/safetensors.c
- *   11302  core/file.c
- *   11802  core/forget.c
- *   11839  core/hash_inside.h
- *   11863  core/box/box_inside.h
- *   11957  core/box/checkpoint.c
- *   12611  core/time.c
- *   12665  core/net.c
- *   12965  core/comm.c
- *   13496  core/conform.c
- *   14296  core/tune.c
- *   14671  math/grad_inside.h
- *   14732  math/table_inside.h
- *   14906  math/rows_inside.h
- *   14977  math/walk_inside.h
- *   15101  math/binary.c
- *   15466  math/elem.c
- *   16347  math/convert.c
- *   16867  math/reduce.c
- *   17472  math/softmax.c
- *   17883  math/norm.c
- *   18455  math/gemm_inside.h
- *   18551  math/gemm_i8_inside.h
- *   18582  math/matmul.c
- *   19001  math/layout.c
- *   19810  math/conv.c
- *   20407  math/sort.c
- *   21344  math/linalg_block_inside.h
- *   21506  math/linalg_lu.c
- *   21874  math/linalg_qr.c
- *   22250  math/linalg_eig.c
- *   22773  math/linalg_svd.c
- *   23184  math/linalg.c
- *   23465  math/fft_way_inside.h
- *   23536  math/fft.c
- *   24058  math/hadamard_inside.h
- *   24087  math/fwht.c
- *   24287  math/attention.c
- *   24951  math/gla.c
- *   25524  math/gla_grad.c
- *   25926  math/twist.c
- *   26295  math/slope.c
- *   26502  math/loss.c
- *   26687  math/rope.c
- *   26853  math/patch.c
- *   27206  math/bits_inside.h
- *   27248  math/sparse_lines_inside.h
- *   27278  math/sparse_forms_inside.h
- *   27303  math/sparse.c
- *   27664  math/edges_inside.h
- *   27706  math/edges.c
- *   28220  math/edges_score.c
- *   28711  math/ops.c
- *   28816  math/init.c
- *   28882  math/optim.c
- *   29495  math/tape.c
- *   30446  math/layer.c
- *   30960  math/train.c
- *   31170  core/doc/value_inside.h
- *   31304  core/doc/value_text.c
- *   31541  math/edges_grad.c
- *   32040  math/normal.c
- *   32061  math/targets.c
- *   32129  math/all.c
- *   32136  core/cpu.c
- *   32401  core/hash.c
- *   32512  core/box/box.c
- *   32770  math/grad.c
- *   33607  math/matvec_inside.h
- *   33618  math/gemm.c
- *   34278  math/gemm_i8.c
- *   34569  math/linalg_block.c
- *   35127  math/fft_way.c
- *   35555  math/hadamard.c
- *   35645  math/bits.c
- *   35665  math/sparse_lines.c
- *   36157  math/sparse_forms.c
- *   36384  core/doc/value.c
- *   36932  math/matvec.c
- *   36993  the shared functions forward to the other header, if that has their bodies
- *   37807  internal functions of this header
- *   37910  gnn/ops.c
- *   37929  gnn/graph/graph_inside.h
- *   37987  gnn/graph/graph.c
- *   38822  gnn/graph/community.c
- *   39054  gnn/graph/coarsen_inside.h
- *   39085  gnn/graph/refine_inside.h
- *   39132  gnn/graph/partition.c
- *   39552  gnn/graph/halo.c
- *   39723  gnn/graph/sample.c
- *   40125  gnn/graph/inflate_inside.h
- *   40157  gnn/graph/words_inside.h
- *   40205  gnn/graph/npy.c
- *   40782  gnn/graph/form_inside.h
- *   40824  gnn/graph/read.c
- *   41769  gnn/graph/stream.c
- *   42537  gnn/layer/layer.c
- *   43138  gnn/layer/net_file_inside.h
- *   43164  gnn/layer/net.c
- *   43821  gnn/layer/pool.c
- *   43980  gnn/quant/bits.c
- *   44107  gnn/quant/a2q.c
- *   44625  gnn/train/pass_inside.h
- *   44728  gnn/quant/a2q_net.c
- *   45332  gnn/quant/nibble_inside.h
- *   45362  gnn/quant/packed.c
- *   45855  gnn/quant/quant.c
- *   46171  gnn/embed/fastrp.c
- *   46736  gnn/equivariant/irreps.c
- *   46848  gnn/equivariant/so3.c
- *   47326  gnn/equivariant/harmonics_inside.h
- *   47368  gnn/equivariant/harmonics.c
- *   47893  gnn/train/data.c
- *   48103  gnn/graph/coarsen.c
- *   48534  gnn/graph/refine.c
- *   48917  gnn/graph/inflate.c
- *   49289  gnn/graph/words.c
- *   49508  gnn/layer/net_file.c
- *   49990  gnn/train/pass.c
- *   50625  gnn/quant/nibble.c
- *   50633  gnn/train/kit_inside.h
- *   50668  gnn/train/kit.c
- *   50792  gnn/train/nodes.c
- *   50971  gnn/train/graphs.c
- *   51277  gnn/train/links.c
- *   51588  gnn/train/tape_pool.c
- *   51616  gnn/quant/quant_file.c
- *   51982  gnn/targets.c
- *   51986  gnn/tinygnn.c
- *   51992  the kernels of each target: this header again
- *   52159  core/simd.h, the vectors of one target
- *   53997  math/kernels.h
- *   60419  gnn/kernels.h
- *   60909  the licence
+ *     274  the manual
+ *     410  options and names
+ *     447  the chosen features
+ *    1552  core/config.h
+ *    1714  core/status.h
+ *    1757  core/tensor.h
+ *    1810  core/ctx.h
+ *    1887  core/mem.h
+ *    1915  core/thread.h
+ *    1966  core/rng.h
+ *    1992  core/op.h
+ *    2105  core/record.h
+ *    2127  core/accel.h
+ *    2190  core/bytes.h
+ *    2201  core/doc/json.h
+ *    2219  core/safetensors.h
+ *    2236  core/file.h
+ *    2275  core/forget.h
+ *    2283  core/box/checkpoint.h
+ *    2417  core/time.h
+ *    2427  core/net.h
+ *    2508  core/comm.h
+ *    2585  core/collective.h
+ *    2683  core/fault.h
+ *    2731  core/socket.h
+ *    2823  core/sha256.h
+ *    2875  core/tcp.h
+ *    2938  core/conform.h
+ *    3037  core/tune.h
+ *    3077  math/binary.h
+ *    3108  math/elem.h
+ *    3146  math/convert.h
+ *    3180  math/reduce.h
+ *    3222  math/softmax.h
+ *    3258  math/norm.h
+ *    3294  math/matmul.h
+ *    3331  math/layout.h
+ *    3370  math/conv.h
+ *    3418  math/sort.h
+ *    3460  math/linalg_lu.h
+ *    3487  math/linalg_qr.h
+ *    3514  math/linalg_eig.h
+ *    3536  math/linalg_svd.h
+ *    3559  math/linalg.h
+ *    3615  math/fft.h
+ *    3687  math/fwht.h
+ *    3727  math/attention.h
+ *    3753  math/gla.h
+ *    3797  math/gla_grad.h
+ *    3824  math/twist.h
+ *    3871  math/slope.h
+ *    3899  math/loss.h
+ *    3929  math/rope.h
+ *    3952  math/patch.h
+ *    3994  math/sparse.h
+ *    4097  math/edges.h
+ *    4148  math/edges_score.h
+ *    4193  math/ops.h
+ *    4217  math/init.h
+ *    4232  math/optim.h
+ *    4346  math/tape.h
+ *    4464  math/layer.h
+ *    4542  math/train.h
+ *    4611  math/all.h
+ *    4617  declarations of the shared functions, if the other header came first
+ *    5079  gnn/ops.h
+ *    5107  gnn/graph/graph.h
+ *    5210  gnn/graph/community.h
+ *    5250  gnn/graph/partition.h
+ *    5312  gnn/graph/halo.h
+ *    5353  gnn/graph/sample.h
+ *    5414  gnn/graph/npy.h
+ *    5449  gnn/graph/read.h
+ *    5501  gnn/graph/stream.h
+ *    5550  gnn/layer/layer.h
+ *    5643  gnn/layer/net.h
+ *    5759  gnn/layer/pool.h
+ *    5800  gnn/train/train.h
+ *    5914  gnn/quant/bits.h
+ *    5941  gnn/quant/a2q.h
+ *    6015  gnn/quant/a2q_net.h
+ *    6102  gnn/quant/packed.h
+ *    6167  gnn/quant/quant.h
+ *    6229  gnn/embed/fastrp.h
+ *    6274  gnn/equivariant/irreps.h
+ *    6314  gnn/equivariant/so3.h
+ *    6375  gnn/equivariant/harmonics.h
+ *    6431  gnn/equivariant/product.h
+ *    6555  gnn/equivariant/paths.h
+ *    6642  gnn/equivariant/layers.h
+ *    6701  gnn/operator/modes.h
+ *    6760  gnn/operator/spectral.h
+ *    6845  gnn/operator/fno.h
+ *    6948  gnn/train/data.h
+ *    6984  gnn/tinygnn.h
+ *    7757  internal functions
+ *    8624  core/status.c
+ *    8678  core/atomic_inside.h
+ *    8744  core/state_inside.h
+ *    8956  core/tensor.c
+ *    9123  core/cpu_inside.h
+ *    9169  core/half_inside.h
+ *    9222  core/target.h
+ *    9725  core/ctx.c
+ *   10032  core/mem.c
+ *   10179  core/thread.c
+ *   10807  core/rng.c
+ *   10897  core/op.c
+ *   11409  core/record.c
+ *   11514  core/accel.c
+ *   11806  core/bytes.c
+ *   11959  core/doc/json.c
+ *   12253  core/safetensors.c
+ *   12530  core/file.c
+ *   13030  core/forget.c
+ *   13067  core/hash_inside.h
+ *   13091  core/box/box_inside.h
+ *   13185  core/box/checkpoint.c
+ *   13839  core/time.c
+ *   13893  core/net.c
+ *   14238  core/hops_inside.h
+ *   14273  core/comm.c
+ *   14769  core/collective.c
+ *   15407  core/fault.c
+ *   15594  core/socket.c
+ *   16452  core/sha256.c
+ *   16737  core/wire_inside.h
+ *   16830  core/tcp.c
+ *   17820  core/conform.c
+ *   18620  core/tune.c
+ *   18995  math/grad_inside.h
+ *   19056  math/table_inside.h
+ *   19230  math/rows_inside.h
+ *   19301  math/walk_inside.h
+ *   19425  math/binary.c
+ *   19790  math/elem.c
+ *   20671  math/convert.c
+ *   21191  math/reduce.c
+ *   21796  math/softmax.c
+ *   22207  math/norm.c
+ *   22779  math/gemm_inside.h
+ *   22875  math/gemm_i8_inside.h
+ *   22906  math/matmul.c
+ *   23325  math/layout.c
+ *   24134  math/conv.c
+ *   24731  math/sort.c
+ *   25668  math/linalg_block_inside.h
+ *   25830  math/linalg_lu.c
+ *   26198  math/linalg_qr.c
+ *   26574  math/linalg_eig.c
+ *   27097  math/linalg_svd.c
+ *   27508  math/linalg.c
+ *   27789  math/fft_way_inside.h
+ *   27860  math/fft.c
+ *   28382  math/hadamard_inside.h
+ *   28411  math/fwht.c
+ *   28611  math/attention.c
+ *   29275  math/gla.c
+ *   29848  math/gla_grad.c
+ *   30250  math/twist.c
+ *   30619  math/slope.c
+ *   30826  math/loss.c
+ *   31011  math/rope.c
+ *   31177  math/patch.c
+ *   31530  math/bits_inside.h
+ *   31572  math/sparse_lines_inside.h
+ *   31602  math/sparse_forms_inside.h
+ *   31627  math/sparse.c
+ *   31988  math/edges_inside.h
+ *   32030  math/edges.c
+ *   32544  math/edges_score.c
+ *   33035  math/ops.c
+ *   33140  math/init.c
+ *   33206  math/optim.c
+ *   33819  math/tape.c
+ *   34770  math/layer.c
+ *   35291  math/train.c
+ *   35504  core/doc/value_inside.h
+ *   35638  core/doc/value_text.c
+ *   35875  math/edges_grad.c
+ *   36374  math/normal.c
+ *   36395  math/targets.c
+ *   36470  math/all.c
+ *   36477  core/cpu.c
+ *   36746  core/hash.c
+ *   36857  core/box/box.c
+ *   37115  core/hops.c
+ *   37315  core/wire.c
+ *   37552  math/grad.c
+ *   38389  math/matvec_inside.h
+ *   38400  math/gemm.c
+ *   39060  math/gemm_i8.c
+ *   39351  math/linalg_block.c
+ *   39909  math/fft_way.c
+ *   40337  math/hadamard.c
+ *   40427  math/bits.c
+ *   40447  math/sparse_lines.c
+ *   40939  math/sparse_forms.c
+ *   41166  core/doc/value.c
+ *   41714  math/matvec.c
+ *   41775  the shared functions forward to the other header, if that has their bodies
+ *   42777  internal functions of this header
+ *   42880  gnn/ops.c
+ *   42899  gnn/graph/graph_inside.h
+ *   42957  gnn/graph/graph.c
+ *   43792  gnn/graph/community.c
+ *   44024  gnn/graph/coarsen_inside.h
+ *   44055  gnn/graph/refine_inside.h
+ *   44102  gnn/graph/partition.c
+ *   44522  gnn/graph/halo.c
+ *   44693  gnn/graph/sample.c
+ *   45095  gnn/graph/inflate_inside.h
+ *   45127  gnn/graph/words_inside.h
+ *   45175  gnn/graph/npy.c
+ *   45752  gnn/graph/form_inside.h
+ *   45794  gnn/graph/read.c
+ *   46739  gnn/graph/stream.c
+ *   47507  gnn/layer/layer.c
+ *   48108  gnn/layer/net_file_inside.h
+ *   48134  gnn/layer/net.c
+ *   48791  gnn/layer/pool.c
+ *   48950  gnn/quant/bits.c
+ *   49077  gnn/quant/a2q.c
+ *   49595  gnn/train/pass_inside.h
+ *   49698  gnn/quant/a2q_net.c
+ *   50302  gnn/quant/nibble_inside.h
+ *   50332  gnn/quant/packed.c
+ *   50825  gnn/quant/quant.c
+ *   51141  gnn/embed/fastrp.c
+ *   51706  gnn/equivariant/irreps.c
+ *   51818  gnn/equivariant/so3.c
+ *   52296  gnn/equivariant/harmonics_inside.h
+ *   52338  gnn/equivariant/harmonics.c
+ *   52863  gnn/equivariant/product_inside.h
+ *   52956  gnn/equivariant/product.c
+ *   53633  gnn/equivariant/paths_inside.h
+ *   53712  gnn/equivariant/paths.c
+ *   54408  gnn/equivariant/layers.c
+ *   54767  gnn/operator/modes_inside.h
+ *   54808  gnn/operator/modes.c
+ *   55558  gnn/operator/spectral.c
+ *   56200  gnn/operator/fno.c
+ *   56891  gnn/train/data.c
+ *   57101  gnn/graph/coarsen.c
+ *   57532  gnn/graph/refine.c
+ *   57915  gnn/graph/inflate.c
+ *   58287  gnn/graph/words.c
+ *   58506  gnn/layer/net_file.c
+ *   58988  gnn/train/pass.c
+ *   59623  gnn/quant/nibble.c
+ *   59631  gnn/train/kit_inside.h
+ *   59666  gnn/train/kit.c
+ *   59790  gnn/train/nodes.c
+ *   59969  gnn/train/graphs.c
+ *   60275  gnn/train/links.c
+ *   60586  gnn/train/tape_pool.c
+ *   60614  gnn/quant/quant_file.c
+ *   60980  gnn/equivariant/product_code.c
+ *   61381  gnn/equivariant/product_kinds.c
+ *   61923  gnn/equivariant/product_measure.c
+ *   62111  gnn/equivariant/paths_conv.c
+ *   62463  gnn/equivariant/paths_plan.c
+ *   62836  gnn/targets.c
+ *   62840  gnn/tinygnn.c
+ *   62846  the kernels of each target: this header again
+ *   63013  core/simd.h, the vectors of one target
+ *   64851  math/kernels.h
+ *   71273  gnn/kernels.h
+ *   72216  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -315,6 +349,12 @@
  *     TINY_WITH_CONFORM        TOOLS  the conformance kit: tests every form of every operation against its reference
  *     TINY_WITH_TUNE           TOOLS  measures which target is fastest for each operation, while the program runs
  *     TINY_WITH_CHECKPOINT     TOOLS  checkpoints of training, written completely or not at all
+ *     TINY_WITH_SOCKETS        TOOLS  stream sockets that never block: TCP over IPv4 and IPv6, local sockets. It
+ *                                 includes the system's socket headers
+ *     TINY_WITH_SECRET         TOOLS  SHA-256, HMAC-SHA256, random bytes from the system
+ *     TINY_WITH_COLLECTIVES    TOOLS  broadcast, reduce, gather, all-to-all and others between ranks, their costs,
+ *                                 and faults on purpose
+ *     TINY_WITH_TCP            TOOLS  messages between ranks over authenticated TCP
  *     TINY_WITH_DOC            TOOLS  JSON documents as trees of values, read and written
  *     TINY_WITH_LINALG         TOOLS  matrix factorisations, linear systems, eigenvalues and singular values
  *     TINY_WITH_TRANSFORM      TOOLS  Fourier and Hadamard transforms
@@ -326,7 +366,10 @@
  *     TINYGNN_WITH_STREAM      TOOLS  conversion of edge files that are larger than memory
  *     TINYGNN_WITH_FIT         TOOLS  training of graph nets: classes of nodes, links, classes of graphs
  *     TINYGNN_WITH_QUANT       LAB    quantized graph nets: learnt bits, integer inference
- *     TINYGNN_WITH_EQUIVARIANT LAB    rotations, real spherical harmonics, Wigner D and couplings, irreps strings
+ *     TINYGNN_WITH_EQUIVARIANT LAB    rotations, spherical harmonics, Wigner D, couplings, products of features,
+ *                                 irreps strings
+ *     TINYGNN_WITH_OPERATOR    LAB    neural operators: spectral convolutions with compressed weights, Fourier
+ *                                 networks, patches, random fields
  *
  * Memory
  *     All memory comes from the allocator of the context, by default realloc and free. Kernels never allocate. Close or
@@ -435,6 +478,35 @@
 #error "tinygnn.h: TINY_WITH_CHECKPOINT, and TINY_NO_CHECKPOINT contradict each other: choose one"
 #endif
 #endif
+#if defined TINY_NO_SOCKETS
+#undef TINYI_CANT_SOCKETS
+#define TINYI_CANT_SOCKETS 1
+#ifdef TINY_WITH_SOCKETS
+#error "tinygnn.h: TINY_WITH_SOCKETS, and TINY_NO_SOCKETS contradict each other: choose one"
+#endif
+#endif
+#if defined TINY_NO_SECRET
+#undef TINYI_CANT_SECRET
+#define TINYI_CANT_SECRET 1
+#ifdef TINY_WITH_SECRET
+#error "tinygnn.h: TINY_WITH_SECRET, and TINY_NO_SECRET contradict each other: choose one"
+#endif
+#endif
+#if defined TINY_NO_COLLECTIVES
+#undef TINYI_CANT_COLLECTIVES
+#define TINYI_CANT_COLLECTIVES 1
+#ifdef TINY_WITH_COLLECTIVES
+#error "tinygnn.h: TINY_WITH_COLLECTIVES, and TINY_NO_COLLECTIVES contradict each other: choose one"
+#endif
+#endif
+#if defined TINY_NO_TCP || defined TINYI_CANT_SOCKETS || defined TINYI_CANT_SECRET
+#undef TINYI_CANT_TCP
+#define TINYI_CANT_TCP 1
+#ifdef TINY_WITH_TCP
+#error "tinygnn.h: TINY_WITH_TCP, and TINY_NO_TCP or TINY_NO_SOCKETS or TINY_NO_SECRET contradict each other: choose \
+one"
+#endif
+#endif
 #if defined TINY_NO_DOC
 #undef TINYI_CANT_DOC
 #define TINYI_CANT_DOC 1
@@ -523,13 +595,27 @@ TINY_NO_CONV or TINY_NO_TRAIN contradict each other: choose one"
 TINY_NO_CONV or TINY_NO_TRAIN or TINYGNN_NO_FIT contradict each other: choose one"
 #endif
 #endif
-#if defined TINYGNN_NO_EQUIVARIANT || defined TINYI_CANT_TRAIN
+#if defined TINYGNN_NO_EQUIVARIANT || defined TINYI_CANT_TRAIN || defined TINYI_CANT_EDGES
 #undef TINYI_CANT_EQUIVARIANT
 #define TINYI_CANT_EQUIVARIANT 1
 #ifdef TINYGNN_WITH_EQUIVARIANT
 #error "tinygnn.h: TINYGNN_WITH_EQUIVARIANT, and TINYGNN_NO_EQUIVARIANT or TINY_NO_OPS or TINY_NO_CHECKPOINT or \
-TINY_NO_LINALG or TINY_NO_CONV or TINY_NO_TRAIN contradict each other: choose one"
+TINY_NO_LINALG or TINY_NO_CONV or TINY_NO_SPARSE or TINY_NO_EDGES or TINY_NO_TRAIN contradict each other: choose one"
 #endif
+#endif
+#if defined TINYGNN_NO_OPERATOR || defined TINYI_CANT_TRAIN || defined TINYI_CANT_TRANSFORM
+#undef TINYI_CANT_OPERATOR
+#define TINYI_CANT_OPERATOR 1
+#ifdef TINYGNN_WITH_OPERATOR
+#error "tinygnn.h: TINYGNN_WITH_OPERATOR, and TINYGNN_NO_OPERATOR or TINY_NO_OPS or TINY_NO_CHECKPOINT or \
+TINY_NO_LINALG or TINY_NO_TRANSFORM or TINY_NO_CONV or TINY_NO_TRAIN contradict each other: choose one"
+#endif
+#endif
+#undef TINYI_ON_OPERATOR
+#if !defined TINYI_CANT_OPERATOR && (defined TINYGNN_WITH_OPERATOR || defined TINYGNN_LAB)
+#define TINYI_ON_OPERATOR 1
+#else
+#define TINYI_NO_OPERATOR 1
 #endif
 #undef TINYI_ON_EQUIVARIANT
 #if !defined TINYI_CANT_EQUIVARIANT && (defined TINYGNN_WITH_EQUIVARIANT || defined TINYGNN_LAB)
@@ -564,14 +650,14 @@ TINY_NO_LINALG or TINY_NO_CONV or TINY_NO_TRAIN contradict each other: choose on
 #ifndef TINYI_SHARED_IMPLEMENTED
 #undef TINYI_ON_TRAIN
 #if !defined TINYI_CANT_TRAIN && (defined TINY_WITH_TRAIN || defined TINYGNN_TOOLS || defined TINYLLM_IMPLEMENTATION \
-    || defined TINYI_ON_FIT || defined TINYI_ON_EQUIVARIANT)
+    || defined TINYI_ON_FIT || defined TINYI_ON_EQUIVARIANT || defined TINYI_ON_OPERATOR)
 #define TINYI_ON_TRAIN 1
 #else
 #define TINYI_NO_TRAIN 1
 #endif
 #undef TINYI_ON_EDGES
 #if !defined TINYI_CANT_EDGES && (defined TINY_WITH_EDGES || defined TINYGNN_TOOLS || defined TINYLLM_IMPLEMENTATION \
-    || 1)
+    || 1 || defined TINYI_ON_EQUIVARIANT)
 #define TINYI_ON_EDGES 1
 #else
 #define TINYI_NO_EDGES 1
@@ -592,7 +678,7 @@ TINY_NO_LINALG or TINY_NO_CONV or TINY_NO_TRAIN contradict each other: choose on
 #endif
 #undef TINYI_ON_TRANSFORM
 #if !defined TINYI_CANT_TRANSFORM && (defined TINY_WITH_TRANSFORM || defined TINYGNN_TOOLS || defined \
-    TINYLLM_IMPLEMENTATION)
+    TINYLLM_IMPLEMENTATION || defined TINYI_ON_OPERATOR)
 #define TINYI_ON_TRANSFORM 1
 #else
 #define TINYI_NO_TRANSFORM 1
@@ -609,6 +695,33 @@ TINY_NO_LINALG or TINY_NO_CONV or TINY_NO_TRAIN contradict each other: choose on
 #define TINYI_ON_DOC 1
 #else
 #define TINYI_NO_DOC 1
+#endif
+#undef TINYI_ON_TCP
+#if !defined TINYI_CANT_TCP && (defined TINY_WITH_TCP || defined TINYGNN_TOOLS || defined TINYLLM_IMPLEMENTATION)
+#define TINYI_ON_TCP 1
+#else
+#define TINYI_NO_TCP 1
+#endif
+#undef TINYI_ON_COLLECTIVES
+#if !defined TINYI_CANT_COLLECTIVES && (defined TINY_WITH_COLLECTIVES || defined TINYGNN_TOOLS || defined \
+    TINYLLM_IMPLEMENTATION)
+#define TINYI_ON_COLLECTIVES 1
+#else
+#define TINYI_NO_COLLECTIVES 1
+#endif
+#undef TINYI_ON_SECRET
+#if !defined TINYI_CANT_SECRET && (defined TINY_WITH_SECRET || defined TINYGNN_TOOLS || defined \
+    TINYLLM_IMPLEMENTATION || defined TINYI_ON_TCP)
+#define TINYI_ON_SECRET 1
+#else
+#define TINYI_NO_SECRET 1
+#endif
+#undef TINYI_ON_SOCKETS
+#if !defined TINYI_CANT_SOCKETS && (defined TINY_WITH_SOCKETS || defined TINYGNN_TOOLS || defined \
+    TINYLLM_IMPLEMENTATION || defined TINYI_ON_TCP)
+#define TINYI_ON_SOCKETS 1
+#else
+#define TINYI_NO_SOCKETS 1
 #endif
 #undef TINYI_ON_CHECKPOINT
 #if !defined TINYI_CANT_CHECKPOINT && (defined TINY_WITH_CHECKPOINT || defined TINYGNN_TOOLS || defined \
@@ -655,6 +768,22 @@ before the first of the two headers is included"
 #error "tinygnn.h: the implementation of the first header lacks CHECKPOINT: define TINYGNN_IMPLEMENTATION and its \
 switches before the first of the two headers is included"
 #endif
+#if defined TINYI_NO_SOCKETS && (0)
+#error "tinygnn.h: the implementation of the first header lacks SOCKETS: define TINYGNN_IMPLEMENTATION and its \
+switches before the first of the two headers is included"
+#endif
+#if defined TINYI_NO_SECRET && (0)
+#error "tinygnn.h: the implementation of the first header lacks SECRET: define TINYGNN_IMPLEMENTATION and its \
+switches before the first of the two headers is included"
+#endif
+#if defined TINYI_NO_COLLECTIVES && (0)
+#error "tinygnn.h: the implementation of the first header lacks COLLECTIVES: define TINYGNN_IMPLEMENTATION and its \
+switches before the first of the two headers is included"
+#endif
+#if defined TINYI_NO_TCP && (0)
+#error "tinygnn.h: the implementation of the first header lacks TCP: define TINYGNN_IMPLEMENTATION and its switches \
+before the first of the two headers is included"
+#endif
 #if defined TINYI_NO_DOC && (0)
 #error "tinygnn.h: the implementation of the first header lacks DOC: define TINYGNN_IMPLEMENTATION and its switches \
 before the first of the two headers is included"
@@ -663,7 +792,7 @@ before the first of the two headers is included"
 #error "tinygnn.h: the implementation of the first header lacks LINALG: define TINYGNN_IMPLEMENTATION and its \
 switches before the first of the two headers is included"
 #endif
-#if defined TINYI_NO_TRANSFORM && (0)
+#if defined TINYI_NO_TRANSFORM && (0 || defined TINYI_ON_OPERATOR)
 #error "tinygnn.h: the implementation of the first header lacks TRANSFORM: define TINYGNN_IMPLEMENTATION and its \
 switches before the first of the two headers is included"
 #endif
@@ -675,11 +804,11 @@ before the first of the two headers is included"
 #error "tinygnn.h: the implementation of the first header lacks SPARSE: define TINYGNN_IMPLEMENTATION and its \
 switches before the first of the two headers is included"
 #endif
-#if defined TINYI_NO_EDGES && (0 || 1)
+#if defined TINYI_NO_EDGES && (0 || 1 || defined TINYI_ON_EQUIVARIANT)
 #error "tinygnn.h: the implementation of the first header lacks EDGES: define TINYGNN_IMPLEMENTATION and its switches \
 before the first of the two headers is included"
 #endif
-#if defined TINYI_NO_TRAIN && (0 || defined TINYI_ON_FIT || defined TINYI_ON_EQUIVARIANT)
+#if defined TINYI_NO_TRAIN && (0 || defined TINYI_ON_FIT || defined TINYI_ON_EQUIVARIANT || defined TINYI_ON_OPERATOR)
 #error "tinygnn.h: the implementation of the first header lacks TRAIN: define TINYGNN_IMPLEMENTATION and its switches \
 before the first of the two headers is included"
 #endif
@@ -697,7 +826,7 @@ before the first of the two headers is included"
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x078c7ecf
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xa5056c1c
 #error "tinyllm.h and tinygnn.h have different versions: use two of the same version"
 #endif
 
@@ -933,6 +1062,110 @@ before the first of the two headers is included"
 #define tiny_comm_spend tinygnn_comm_spend
 #undef tiny_comm_clock
 #define tiny_comm_clock tinygnn_comm_clock
+#undef tiny_coll_broadcast
+#define tiny_coll_broadcast tinygnn_coll_broadcast
+#undef tiny_coll_reduce
+#define tiny_coll_reduce tinygnn_coll_reduce
+#undef tiny_coll_allreduce
+#define tiny_coll_allreduce tinygnn_coll_allreduce
+#undef tiny_coll_reduce_scatter
+#define tiny_coll_reduce_scatter tinygnn_coll_reduce_scatter
+#undef tiny_coll_gather
+#define tiny_coll_gather tinygnn_coll_gather
+#undef tiny_coll_scatter
+#define tiny_coll_scatter tinygnn_coll_scatter
+#undef tiny_coll_allgather
+#define tiny_coll_allgather tinygnn_coll_allgather
+#undef tiny_coll_alltoall
+#define tiny_coll_alltoall tinygnn_coll_alltoall
+#undef tiny_coll_alltoallv
+#define tiny_coll_alltoallv tinygnn_coll_alltoallv
+#undef tiny_coll_barrier
+#define tiny_coll_barrier tinygnn_coll_barrier
+#undef tiny_coll_work
+#define tiny_coll_work tinygnn_coll_work
+#undef tiny_coll_cost
+#define tiny_coll_cost tinygnn_coll_cost
+#undef tiny_coll_probe
+#define tiny_coll_probe tinygnn_coll_probe
+#undef tiny_coll_way
+#define tiny_coll_way tinygnn_coll_way
+#undef tiny_coll_choose
+#define tiny_coll_choose tinygnn_coll_choose
+#undef tiny_fault_open
+#define tiny_fault_open tinygnn_fault_open
+#undef tiny_fault_net
+#define tiny_fault_net tinygnn_fault_net
+#undef tiny_fault_close
+#define tiny_fault_close tinygnn_fault_close
+#undef tiny_address_find
+#define tiny_address_find tinygnn_address_find
+#undef tiny_address_text
+#define tiny_address_text tinygnn_address_text
+#undef tiny_address_is_local
+#define tiny_address_is_local tinygnn_address_is_local
+#undef tiny_socket_listen
+#define tiny_socket_listen tinygnn_socket_listen
+#undef tiny_listen_at
+#define tiny_listen_at tinygnn_listen_at
+#undef tiny_socket_accept
+#define tiny_socket_accept tinygnn_socket_accept
+#undef tiny_socket_connect
+#define tiny_socket_connect tinygnn_socket_connect
+#undef tiny_socket_connected
+#define tiny_socket_connected tinygnn_socket_connected
+#undef tiny_socket_address
+#define tiny_socket_address tinygnn_socket_address
+#undef tiny_socket_buffers
+#define tiny_socket_buffers tinygnn_socket_buffers
+#undef tiny_socket_read
+#define tiny_socket_read tinygnn_socket_read
+#undef tiny_socket_write
+#define tiny_socket_write tinygnn_socket_write
+#undef tiny_socket_finish
+#define tiny_socket_finish tinygnn_socket_finish
+#undef tiny_socket_close
+#define tiny_socket_close tinygnn_socket_close
+#undef tiny_socket_poll
+#define tiny_socket_poll tinygnn_socket_poll
+#undef tiny_wake_open
+#define tiny_wake_open tinygnn_wake_open
+#undef tiny_wake_up
+#define tiny_wake_up tinygnn_wake_up
+#undef tiny_wake_clear
+#define tiny_wake_clear tinygnn_wake_clear
+#undef tiny_wake_close
+#define tiny_wake_close tinygnn_wake_close
+#undef tiny_sha256_start
+#define tiny_sha256_start tinygnn_sha256_start
+#undef tiny_sha256_add
+#define tiny_sha256_add tinygnn_sha256_add
+#undef tiny_sha256_end
+#define tiny_sha256_end tinygnn_sha256_end
+#undef tiny_sha256_of
+#define tiny_sha256_of tinygnn_sha256_of
+#undef tiny_hmac_key
+#define tiny_hmac_key tinygnn_hmac_key
+#undef tiny_hmac_start
+#define tiny_hmac_start tinygnn_hmac_start
+#undef tiny_hmac_add
+#define tiny_hmac_add tinygnn_hmac_add
+#undef tiny_hmac_end
+#define tiny_hmac_end tinygnn_hmac_end
+#undef tiny_same_secret
+#define tiny_same_secret tinygnn_same_secret
+#undef tiny_wipe
+#define tiny_wipe tinygnn_wipe
+#undef tiny_random
+#define tiny_random tinygnn_random
+#undef tiny_tcp_open
+#define tiny_tcp_open tinygnn_tcp_open
+#undef tiny_tcp_net
+#define tiny_tcp_net tinygnn_tcp_net
+#undef tiny_tcp_plan
+#define tiny_tcp_plan tinygnn_tcp_plan
+#undef tiny_tcp_close
+#define tiny_tcp_close tinygnn_tcp_close
 #undef tiny_conform
 #define tiny_conform tinygnn_conform
 #undef tiny_tune_start
@@ -1301,6 +1534,8 @@ before the first of the two headers is included"
 #define tiny_tape_kl_distill tinygnn_tape_kl_distill
 #undef tiny_hvp
 #define tiny_hvp tinygnn_hvp
+#undef tiny_hvp_step
+#define tiny_hvp_step tinygnn_hvp_step
 #undef tiny_train
 #define tiny_train tinygnn_train
 #undef tiny_tape_rows
@@ -1312,7 +1547,7 @@ before the first of the two headers is included"
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x078c7ecf
+#define TINYI_SHARED_DECLARED 0xa5056c1c
 
 /* src/core/config.h - the options of the user, and the differences between compilers
  *
@@ -2227,6 +2462,7 @@ typedef struct tiny_net tiny_net;
 struct tiny_net {
     int rank, world;
     int virtual_clock;
+    int star;                               /* only rank 0 is connected to all: sums go the way TINY_COMM_STAR */
     /* One thread at a time calls send, recv and close. A failure leaves its sentence in says. After a failure only
      * close is called. */
     tiny_status (*send)(tiny_net *net, int to, tiny_message *m);
@@ -2239,6 +2475,11 @@ struct tiny_net {
     void (*pause)(tiny_net *net, uint64_t seen, uint64_t until);
     void (*wake)(tiny_net *net);            /* counts as an event */
     tiny_net_count *count;                  /* (world): the traffic with each peer */
+    uint64_t calls;                         /* collective calls so far: their tags differ, whoever makes them */
+    /* Set before close, if the caller itself found a failure: the peers then get TINY_E_PROTOCOL for that one, and
+     * TINY_E_PEER for any other. */
+    tiny_status why;
+    int gone;                               /* after a failure: 1 + the rank that caused it; 0: not known */
     char says[200];
 };
 
@@ -2249,6 +2490,8 @@ typedef struct tiny_local_desc {            /* all zero: one rank */
     size_t queue_bytes;
     uint64_t latency_ns;                    /* of each link and direction */
     double bits_per_second;                 /* 0: no limit */
+    /* 1: messages only take their time on its clock. 2: besides, a rank sends one message at a time, and takes one at a
+     * time, as through one cable */
     int virtual_clock;
 } tiny_local_desc;
 
@@ -2294,6 +2537,10 @@ typedef enum tiny_comm_way {
     /* partners at distances 1, 2, 4 ...: log2 p latencies, n log2 p numbers */
     TINY_COMM_DOUBLING,
     TINY_COMM_RING,                         /* 2 (p - 1) latencies, 2 (p - 1) / p n numbers */
+    /* rank 0 adds and sends the sum back: 2 latencies, 2 (p - 1) n numbers through its port; needs only a star */
+    TINY_COMM_STAR,
+    TINY_COMM_TREE,                         /* to rank 0 and back over a binomial tree: 2 log2 p latencies */
+    TINY_COMM_HALVING,                      /* halving, then doubling: 2 log2 p latencies, 2 (p - 1) / p n numbers */
     TINY_COMM_WAYS
 } tiny_comm_way;
 
@@ -2306,6 +2553,7 @@ typedef struct tiny_comm_desc {             /* all zero but net: the sensible de
     size_t n_short;                         /* 0: 8192 */
     uint64_t timeout_ns;                    /* of a wait; 0: 10 s */
     int no_thread;                          /* nonzero: messages move only during the calls */
+    int finite;                             /* nonzero: a received number that is not finite ends the group */
 } tiny_comm_desc;
 
 TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, tiny_comm **out);
@@ -2332,6 +2580,359 @@ TINY_API void tiny_comm_spend(tiny_comm *comm, uint64_t ns);
 TINY_API uint64_t tiny_comm_clock(const tiny_comm *comm);
 
 TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_COLLECTIVES
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/core/collective.h - what all ranks do together: broadcast, sums, gather, all-to-all, barrier, and their costs
+ *
+ *   tiny_coll c = { 0 };
+ *   c.net = net; c.work = room; c.n_work = sizeof room;         the same values on each rank, except its own net
+ *   tiny_coll_broadcast(ctx, &c, x, n, 0);                       x (n) of rank 0 is everywhere
+ *   tiny_coll_allreduce(ctx, &c, TINY_COMM_RING, x, n);          x holds the sum, the same bits on each rank
+ *
+ * All ranks make the same calls in the same order. A call ends when this rank's part is done, or at the deadline. It
+ * never allocates: tiny_coll_work reports the workspace of every call.
+ *
+ * A call that fails, except with TINY_E_ARGUMENT, TINY_E_OVERFLOW or TINY_E_WORKSPACE, ends the group: every later call
+ * of every rank fails too, and no rank gets a partial result from one that is gone. What x then holds is undefined.
+ * For sums while the caller computes there is core/comm.h. Both may be used on one net, one after the other. */
+#ifndef TINYI_COLLECTIVE_H
+#define TINYI_COLLECTIVE_H
+TINYI_C_BEGIN
+
+typedef enum tiny_coll_type { TINY_COLL_F32, TINY_COLL_I64, TINY_COLL_U8, TINY_COLL_TYPES } tiny_coll_type;
+typedef enum tiny_coll_op {                 /* f32: SUM, MAX; i64: SUM (modulo 2^64); u8: OR */
+    TINY_COLL_SUM,
+    TINY_COLL_MAX,
+    TINY_COLL_OR,
+    TINY_COLL_OPS
+} tiny_coll_op;
+
+typedef struct tiny_coll {                  /* all zero but net: the sensible default */
+    tiny_net *net;
+    int type, op;
+    void *work;                             /* any alignment */
+    size_t n_work;                          /* bytes */
+    uint64_t until;                         /* the deadline (tiny_now_ns); 0: ten seconds after the call */
+    unsigned tag;                           /* below 256; the same on all ranks */
+    uint64_t clock;                         /* virtual clock of this rank: read and advanced */
+    double add_ns;                          /* virtual clock: nanoseconds for each byte that is added */
+} tiny_coll;
+
+/* Lists of n elements. Ranks that give different n get TINY_E_PROTOCOL, at the latest in their next call. */
+TINY_API tiny_status tiny_coll_broadcast(tiny_ctx *ctx, tiny_coll *c, void *x, size_t n, int root);
+/* The sum is in x of the root; x of the others is overwritten. */
+TINY_API tiny_status tiny_coll_reduce(tiny_ctx *ctx, tiny_coll *c, void *x, size_t n, int root);
+TINY_API tiny_status tiny_coll_allreduce(tiny_ctx *ctx, tiny_coll *c, int way, void *x, size_t n);  /* tiny_comm_way */
+/* Of the sum, elements *at to *at + *size - 1 are right in x; each rank gets another part. */
+TINY_API tiny_status tiny_coll_reduce_scatter(tiny_ctx *ctx, tiny_coll *c, void *x, size_t n, size_t *at, size_t *size);
+/* all: (world, n), in the order of ranks; only the root's is used. x: (n) */
+TINY_API tiny_status tiny_coll_gather(tiny_ctx *ctx, tiny_coll *c, const void *x, size_t n, void *all, int root);
+TINY_API tiny_status tiny_coll_scatter(tiny_ctx *ctx, tiny_coll *c, const void *all, size_t n, void *x, int root);
+/* all: (world, n); each rank gives block `rank` in its place. RING, or few: log2 p messages (Bruck) */
+typedef enum tiny_coll_form { TINY_COLL_RING, TINY_COLL_BRUCK } tiny_coll_form;
+TINY_API tiny_status tiny_coll_allgather(tiny_ctx *ctx, tiny_coll *c, int form, void *all, size_t n);
+/* from, to: (world, n), block r for rank r, and from it. RING: pairwise. They may not overlap. */
+TINY_API tiny_status tiny_coll_alltoall(tiny_ctx *ctx, tiny_coll *c, int form, const void *from, void *to, size_t n);
+/* Blocks of any sizes, one after the other: n_from (world) is given, n_to (world) is the answer. room: elements of to.
+ * TINY_E_WORKSPACE: they do not fit; the group goes on. */
+TINY_API tiny_status tiny_coll_alltoallv(tiny_ctx *ctx, tiny_coll *c, const void *from, const uint64_t *n_from,
+                                         void *to, uint64_t *n_to, size_t room);
+TINY_API tiny_status tiny_coll_barrier(tiny_ctx *ctx, tiny_coll *c);
+/* the largest workspace that a call with n elements of n_bytes may need; SIZE_MAX: more than can be addressed */
+TINY_API size_t tiny_coll_work(int world, size_t n, size_t n_bytes);
+
+/* What calls cost: a message of n bytes takes latency + n * byte seconds, a byte is added in add seconds. The star is
+ * a little faster than its row: it adds while the next message arrives. */
+typedef struct tiny_coll_line { double latency, byte, add; } tiny_coll_line;
+typedef enum tiny_coll_what {
+    TINY_COST_MESSAGE,
+    TINY_COST_BROADCAST,
+    TINY_COST_REDUCE,
+    TINY_COST_REDUCE_SCATTER,               /* ring; the same for its all-gather, without the sums */
+    TINY_COST_ALLGATHER,
+    TINY_COST_ALLTOALL,                     /* n: bytes of a rank in total */
+    TINY_COST_ALLTOALL_BRUCK,
+    TINY_COST_BARRIER,
+    TINY_COST_ALLREDUCE                     /* + a tiny_comm_way but AUTO */
+} tiny_coll_what;
+TINY_API double tiny_coll_cost(int what, int world, double n_bytes, const tiny_coll_line *line);    /* seconds */
+
+/* Measures the line between rank 0 and each other rank and takes the worst: 20 round trips for each of 5 sizes. Then it
+ * times every way of a sum at 4 sizes, and the medians of rank 0 choose; on a virtual clock the table of costs does.
+ * All ranks get the same answer. work: 1 MiB. */
+#define TINY_COLL_SIZES 12                  /* sums of up to 1 KiB, 2 KiB, ... 1 MiB, and longer ones */
+typedef struct tiny_coll_choice { tiny_coll_line line; unsigned char way[TINY_COLL_SIZES]; } tiny_coll_choice;
+#define TINY_COLL_PROBE_WORK ((size_t)1 << 20)
+TINY_API tiny_status tiny_coll_probe(tiny_ctx *ctx, tiny_coll *c, tiny_coll_choice *choice);
+TINY_API int tiny_coll_way(const tiny_coll_choice *choice, size_t n_bytes);
+/* the choice for a known line */
+TINY_API void tiny_coll_choose(int world, int star, const tiny_coll_line *line, tiny_coll_choice *choice);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_COLLECTIVES
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_COLLECTIVES
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/core/fault.h - a transport that does harm on purpose, for tests
+ *
+ *   tiny_fault_at what[] = { { 1, 3, TINY_FAULT_DROP, 0 } };    the fourth message to rank 1 is lost
+ *   tiny_fault_desc d = { inner, what, 1, 0, 0 };
+ *   tiny_fault_open(ctx, &d, &fault);
+ *   c.net = tiny_fault_net(fault);
+ *
+ * Only what this rank sends is changed. */
+#ifndef TINYI_FAULT_H
+#define TINYI_FAULT_H
+TINYI_C_BEGIN
+
+typedef enum tiny_fault_kind {
+    TINY_FAULT_DELAY,                       /* by `by` nanoseconds */
+    TINY_FAULT_DROP,
+    TINY_FAULT_TWICE,
+    TINY_FAULT_FLIP,                        /* bit `by` of the message, modulo its length */
+    TINY_FAULT_CUT,                         /* `by` bytes are missing at the end */
+    TINY_FAULT_KILL,                        /* this rank ends instead */
+    TINY_FAULT_REPLAY,                      /* the first message to that rank again instead, up to 4096 bytes of it */
+    TINY_FAULT_KINDS
+} tiny_fault_kind;
+typedef struct tiny_fault_at { int to; uint64_t message; int kind; uint64_t by; } tiny_fault_at;    /* to -1: any */
+
+typedef struct tiny_fault_desc {
+    tiny_net *inner;                        /* stays the caller's */
+    const tiny_fault_at *at;                /* (n_at), kept by the caller until the end */
+    size_t n_at;
+    uint64_t jitter_ns, seed;               /* besides, each message is delayed by a random time below jitter_ns */
+} tiny_fault_desc;
+
+typedef struct tiny_fault tiny_fault;
+TINY_API tiny_status tiny_fault_open(tiny_ctx *ctx, const tiny_fault_desc *desc, tiny_fault **out);
+TINY_API tiny_net *tiny_fault_net(tiny_fault *fault);
+TINY_API void tiny_fault_close(tiny_ctx *ctx, tiny_fault *fault);          /* takes NULL */
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_COLLECTIVES
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_SOCKETS
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/core/socket.h - stream sockets that never block: TCP over IPv4 and IPv6, and local sockets of POSIX systems
+ *
+ *   tiny_listen_at(ctx, "127.0.0.1:8080", at, &n);       n listeners in at[]
+ *   tiny_poll p[2];                                      p[0].socket = at[0]; p[0].want = TINY_POLL_READ; ...
+ *   tiny_socket_poll(ctx, p, 2, until);                  sleeps until one of them can go on, or until that time
+ *   tiny_socket_accept(ctx, at[0], &s, &from);           s is TINY_NO_SOCKET if nobody waits
+ *   tiny_socket_read(ctx, s, buffer, room, &got, &end);  got is 0 if nothing is there yet
+ *
+ * An address is a text:
+ *   "127.0.0.1:80"  "[::1]:80"  "box.example:80"         a name may have several addresses
+ *   "80"  ":80"                                          that port of this machine only (loopback)
+ *   "*:80"                                               that port on every interface, IPv4 and IPv6
+ *   "unix:/run/me"                                       a local socket, where the system has them
+ * Port 0 lets the system choose; tiny_socket_address tells which one it took. Only the resolver of names may block.
+ *
+ * Every socket is non-blocking, closed in child processes, has keep-alive on and Nagle's delay off, and its writes
+ * raise no SIGPIPE. A context may be NULL; then nobody reads the sentences. The functions have no state besides the
+ * socket: threads may use different sockets at the same time, each with its own context.
+ * Windows: link with ws2_32. A program that includes windows.h before this header defines WIN32_LEAN_AND_MEAN. */
+#ifndef TINYI_SOCKET_H
+#define TINYI_SOCKET_H
+TINYI_C_BEGIN
+
+typedef intptr_t tiny_socket;               /* the system's handle */
+#define TINY_NO_SOCKET ((tiny_socket)-1)
+
+#define TINY_ADDRESSES 8                    /* the most that one name resolves to; more are not tried */
+#define TINY_ADDRESS_TEXT 160               /* room for the text of an address */
+typedef struct tiny_address {               /* in the system's form */
+    unsigned char bytes[128];
+    int n_bytes;
+} tiny_address;
+
+/* Fails for a text that is no address and for a name that is not known. *n is at least 1 after a success. */
+TINY_API tiny_status tiny_address_find(tiny_ctx *ctx, const char *text, tiny_address a[TINY_ADDRESSES], int *n);
+/* "127.0.0.1:80"; never longer than TINY_ADDRESS_TEXT with its final 0 */
+TINY_API void tiny_address_text(const tiny_address *a, char text[TINY_ADDRESS_TEXT]);
+/* True if only this machine can reach it: loopback or a local socket. */
+TINY_API int tiny_address_is_local(const tiny_address *a);
+
+/* A local socket left behind by a program that has ended is replaced. Nothing else is removed. */
+TINY_API tiny_status tiny_socket_listen(tiny_ctx *ctx, const tiny_address *a, tiny_socket *out);
+/* Listens at every address of a text. Succeeds if one of them works, and fails with the sentence of the last. */
+TINY_API tiny_status tiny_listen_at(tiny_ctx *ctx, const char *text, tiny_socket at[TINY_ADDRESSES], int *n);
+/* *out is TINY_NO_SOCKET and the status TINY_OK if no connection waits. from may be NULL. After a failure the
+ * connection may still wait: a server that is out of descriptors should not poll its listener for a while. */
+TINY_API tiny_status tiny_socket_accept(tiny_ctx *ctx, tiny_socket listener, tiny_socket *out, tiny_address *from);
+/* Begins to connect. When the socket can be written, tiny_socket_connected tells whether it succeeded. */
+TINY_API tiny_status tiny_socket_connect(tiny_ctx *ctx, const tiny_address *a, tiny_socket *out);
+TINY_API tiny_status tiny_socket_connected(tiny_ctx *ctx, tiny_socket s);
+/* The address of this end. */
+TINY_API tiny_status tiny_socket_address(tiny_ctx *ctx, tiny_socket s, tiny_address *a);
+/* Asks for buffers of so many bytes in each direction. Systems round it. */
+TINY_API tiny_status tiny_socket_buffers(tiny_ctx *ctx, tiny_socket s, int n_bytes);
+
+/* Moves as much as it can without waiting: *got or *put may be 0. *end: the peer will send no more. TINY_E_PEER: the
+ * connection is broken. */
+TINY_API tiny_status tiny_socket_read(tiny_ctx *ctx, tiny_socket s, void *data, size_t n, size_t *got, int *end);
+TINY_API tiny_status tiny_socket_write(tiny_ctx *ctx, tiny_socket s, const void *data, size_t n, size_t *put);
+/* Half-close: the peer sees the end after everything that was written. Reading goes on. */
+TINY_API tiny_status tiny_socket_finish(tiny_ctx *ctx, tiny_socket s);
+TINY_API void tiny_socket_close(tiny_socket s);         /* takes TINY_NO_SOCKET */
+
+enum { TINY_POLL_READ = 1, TINY_POLL_WRITE = 2 };
+typedef struct tiny_poll {
+    tiny_socket socket;                     /* TINY_NO_SOCKET: skipped */
+    int want, can;                          /* of the two bits; a broken connection can do what is wanted, and fails */
+} tiny_poll;
+/* Sleeps until one socket can do something it wants, a signal arrives, or the clock (tiny_now_ns) reaches until;
+ * UINT64_MAX: no limit, 0: only looks. Allocates for more than 256 sockets. */
+TINY_API tiny_status tiny_socket_poll(tiny_ctx *ctx, tiny_poll *p, size_t n, uint64_t until);
+
+/* Ends the sleep of tiny_socket_poll from another thread or a signal handler. Poll `reads` for TINY_POLL_READ, and
+ * clear it before looking for work: a wake-up that comes later is then not lost. */
+typedef struct tiny_wake { int is_open; tiny_socket reads, writes; } tiny_wake;      /* all zero: not open */
+TINY_API tiny_status tiny_wake_open(tiny_ctx *ctx, tiny_wake *w);
+TINY_API void tiny_wake_up(const tiny_wake *w);
+TINY_API void tiny_wake_clear(const tiny_wake *w);
+TINY_API void tiny_wake_close(tiny_wake *w);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_SOCKETS
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_SECRET
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/core/sha256.h - SHA-256, HMAC-SHA256, and random bytes from the system
+ *
+ *   tiny_sha256 h;
+ *   tiny_sha256_start(&h);
+ *   tiny_sha256_add(&h, bytes, n);                       in pieces of any size
+ *   tiny_sha256_end(&h, digest);                         h must be started again before it is used again
+ *
+ * No function here allocates or fails, except tiny_random. Where a pointer is NULL nothing is done. Threads may call
+ * them at the same time. */
+#ifndef TINYI_SHA256_H
+#define TINYI_SHA256_H
+TINYI_C_BEGIN
+
+typedef struct tiny_sha256 {
+    uint32_t h[8];
+    uint64_t n_bytes;
+    unsigned char rest[64];                 /* n_bytes % 64 of them wait for their block */
+    int fast;                               /* by instructions of the processor */
+} tiny_sha256;
+
+TINY_API void tiny_sha256_start(tiny_sha256 *h);
+TINY_API void tiny_sha256_add(tiny_sha256 *h, const void *bytes, size_t n);
+TINY_API void tiny_sha256_end(tiny_sha256 *h, unsigned char digest[32]);
+TINY_API void tiny_sha256_of(const void *bytes, size_t n, unsigned char digest[32]);
+
+/* A key prepared for many messages: tiny_hmac_key once, then for each message start, add and end. A key of any
+ * length; tiny_hmac_end wipes nothing, so the owner wipes the struct. */
+typedef struct tiny_hmac { tiny_sha256 inner, outer, at; } tiny_hmac;
+TINY_API void tiny_hmac_key(tiny_hmac *m, const void *key, size_t n);
+TINY_API void tiny_hmac_start(tiny_hmac *m);
+TINY_API void tiny_hmac_add(tiny_hmac *m, const void *bytes, size_t n);
+TINY_API void tiny_hmac_end(tiny_hmac *m, unsigned char digest[32]);
+
+/* True if n bytes are equal. The time does not depend on where they differ. */
+TINY_API int tiny_same_secret(const void *a, const void *b, size_t n);
+/* Overwrites bytes in a way that compilers keep. */
+TINY_API void tiny_wipe(void *bytes, size_t n);
+/* n bytes that nobody can guess, from the system. Never falls back to anything weaker. */
+TINY_API tiny_status tiny_random(tiny_ctx *ctx, void *bytes, size_t n);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_SECRET
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_TCP
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/core/tcp.h - ranks on several machines: the transport of tiny_comm over authenticated TCP
+ *
+ *   tiny_tcp_desc d = { 0 };
+ *   d.world = 2; d.at = "192.168.1.5:29500"; d.secret = key; d.n_secret = 32;         rank 0
+ *   d.rank = TINY_TCP_ANY; d.at = "192.168.1.5:29500"; ...                            each other rank
+ *   tiny_tcp_open(ctx, &d, &tcp);                        returns when the whole group is there
+ *   comm_desc.net = tiny_tcp_net(tcp);
+ *
+ * In a star every rank is connected to rank 0 only: enough for sums by TINY_COMM_STAR, and for any sum of two ranks. In
+ * a mesh (d.peers) every rank is connected to every other one, and the lower rank of a pair listens.
+ *
+ * What is protected: nobody without the secret can join, change, repeat or insert a message. What is not: everything is
+ * readable on the wire. Use an encrypted tunnel where that matters. The secret has at least 16 bytes, and must be
+ * random: it is not made for passwords.
+ *
+ * A rank that dies, lies, or is silent for three pings ends the group. net->says and net->gone tell which rank, on
+ * every rank. The rank that answers too slowly is found by the time-out of tiny_comm. */
+#ifndef TINYI_TCP_H
+#define TINYI_TCP_H
+TINYI_C_BEGIN
+
+#define TINY_TCP_ANY (-1)                   /* as a rank: rank 0 chooses */
+#define TINY_TCP_PLAN 4096                  /* the most bytes of a plan */
+
+typedef struct tiny_tcp_desc {
+    int rank;                               /* of this process; TINY_TCP_ANY in a star */
+    int world;                              /* ranks; 0 in a star, but not for rank 0: it tells the others */
+    const char *at;                         /* star: rank 0 listens here and the others connect to it */
+    const char *const *peers;               /* mesh: (world) the address of each rank; NULL: star */
+    /* an open listener of the caller instead of the own address; not closed here. 0 and TINY_NO_SOCKET: none */
+    tiny_socket listener;
+    const void *secret;                     /* the same bytes for every rank, at least 16; not kept */
+    size_t n_secret;
+    unsigned char model[32], config[32];    /* digests that must be equal on every rank */
+    const void *plan;                       /* rank 0 of a star: bytes for the others; see tiny_tcp_plan */
+    size_t n_plan;
+    int no_mac;                             /* messages without MAC; refused unless both ends are on this machine */
+    uint64_t open_ns;                       /* for the whole group to be there; 0: 30 s; UINT64_MAX: no limit */
+    uint64_t handshake_ns;                  /* for one handshake; 0: 2 s */
+    uint64_t ping_ns;                       /* of silence before a ping is sent; 0: 1 s; UINT64_MAX: never */
+    int socket_bytes;                       /* the system's buffers of each connection; 0: its own choice */
+} tiny_tcp_desc;
+
+typedef struct tiny_tcp tiny_tcp;
+/* Takes memory for two frames of 64 KiB for each connection, and no more afterwards. Polls the cancel callback. */
+TINY_API tiny_status tiny_tcp_open(tiny_ctx *ctx, const tiny_tcp_desc *desc, tiny_tcp **out);
+TINY_API tiny_net *tiny_tcp_net(tiny_tcp *tcp);
+TINY_API const void *tiny_tcp_plan(const tiny_tcp *tcp, size_t *n);     /* what rank 0 gave in its desc */
+/* After tiny_comm_close. Peers get everything that was sent before. Takes NULL. */
+TINY_API void tiny_tcp_close(tiny_ctx *ctx, tiny_tcp *tcp);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_TCP
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
 #endif
 
 #if defined TINY_STATIC && defined TINYI_NO_CONFORM
@@ -3926,6 +4527,9 @@ TINY_API tiny_tensor tiny_tape_kl_distill(tiny_tape *tape, const tiny_tensor *st
 typedef tiny_status (*tiny_gradient_fn)(void *user);
 TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *params, size_t n, tiny_gradient_fn fn, void *user,
                               const tiny_tensor *v, const tiny_tensor *h);
+/* The same with e = step |w| / |v|. */
+TINY_API tiny_status tiny_hvp_step(tiny_ctx *ctx, const tiny_param *params, size_t n, tiny_gradient_fn fn, void *user,
+                                   const tiny_tensor *v, const tiny_tensor *h, double step);
 
 TINYI_C_END
 #endif
@@ -3978,6 +4582,8 @@ typedef struct tiny_train_desc {
     const char *save;                       /* file of parameters, optimiser and step; NULL: none */
     int64_t save_every;                     /* steps; 0: at the end only */
     int resume;                             /* nonzero: continue from the file save */
+    /* steps of the schedule and of the order that are skipped; the optimiser begins afresh. Not with a file. */
+    int64_t first;
 } tiny_train_desc;
 
 /* The sentence of a failure names the step. The parameters are then those after the last complete step. last may be
@@ -4136,6 +4742,60 @@ TINY_API void tinygnn_comm_abort(tiny_comm *comm);
 TINY_API uint64_t tinygnn_comm_waited(const tiny_comm *comm);
 TINY_API void tinygnn_comm_spend(tiny_comm *comm, uint64_t ns);
 TINY_API uint64_t tinygnn_comm_clock(const tiny_comm *comm);
+TINY_API tiny_status tinygnn_coll_broadcast(tiny_ctx *ctx, tiny_coll *c, void *x, size_t n, int root);
+TINY_API tiny_status tinygnn_coll_reduce(tiny_ctx *ctx, tiny_coll *c, void *x, size_t n, int root);
+TINY_API tiny_status tinygnn_coll_allreduce(tiny_ctx *ctx, tiny_coll *c, int way, void *x, size_t n);
+TINY_API tiny_status tinygnn_coll_reduce_scatter(tiny_ctx *ctx, tiny_coll *c, void *x, size_t n, size_t *at,
+    size_t *size);
+TINY_API tiny_status tinygnn_coll_gather(tiny_ctx *ctx, tiny_coll *c, const void *x, size_t n, void *all, int root);
+TINY_API tiny_status tinygnn_coll_scatter(tiny_ctx *ctx, tiny_coll *c, const void *all, size_t n, void *x, int root);
+TINY_API tiny_status tinygnn_coll_allgather(tiny_ctx *ctx, tiny_coll *c, int form, void *all, size_t n);
+TINY_API tiny_status tinygnn_coll_alltoall(tiny_ctx *ctx, tiny_coll *c, int form, const void *from, void *to, size_t n);
+TINY_API tiny_status tinygnn_coll_alltoallv(tiny_ctx *ctx, tiny_coll *c, const void *from, const uint64_t *n_from,
+    void *to, uint64_t *n_to, size_t room);
+TINY_API tiny_status tinygnn_coll_barrier(tiny_ctx *ctx, tiny_coll *c);
+TINY_API size_t tinygnn_coll_work(int world, size_t n, size_t n_bytes);
+TINY_API double tinygnn_coll_cost(int what, int world, double n_bytes, const tiny_coll_line *line);
+TINY_API tiny_status tinygnn_coll_probe(tiny_ctx *ctx, tiny_coll *c, tiny_coll_choice *choice);
+TINY_API int tinygnn_coll_way(const tiny_coll_choice *choice, size_t n_bytes);
+TINY_API void tinygnn_coll_choose(int world, int star, const tiny_coll_line *line, tiny_coll_choice *choice);
+TINY_API tiny_status tinygnn_fault_open(tiny_ctx *ctx, const tiny_fault_desc *desc, tiny_fault **out);
+TINY_API tiny_net *tinygnn_fault_net(tiny_fault *fault);
+TINY_API void tinygnn_fault_close(tiny_ctx *ctx, tiny_fault *fault);
+TINY_API tiny_status tinygnn_address_find(tiny_ctx *ctx, const char *text, tiny_address a[TINY_ADDRESSES], int *n);
+TINY_API void tinygnn_address_text(const tiny_address *a, char text[TINY_ADDRESS_TEXT]);
+TINY_API int tinygnn_address_is_local(const tiny_address *a);
+TINY_API tiny_status tinygnn_socket_listen(tiny_ctx *ctx, const tiny_address *a, tiny_socket *out);
+TINY_API tiny_status tinygnn_listen_at(tiny_ctx *ctx, const char *text, tiny_socket at[TINY_ADDRESSES], int *n);
+TINY_API tiny_status tinygnn_socket_accept(tiny_ctx *ctx, tiny_socket listener, tiny_socket *out, tiny_address *from);
+TINY_API tiny_status tinygnn_socket_connect(tiny_ctx *ctx, const tiny_address *a, tiny_socket *out);
+TINY_API tiny_status tinygnn_socket_connected(tiny_ctx *ctx, tiny_socket s);
+TINY_API tiny_status tinygnn_socket_address(tiny_ctx *ctx, tiny_socket s, tiny_address *a);
+TINY_API tiny_status tinygnn_socket_buffers(tiny_ctx *ctx, tiny_socket s, int n_bytes);
+TINY_API tiny_status tinygnn_socket_read(tiny_ctx *ctx, tiny_socket s, void *data, size_t n, size_t *got, int *end);
+TINY_API tiny_status tinygnn_socket_write(tiny_ctx *ctx, tiny_socket s, const void *data, size_t n, size_t *put);
+TINY_API tiny_status tinygnn_socket_finish(tiny_ctx *ctx, tiny_socket s);
+TINY_API void tinygnn_socket_close(tiny_socket s);
+TINY_API tiny_status tinygnn_socket_poll(tiny_ctx *ctx, tiny_poll *p, size_t n, uint64_t until);
+TINY_API tiny_status tinygnn_wake_open(tiny_ctx *ctx, tiny_wake *w);
+TINY_API void tinygnn_wake_up(const tiny_wake *w);
+TINY_API void tinygnn_wake_clear(const tiny_wake *w);
+TINY_API void tinygnn_wake_close(tiny_wake *w);
+TINY_API void tinygnn_sha256_start(tiny_sha256 *h);
+TINY_API void tinygnn_sha256_add(tiny_sha256 *h, const void *bytes, size_t n);
+TINY_API void tinygnn_sha256_end(tiny_sha256 *h, unsigned char digest[32]);
+TINY_API void tinygnn_sha256_of(const void *bytes, size_t n, unsigned char digest[32]);
+TINY_API void tinygnn_hmac_key(tiny_hmac *m, const void *key, size_t n);
+TINY_API void tinygnn_hmac_start(tiny_hmac *m);
+TINY_API void tinygnn_hmac_add(tiny_hmac *m, const void *bytes, size_t n);
+TINY_API void tinygnn_hmac_end(tiny_hmac *m, unsigned char digest[32]);
+TINY_API int tinygnn_same_secret(const void *a, const void *b, size_t n);
+TINY_API void tinygnn_wipe(void *bytes, size_t n);
+TINY_API tiny_status tinygnn_random(tiny_ctx *ctx, void *bytes, size_t n);
+TINY_API tiny_status tinygnn_tcp_open(tiny_ctx *ctx, const tiny_tcp_desc *desc, tiny_tcp **out);
+TINY_API tiny_net *tinygnn_tcp_net(tiny_tcp *tcp);
+TINY_API const void *tinygnn_tcp_plan(const tiny_tcp *tcp, size_t *n);
+TINY_API void tinygnn_tcp_close(tiny_ctx *ctx, tiny_tcp *tcp);
 TINY_API tiny_status tinygnn_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, int *n_failed);
 TINY_API tiny_status tinygnn_tune_start(tiny_ctx *ctx, const char *path);
 TINY_API tiny_status tinygnn_tune_stop(tiny_ctx *ctx);
@@ -4402,6 +5062,8 @@ TINY_API tiny_tensor tinygnn_tape_kl_distill(tiny_tape *tape, const tiny_tensor 
     double temperature);
 TINY_API tiny_status tinygnn_hvp(tiny_ctx *ctx, const tiny_param *params, size_t n, tiny_gradient_fn fn, void *user,
     const tiny_tensor *v, const tiny_tensor *h);
+TINY_API tiny_status tinygnn_hvp_step(tiny_ctx *ctx, const tiny_param *params, size_t n, tiny_gradient_fn fn,
+    void *user, const tiny_tensor *v, const tiny_tensor *h, double step);
 TINY_API tiny_status tinygnn_train(tiny_ctx *ctx, const tiny_train_desc *desc, tiny_train_state *last);
 TINY_API tiny_tensor tinygnn_tape_rows(tiny_tape *tape, const tiny_tensor *data, const uint32_t *sample, tiny_idx n);
 TINY_API tiny_status tinygnn_params_save(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n,
@@ -4425,7 +5087,15 @@ TINYI_C_BEGIN
     ROW(TGNN_OP_A2Q_BACK, tgnn_a2q_back_row, TINYI_HAS(QUANT))                       \
     ROW(TGNN_OP_SPH_HARM, tgnn_sph_harm_row, TINYI_HAS(EQUIVARIANT))                 \
     ROW(TGNN_OP_SPH_HARM_SLOPES, tgnn_sph_harm_slopes_row, TINYI_HAS(EQUIVARIANT))   \
-    ROW(TGNN_OP_SPH_HARM_BACK, tgnn_sph_harm_back_row, TINYI_HAS(EQUIVARIANT))
+    ROW(TGNN_OP_SPH_HARM_BACK, tgnn_sph_harm_back_row, TINYI_HAS(EQUIVARIANT))       \
+    ROW(TGNN_OP_PRODUCT, tgnn_product_row, TINYI_HAS(EQUIVARIANT))                   \
+    ROW(TGNN_OP_PRODUCT_BACK, tgnn_product_back_row, TINYI_HAS(EQUIVARIANT))         \
+    ROW(TGNN_OP_PATHS, tgnn_paths_row, TINYI_HAS(EQUIVARIANT))                       \
+    ROW(TGNN_OP_PATHS_BACK, tgnn_paths_back_row, TINYI_HAS(EQUIVARIANT))             \
+    ROW(TGNN_OP_PATHS_CONV, tgnn_paths_conv_row, TINYI_HAS(EQUIVARIANT))             \
+    ROW(TGNN_OP_MODES, tgnn_modes_row, TINYI_HAS(OPERATOR))                          \
+    ROW(TGNN_OP_MODES_FIELD, tgnn_modes_field_row, TINYI_HAS(OPERATOR))              \
+    ROW(TGNN_OP_MODES_MIX, tgnn_modes_mix_row, TINYI_HAS(OPERATOR))
 
 #define TINYI_GNN_KIND(kind, row, here) kind,
 enum { TGNN_OP_NONE = TINY_OP_BASE_GNN, TINYI_OPS_GNN(TINYI_GNN_KIND) TGNN_OP_END };
@@ -5758,6 +6428,523 @@ TINYI_C_END
 #define TINY_API static TINYI_UNUSED
 #endif
 
+#if defined TINY_STATIC && defined TINYI_NO_EQUIVARIANT
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/equivariant/product.h - products of two features that turn with space: one plan for every kind
+ *
+ *   tgnn_product_desc d = { 0 };                           Clebsch-Gordan, the cheapest form
+ *   tgnn_product *p;
+ *   d.kind = TGNN_PRODUCT_GAUNT;
+ *   d.l1 = d.l2 = d.l3 = 4;
+ *   tgnn_product_open(ctx, &d, &p);                        puts(tgnn_product_why(p));
+ *   tgnn_product_run(ctx, p, &x, &y, NULL, &out);          x, y, out (n, c, 25): n features of c channels
+ *   tgnn_product_close(ctx, p);
+ *
+ * A feature of degrees 0 .. L has (L + 1)^2 numbers for each channel, in the order of gnn/equivariant/harmonics.h.
+ * Layouts are strides: (n, c, d) with the d numbers of a channel together, or tiny_tensor_swap(t, 1, 2) of (n, d, c)
+ * with the channels together, which is the faster one from 16 channels on. A stride of 0 repeats: harmonics (n, 1, d)
+ * of an edge for all channels, or weights for all samples.
+ *
+ * The kinds compute different functions, and their times compare only between those that compute the same one:
+ *   CG       out = C[l1][l2][l3] x y for each path (l1, l2, l3): everything that can couple. All paths of one l3 are
+ *            summed, or stand apart. DENSE and SPARSE are two ways to the same numbers.
+ *   GAUNT    x and y as functions on the sphere, multiplied point by point: out = G x y, G the integral of three
+ *            harmonics (norm: integral). One fixed weight for each path, and none where l1 + l2 + l3 is odd: no cross
+ *            product. LIST, FOURIER and GRID are three ways to the same numbers.
+ *   VECTOR   x and y as vector fields (degree l in harmonics of degree l + 1), their cross product at each point:
+ *            the paths whose sum is odd
+ *   MATRIX   x and y as matrices (2 m + 1)^2 with m = ceil((l1 + l2) / 2), multiplied: paths of both parities
+ * Plans for irreps with weights are in gnn/equivariant/paths.h; they are of the same type. */
+#ifndef TINYI_PRODUCT_H
+#define TINYI_PRODUCT_H
+TINYI_C_BEGIN
+
+enum {
+    TGNN_PRODUCT_CG,                        /* DENSE or SPARSE, whichever is cheaper */
+    TGNN_PRODUCT_CG_DENSE,                  /* all numbers of C, zeros too */
+    TGNN_PRODUCT_CG_SPARSE,                 /* those that are not 0 */
+    TGNN_PRODUCT_GAUNT,                     /* LIST, FOURIER or GRID, whichever is the cheapest */
+    TGNN_PRODUCT_GAUNT_LIST,                /* the numbers of G that are not 0 */
+    TGNN_PRODUCT_GAUNT_FOURIER,             /* series in both angles, convolved */
+    TGNN_PRODUCT_GAUNT_GRID,                /* values on a grid of the sphere */
+    TGNN_PRODUCT_VECTOR,
+    TGNN_PRODUCT_MATRIX,
+    TGNN_PRODUCT_KINDS,
+    TGNN_PRODUCT_PATHS = TGNN_PRODUCT_KINDS /* of gnn/equivariant/paths.h */
+};
+
+enum {
+    TGNN_PRODUCT_PLAIN,                     /* C as it is, sum of squares 1 */
+    TGNN_PRODUCT_COMPONENT,                 /* times sqrt(2 l3 + 1): components of size 1 stay of size 1 */
+    TGNN_PRODUCT_NORM                       /* times sqrt((2 l1 + 1)(2 l2 + 1)) */
+};
+
+typedef struct tgnn_product_desc {          /* all zero: numbers times numbers */
+    int kind;                               /* TGNN_PRODUCT_... */
+    int l1, l2, l3;                         /* degrees 0 .. l of x, y and the result, at most TGNN_L_MAX */
+    /* of CG only */
+    int norm;                               /* TGNN_PRODUCT_PLAIN ... */
+    int even;                               /* nonzero: only paths with l1 + l2 + l3 even */
+    int apart;                              /* nonzero: a block of 2 l3 + 1 numbers for each path, in their order */
+    int weighted;                           /* nonzero: each path has a weight for each channel */
+    /* of GAUNT_GRID and VECTOR: polar angles and azimuths of the grid; 0: the fewest that are exact */
+    int n_polar, n_azimuth;
+} tgnn_product_desc;
+
+typedef struct tgnn_product tgnn_product;
+
+/* Builds the plan. It never changes: threads and contexts may share it. Fails where a degree is not possible, where a
+ * grid is too small to be exact, and where the plan would need more than TGNN_PRODUCT_REGISTERS numbers for a channel.
+ * On failure *out is NULL. */
+#define TGNN_PRODUCT_REGISTERS 8192
+TINY_API tiny_status tgnn_product_open(tiny_ctx *ctx, const tgnn_product_desc *desc, tgnn_product **out);
+TINY_API void tgnn_product_close(tiny_ctx *ctx, tgnn_product *product);     /* takes NULL */
+
+/* The form that the plan has: never CG or GAUNT. -1 for NULL. */
+TINY_API int tgnn_product_kind(const tgnn_product *product);
+TINY_API const char *tgnn_product_kind_name(int kind);      /* "Gaunt by grid"; "?" for an unknown one */
+/* A sentence: the form, and the cost of each that was considered: multiply-adds, and 4 for each sum. Valid as long as
+ * the plan. */
+TINY_API const char *tgnn_product_why(const tgnn_product *product);
+/* multiply-adds for one channel of one sample (for irreps: for a sample) */
+TINY_API double tgnn_product_operations(const tgnn_product *product);
+/* How many numbers a channel of x, y, w or the result has (for irreps: a sample). */
+enum { TGNN_PRODUCT_X, TGNN_PRODUCT_Y, TGNN_PRODUCT_W, TGNN_PRODUCT_OUT };
+TINY_API tiny_idx tgnn_product_dim(const tgnn_product *product, int which);
+/* Paths of CG, in the order of weights and of blocks: l1, l2, l3 of the i-th. Returns 0 past the end. */
+TINY_API int tgnn_product_path(const tgnn_product *product, int i, int l[3]);
+
+/* x (n, c, dim of x), y (n, c, dim of y), w (n, c, paths) or NULL where the plan has none, out (n, c, dim of out); f32,
+ * any strides. f64 tensors are computed in double, by the reference. */
+TINY_API tiny_status tgnn_product_run(tiny_ctx *ctx, const tgnn_product *product, const tiny_tensor *x,
+                                      const tiny_tensor *y, const tiny_tensor *w, const tiny_tensor *out);
+/* Gradients of a loss by x, y and w from that by out, g. dw is an empty tensor (n, c, 0) or NULL where the plan has no
+ * weights. */
+TINY_API tiny_status tgnn_product_back(tiny_ctx *ctx, const tgnn_product *product, const tiny_tensor *x,
+                                       const tiny_tensor *y, const tiny_tensor *w, const tiny_tensor *g,
+                                       const tiny_tensor *dx, const tiny_tensor *dy, const tiny_tensor *dw);
+/* The same on a tape. Keep the plan until the backward pass. */
+TINY_API tiny_tensor tgnn_tape_product(tiny_tape *tape, const tgnn_product *product, const tiny_tensor *x,
+                                       const tiny_tensor *y, const tiny_tensor *w);
+
+/* ---- what a product can express (Y. Xie et al., 2025, sections 4 and 5)
+ *
+ * Give each degree of x, of y and of the result a number, and each path one where the plan has weights. The
+ * expressivity is the rank of the derivative of the bilinear map by these numbers, at a random point. The
+ * interactability is the set of degrees that the product couples. */
+TINY_API tiny_status tgnn_product_expressivity(tiny_ctx *ctx, const tgnn_product *product, uint64_t seed, int *rank);
+/* nonzero in couples[(l1 (L2 + 1) + l2) (L3 + 1) + l3] for each triple that couples; returns their number in *count */
+TINY_API tiny_status tgnn_product_interactions(tiny_ctx *ctx, const tgnn_product *product, uint8_t *couples,
+                                               int *count);
+
+/* The plan of an operation, for its gradient; the program of a plan is not checked again. */
+typedef struct tgnn_product_params { const tgnn_product *plan; } tgnn_product_params;
+TINY_API const tiny_op_row *tgnn_product_row(void);
+TINY_API const tiny_op_row *tgnn_product_back_row(void);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_EQUIVARIANT
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_EQUIVARIANT
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/equivariant/paths.h - weighted products of irreps, as e3nn's TensorProduct, and their sums over edges
+ *
+ *   tgnn_irrep in1[3], in2[3];                             "8x0e+6x1o+4x2e", "1x0e+1x1o+1x2e": tgnn_irreps_parse
+ *   tgnn_paths_desc d = { 0 };
+ *   tgnn_product *p;
+ *   d.in1 = d.out = in1; d.in2 = in2; d.n_in1 = d.n_in2 = d.n_out = 3;
+ *   tgnn_paths_open(ctx, &d, &p);                          every path, fully connected
+ *   tgnn_paths_run(ctx, p, &x, &y, &w, &out);              x (n, 46), y (n, 9), w (1, 376), out (n, 46)
+ *
+ * out_w = coef sum_uv W_uvw C x_u y_v for each path, u, v, w copies of its three blocks. coef^2 = a f / s: a is 2 l3 +
+ * 1 (component) or (2 l1 + 1)(2 l2 + 1) (norm); s is the sum, over the paths with the same result block, of
+ *   UVW mul1 mul2   UVU mul2   UVV mul1   UUW mul1   UUU 1
+ * (element), or this number of the path times the number of those paths (path); f is the factor of the path, e3nn's
+ * path_weight. Weights stand path by path, each in the order of its letters that differ: (u, v, w), (u, v), (u, v),
+ * (u, w), (u). */
+#ifndef TINYI_PATHS_H
+#define TINYI_PATHS_H
+TINYI_C_BEGIN
+
+enum {
+    TGNN_PATH_UVW,                          /* every pair of copies to every copy */
+    TGNN_PATH_UVU,                          /* out_u from x_u and all y_v: mul3 = mul1 */
+    TGNN_PATH_UVV,                          /* out_v from all x_u and y_v: mul3 = mul2 */
+    TGNN_PATH_UUW,                          /* every x_u y_u to every copy: mul1 = mul2 */
+    TGNN_PATH_UUU                           /* copy by copy: all three the same */
+};
+enum { TGNN_PATHS_COMPONENT, TGNN_PATHS_NORM };             /* of irreps */
+enum { TGNN_PATHS_ELEMENT, TGNN_PATHS_PATH };               /* of paths */
+
+typedef struct tgnn_path {
+    int in1, in2, out;                      /* blocks, counted from 0 */
+    int mode;                               /* TGNN_PATH_... */
+    int unweighted;                         /* nonzero: no weights; not for UVW and UUW */
+    double factor;                          /* 0: 1 */
+} tgnn_path;
+
+typedef struct tgnn_paths_desc {
+    const tgnn_irrep *in1, *in2, *out;
+    int n_in1, n_in2, n_out;
+    const tgnn_path *path;                  /* NULL: UVW for every three blocks that couple */
+    int n_path;
+    int irrep_norm, path_norm;              /* TGNN_PATHS_... */
+    int last;                               /* 0: a block is (mul, 2 l + 1), as in e3nn. Nonzero: (2 l + 1, mul) */
+} tgnn_paths_desc;
+
+/* Fails where a path joins blocks that do not couple: degrees, parity, or copies that its mode needs to be the same. */
+TINY_API tiny_status tgnn_paths_open(tiny_ctx *ctx, const tgnn_paths_desc *desc, tgnn_product **out);
+/* x (n, dim of x), y (n, dim of y), out (n, dim of out). w (n, weights) for each sample, (1, weights) for all, NULL
+ * without weights. f32, any strides; f64 by the reference. Blocks of out without a path are 0. */
+TINY_API tiny_status tgnn_paths_run(tiny_ctx *ctx, const tgnn_product *product, const tiny_tensor *x,
+                                    const tiny_tensor *y, const tiny_tensor *w, const tiny_tensor *out);
+/* Gradients by x, y and w from g, that by out. dw has the shape of w: for (1, weights) it is summed over the samples,
+ * in the same order for any number of threads. NULL without weights. */
+TINY_API tiny_status tgnn_paths_back(tiny_ctx *ctx, const tgnn_product *product, const tiny_tensor *x,
+                                     const tiny_tensor *y, const tiny_tensor *w, const tiny_tensor *g,
+                                     const tiny_tensor *dx, const tiny_tensor *dy, const tiny_tensor *dw);
+TINY_API tiny_tensor tgnn_tape_paths(tiny_tape *tape, const tgnn_product *product, const tiny_tensor *x,
+                                     const tiny_tensor *y, const tiny_tensor *w);
+
+/* out[r] = the sum over the edges p of row r of the product of x[col[p]], y[p] and w[p]: offset (rows + 1) i64, col (m)
+ * i32 as in math/edges.h, x (n, dim), y (m, dim), w (m, weights) or (1, weights), out (rows, dim). The products are
+ * never stored. Fastest where all paths are UVU and y has one copy of each irrep, from 16 copies of x on. */
+TINY_API tiny_status tgnn_paths_conv(tiny_ctx *ctx, const tgnn_product *product, const tiny_tensor *offset,
+                                     const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *y,
+                                     const tiny_tensor *w, const tiny_tensor *out);
+/* On a tape. Its backward pass stores the rows of x and of the gradient for each edge. */
+TINY_API tiny_tensor tgnn_tape_paths_conv(tiny_tape *tape, const tgnn_product *product, const tiny_tensor *offset,
+                                          const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *y,
+                                          const tiny_tensor *w);
+
+typedef struct tgnn_paths_params { int dim; } tgnn_paths_params;            /* numbers of a result */
+TINY_API const tiny_op_row *tgnn_paths_row(void);
+TINY_API const tiny_op_row *tgnn_paths_back_row(void);
+TINY_API const tiny_op_row *tgnn_paths_conv_row(void);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_EQUIVARIANT
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_EQUIVARIANT
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/equivariant/layers.h - layers that turn with space: linear maps of irreps, and gates
+ *
+ *     y = tgnn_tape_irreps_linear(tape, &d, &x, &w, &bias);
+ *     y = tgnn_tape_gate(tape, &gate, &y);
+ *
+ * On a tape; with a context alone they run the same operations. f32, or f64 by the reference. */
+#ifndef TINYI_IRREPS_LAYERS_H
+#define TINYI_IRREPS_LAYERS_H
+TINYI_C_BEGIN
+
+/* e3nn's o3.Linear: copies of an irrep of x are mixed into those of the same irrep of y, by W / sqrt(s), s the copies
+ * of that irrep in x. Weights: (mul in, mul out) for each two blocks of the same irrep, blocks of x in order and for
+ * each those of y. Biases: one for each copy of 0e in y. Blocks of y without one of x are 0. */
+typedef struct tgnn_irreps_linear_desc {
+    const tgnn_irrep *in, *out;
+    int n_in, n_out;
+    int last;                               /* 0: blocks (mul, 2 l + 1). Nonzero: (2 l + 1, mul), the faster one */
+} tgnn_irreps_linear_desc;
+
+/* how many weights and biases; -1: a block is invalid */
+TINY_API tiny_idx tgnn_irreps_linear_weights(const tgnn_irreps_linear_desc *desc);
+TINY_API tiny_idx tgnn_irreps_linear_biases(const tgnn_irreps_linear_desc *desc);
+/* x (n, dim of in), w (weights), bias (biases) or NULL, y (n, dim of out) */
+TINY_API tiny_status tgnn_irreps_linear(tiny_ctx *ctx, const tgnn_irreps_linear_desc *desc, const tiny_tensor *x,
+                                        const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y);
+TINY_API tiny_tensor tgnn_tape_irreps_linear(tiny_tape *tape, const tgnn_irreps_linear_desc *desc,
+                                             const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias);
+
+/* e3nn's Gate: a row of x is n_even scalars 0e, n_odd 0o, a gate 0e for each copy of `gated`, then those blocks. A row
+ * of y has the scalars through their functions, and each copy times the function of its gate. Functions are multiplied
+ * by a constant so that the square of f(z), z normal, is 1 on average. */
+typedef struct tgnn_gate_desc {
+    int n_even, n_odd;
+    const tgnn_irrep *gated;
+    int n_gated;                            /* blocks */
+    int even, odd, gate;                    /* kinds of one argument; 0: TINY_OP_SILU, TINY_OP_TANH, TINY_OP_SIGMOID */
+    int raw;                                /* nonzero: without those constants */
+    int last;                               /* as above */
+} tgnn_gate_desc;
+
+/* numbers of a row of x and of y; -1: the description is invalid */
+TINY_API tiny_idx tgnn_gate_dim_in(const tgnn_gate_desc *desc);
+TINY_API tiny_idx tgnn_gate_dim_out(const tgnn_gate_desc *desc);
+/* Fails where `odd` is not an odd function: a reflection would then change more than signs. */
+TINY_API tiny_status tgnn_gate(tiny_ctx *ctx, const tgnn_gate_desc *desc, const tiny_tensor *x, const tiny_tensor *y);
+TINY_API tiny_tensor tgnn_tape_gate(tiny_tape *tape, const tgnn_gate_desc *desc, const tiny_tensor *x);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_EQUIVARIANT
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_OPERATOR
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/operator/modes.h - the low Fourier modes of fields on a grid: to modes, back to fields, products by mode
+ *
+ *   tgnn_modes_params p = { 0 };
+ *   p.d = 2;  p.size[0] = p.size[1] = 64;  p.kept[0] = 16;  p.kept[1] = 9;
+ *   tgnn_modes(ctx, &x, &p, &a);                           x (batch, 64 * 64, channels), a (batch, 16 * 9, 2, channels)
+ *   tgnn_modes_mix(ctx, &a, &w, NULL, &b);                 w (16 * 9, 2, channels in, channels out)
+ *   tgnn_modes_field(ctx, &b, &p, &y);
+ *
+ * This is a spectral convolution: gnn/operator/spectral.h has it as one call, with compressed weights and gradients. */
+#ifndef TINYI_MODES_H
+#define TINYI_MODES_H
+TINYI_C_BEGIN
+
+/* Modes of axis k < d - 1: the frequencies -floor(kept / 2) .. ceil(kept / 2) - 1 in this order; of the last axis:
+ * 0 .. kept - 1, since the others are their conjugates. */
+typedef struct tgnn_modes_params {
+    int d;                                  /* axes, 1 to 3 */
+    int adjoint;                            /* nonzero: the factors of the two directions change places, see below */
+    tiny_idx size[3];                       /* points of each axis */
+    tiny_idx kept[3];                       /* modes, at most size; of the last axis at most size / 2 + 1 */
+} tgnn_modes_params;
+
+/* With theta = 2 pi (f_1 n_1 / size_1 + ...), N points in all, and c = 1 for the frequencies 0 and (size even) size / 2
+ * of the last axis, c = 2 for the others:
+ *   modes        X_f = 1/N  sum over n of x_n exp(-i theta)
+ *   modes_field  y_n = sum over f of c_f Re(X_f exp(i theta))
+ * Modes that are not kept count as 0. With all modes, one undoes the other. adjoint exchanges 1/N and c: modes with
+ * adjoint is then the transpose of modes_field, and the other way round, so that each is the gradient of the other.
+ *
+ * Points are in row-major order. Complex values have an axis of 2 before the channels, real parts first. f32, any
+ * strides; f64 tensors are computed in double, by the reference.
+ *   modes        x (batch, points, channels) -> y (batch, modes, 2, channels)
+ *   modes_field  x (batch, modes, 2, channels) -> y (batch, points, channels) */
+TINY_API tiny_status tgnn_modes(tiny_ctx *ctx, const tiny_tensor *x, const tgnn_modes_params *params,
+                                const tiny_tensor *y);
+TINY_API tiny_status tgnn_modes_field(tiny_ctx *ctx, const tiny_tensor *x, const tgnn_modes_params *params,
+                                      const tiny_tensor *y);
+
+/* y[a][f][c] = sum over k of x[a][f][k] w[f][k][c], complex: x (rows, modes, 2, k), w (modes, 2, k, channels),
+ * y (rows, modes, 2, channels). params may be NULL. */
+typedef struct tgnn_modes_mix_params { int conj_x, conj_w; } tgnn_modes_mix_params;     /* take conjugates */
+TINY_API tiny_status tgnn_modes_mix(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w,
+                                    const tgnn_modes_mix_params *params, const tiny_tensor *y);
+TINY_API const tiny_op_row *tgnn_modes_row(void);
+TINY_API const tiny_op_row *tgnn_modes_field_row(void);
+TINY_API const tiny_op_row *tgnn_modes_mix_row(void);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_OPERATOR
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_OPERATOR
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/operator/spectral.h - spectral convolutions with whole or compressed weights, on a tape
+ *
+ *   tgnn_spectral_desc d = { 0 };
+ *   tgnn_spectral s;
+ *   d.d = 2;  d.modes[0] = d.modes[1] = 16;  d.n_in = d.n_out = 32;  d.kind = TGNN_SPECTRAL_TUCKER;  d.ratio = 0.1;
+ *   tgnn_spectral_plan(ctx, &d, &s);                       ranks, and the shapes of s.weight[0 .. s.n_weights)
+ *   ... give each of them memory (data); tgnn_spectral_init(ctx, &s, seed) or your own numbers ...
+ *   y = tgnn_tape_spectral(tape, &s, &x, size, NULL, 0);   x (batch, points, channels), points in row-major order
+ *
+ * y = F^-1 (W_f (F x)_f) for the kept modes f, as in the layer SpectralConv of the Python package neuraloperator. The
+ * weight W (in, out, modes ...) is complex: one number for each pair of channels and mode, or factors of it. */
+#ifndef TINYI_SPECTRAL_H
+#define TINYI_SPECTRAL_H
+TINYI_C_BEGIN
+
+enum {
+    TGNN_SPECTRAL_DENSE,
+    TGNN_SPECTRAL_CP,                       /* a sum of products of vectors, one for each axis */
+    TGNN_SPECTRAL_TUCKER,                   /* a small core, and a matrix for each axis */
+    TGNN_SPECTRAL_TT,                       /* a chain of cores, one for each axis */
+    TGNN_SPECTRAL_KINDS
+};
+
+typedef struct tgnn_spectral_desc {
+    int d;                                  /* axes of the grid, 1 to 3 */
+    /* For each axis the number of modes of a whole spectrum: the frequencies -modes / 2 .. modes / 2 - 1, and of the
+     * last axis 0 .. modes / 2. An odd number counts as the even one below it, except 1: frequency 0 alone. */
+    tiny_idx modes[3];
+    tiny_idx n_in, n_out;
+    int kind;                               /* TGNN_SPECTRAL_... */
+    double ratio;                           /* numbers of the factors over those of the whole weight, above 0 */
+    int separable;                          /* channels are not mixed: the weight has one axis for both; n_in = n_out */
+    int layers;                             /* above 1: one weight for so many layers, with an axis more */
+    int rebuild;                            /* nonzero: the whole weight is computed from the factors in each call */
+} tgnn_spectral_desc;
+
+/* The weights of a kind, as s.weight lists them. Complex numbers have an axis of 2; M is the product of the modes, L of
+ * the layers. Axes: those of the layers (if L > 1), of the channels in and out (separable: one), of the modes.
+ *   DENSE   (L M, 2, in, out); separable: (L M, 2, channels)
+ *   CP      lambda (1, 2, R), then a factor (axis, 2, R) for layers and modes, and (2, channels, R) for channels
+ *   TUCKER  core (R_layers R_modes ..., 2, R_in, R_out), separable: (..., 2, R_channels); factors as CP's, of their R
+ *   TT      a core (2, R before, axis, R after) for each axis, in the order above */
+#define TGNN_SPECTRAL_WEIGHTS 7
+#define TGNN_SPECTRAL_AXES 6
+typedef struct tgnn_spectral {
+    tgnn_spectral_desc desc;
+    tiny_idx kept[3];                       /* modes that the weights have on each axis */
+    int n_axes, n_weights;
+    tiny_idx axis[TGNN_SPECTRAL_AXES];      /* lengths, in the order above */
+    tiny_idx rank[TGNN_SPECTRAL_AXES + 1];  /* CP: [0]; TUCKER: of each axis; TT: before each axis, and 1 */
+    tiny_tensor weight[TGNN_SPECTRAL_WEIGHTS];
+    const char *name[TGNN_SPECTRAL_WEIGHTS];    /* "lambda", "core", "factor.0" ... */
+    double n_numbers;                       /* complex numbers of all weights */
+} tgnn_spectral;
+
+/* Checks the description and fills s: f32 shapes without memory. Ranks follow neuraloperator's rules:
+ *   CP      ratio * (product of the axes) / (sum of the axes)
+ *   TUCKER  c * axis, at least 1, with c^n * product + c * (sum of squares) = ratio * product
+ *   TT      proportional to the means of neighbouring axes, so that the numbers of the cores sum to ratio * product */
+TINY_API tiny_status tgnn_spectral_plan(tiny_ctx *ctx, const tgnn_spectral_desc *desc, tgnn_spectral *s);
+/* Draws all weights: the numbers of the whole weight get the standard deviation sqrt(2 / (in + out)). */
+TINY_API tiny_status tgnn_spectral_init(tiny_ctx *ctx, const tgnn_spectral *s, uint64_t seed);
+
+/* x (batch, points, n_in) on a grid of size[0 .. d), y (batch, points, n_out) on one of to[0 .. d); NULL: of the same
+ * size. A grid that has fewer modes than the weights uses the middle of them, lowest frequencies first. layer: of a
+ * joint weight, else 0. A failure stays in the tape, as in math/layer.h. */
+TINY_API tiny_tensor tgnn_tape_spectral(tiny_tape *tape, const tgnn_spectral *s, const tiny_tensor *x,
+                                        const tiny_idx *size, const tiny_idx *to, int layer);
+/* The whole weight (modes, 2, in, out), or (modes, 2, channels) if it is separable, of kept[k] <= s->kept[k] modes on
+ * each axis. */
+TINY_API tiny_tensor tgnn_tape_spectral_weight(tiny_tape *tape, const tgnn_spectral *s, const tiny_idx *kept,
+                                               int layer);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_OPERATOR
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_OPERATOR
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/operator/fno.h - Fourier neural operators: networks from fields to fields; patches, losses, random fields
+ *
+ *   tgnn_fno_desc d = { 0 };
+ *   tgnn_fno *net;
+ *   d.d = 2;  d.modes[0] = d.modes[1] = 16;  d.n_in = d.n_out = 1;  d.kind = TGNN_SPECTRAL_TUCKER;  d.ratio = 0.1;
+ *   tgnn_fno_open(ctx, &d, &net);
+ *   y = tgnn_tape_fno(tape, net, &x, size);                for training; tgnn_fno_params are its parameters
+ *   loss = tgnn_tape_relative_l2(tape, &y, &truth);
+ *   tgnn_fno_run(ctx, net, &x, size, &y);                  for use
+ *
+ * Fields are (samples, points, channels), points in row-major order. A network runs on grids of any size. */
+#ifndef TINYI_FNO_H
+#define TINYI_FNO_H
+TINYI_C_BEGIN
+
+typedef struct tgnn_fno_desc {
+    int d;
+    tiny_idx modes[3];                      /* as in tgnn_spectral_desc */
+    tiny_idx n_in, n_out;                   /* channels of the fields */
+    tiny_idx width;                         /* channels inside; 0: 32 */
+    int layers;                             /* blocks; 0: 4; at most 16 */
+    int kind;                               /* of the spectral weights, and how they are used: tgnn_spectral_desc */
+    double ratio;
+    int separable, rebuild;
+    int joint;                              /* nonzero: one tensor of weights for all blocks */
+    int no_grid;                            /* nonzero: the coordinates of the points are not appended to the input */
+    int norm;                               /* nonzero: instance norm after the convolution and after the block */
+    int tanh;                               /* nonzero: tanh before the convolution */
+    double pad;                             /* zeros after each axis, this part of its length; removed at the end */
+    tiny_idx lift, project, mlp;            /* hidden channels; 0: 2 width, 2 width, width / 2 */
+    uint64_t seed;                          /* of the first weights */
+} tgnn_fno_desc;
+
+typedef struct tgnn_fno tgnn_fno;
+/* The network and its gradients, in memory of the context, with drawn weights. */
+TINY_API tiny_status tgnn_fno_open(tiny_ctx *ctx, const tgnn_fno_desc *desc, tgnn_fno **out);
+TINY_API void tgnn_fno_close(tgnn_fno *net);               /* takes NULL */
+TINY_API const tgnn_fno_desc *tgnn_fno_description(const tgnn_fno *net);    /* with the defaults filled in */
+TINY_API const tiny_param *tgnn_fno_params(const tgnn_fno *net, size_t *n);
+TINY_API double tgnn_fno_count(const tgnn_fno *net);        /* real numbers of all parameters */
+/* A safetensors file: the parameters by name, and the description as a line of "__metadata__" (docs/papers/tfno.md,
+ * with the Python for weights of neuraloperator). A file is written completely or not at all. */
+TINY_API tiny_status tgnn_fno_load(tiny_ctx *ctx, const char *path, tgnn_fno **out);
+TINY_API tiny_status tgnn_fno_save(tiny_ctx *ctx, const tgnn_fno *net, const char *path);
+
+/* x (samples, points, n_in) on a grid size[0 .. d), y (samples, points, n_out). A failure stays in the tape. The
+ * parameters get gradients once they were given to the tape (tiny_tape_param). */
+TINY_API tiny_tensor tgnn_tape_fno(tiny_tape *tape, const tgnn_fno *net, const tiny_tensor *x, const tiny_idx *size);
+/* The same without a tape: one sample at a time, in the workspace of one block. f32. */
+TINY_API tiny_status tgnn_fno_run(tiny_ctx *ctx, const tgnn_fno *net, const tiny_tensor *x, const tiny_idx *size,
+                                  const tiny_tensor *y);
+/* The bytes of that workspace. */
+TINY_API tiny_status tgnn_fno_workspace(tiny_ctx *ctx, const tgnn_fno *net, const tiny_idx *size, size_t *bytes);
+
+/* ---- patches of periodic fields in two dimensions
+ *
+ * 2^levels patches on each axis, row by row, each with `pad` points more on each side. Level 0 is the patch itself.
+ * Level l has as many points, is centred on the patch, and shows 2^l times its extent: the field at every 2^l-th point.
+ *   split   x (samples, rows * columns, C) -> y (samples * patches, rows and columns of a patch, C * (levels + 1))
+ *   join    y (samples * patches, rows and columns of a patch, C) -> x, without the padding */
+typedef struct tgnn_patches {
+    int levels;                             /* 0 to 8 */
+    tiny_idx size[2], pad[2];               /* of the field; points added on each side of a patch */
+} tgnn_patches;
+/* Rows and columns of a patch with its padding. 2^levels must divide the size, and so must 4^levels if levels > 0. */
+TINY_API tiny_status tgnn_patch_size(tiny_ctx *ctx, const tgnn_patches *p, tiny_idx patch[2]);
+TINY_API tiny_status tgnn_patch_split(tiny_ctx *ctx, const tgnn_patches *p, const tiny_tensor *x, const tiny_tensor *y);
+TINY_API tiny_status tgnn_patch_join(tiny_ctx *ctx, const tgnn_patches *p, const tiny_tensor *y, const tiny_tensor *x);
+TINY_API tiny_tensor tgnn_tape_patch_join(tiny_tape *tape, const tgnn_patches *p, const tiny_tensor *y);
+
+/* ---- losses: means over the samples of |y - t| / |t|
+ *
+ * L2: of the values. H1: of the values and their differences along each axis, |u|^2 + sum |du/dx_k|^2, the domain of
+ * length 1: central ones, periodic or with one-sided ends. */
+TINY_API tiny_tensor tgnn_tape_relative_l2(tiny_tape *tape, const tiny_tensor *y, const tiny_tensor *t);
+TINY_API tiny_tensor tgnn_tape_relative_h1(tiny_tape *tape, const tiny_tensor *y, const tiny_tensor *t, int d,
+                                           const tiny_idx *size, int periodic);
+
+/* ---- Gaussian random fields, periodic, of mean 0
+ *
+ * The mode of frequencies k has the variance scale^2 (|k|^2 + tau^2)^-alpha. Field i of a seed is the same whatever
+ * else is drawn. */
+typedef struct tgnn_random_field {
+    int d;                                  /* 1 or 2 */
+    tiny_idx size[2];
+    double alpha, tau, scale;               /* 0: 2, 3, 1 */
+} tgnn_random_field;
+/* y (n, points): the fields first .. first + n - 1 */
+TINY_API tiny_status tgnn_random_fields(tiny_ctx *ctx, const tgnn_random_field *desc, uint64_t seed, uint64_t first,
+                                        const tiny_tensor *y);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_OPERATOR
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
 #if defined TINY_STATIC && defined TINYI_NO_FIT
 #undef TINY_API
 #define TINY_API
@@ -5810,7 +6997,7 @@ TINYI_C_END
 /* The passes are more text than gcc can number columns for. gcc -Wall would then report that it stops
  * checking indentation; a #line, although it changes nothing, prevents that. */
 #if defined __GNUC__ && !defined __clang__
-#line 0005814
+#line 0007001
 #endif
 #if TINYI_PARTED
 #define tinyi_tensor_reach tinygnn_tinyi_tensor_reach
@@ -5954,6 +7141,10 @@ TINYI_C_END
 #define tinyi_file_forget tinygnn_tinyi_file_forget
 #define tinyi_ckpt_turn tinygnn_tinyi_ckpt_turn
 #define tinyi_ckpt_turn tinygnn_tinyi_ckpt_turn
+#define tinyi_sha_blocks_ref tinygnn_tinyi_sha_blocks_ref
+#define tinyi_sha_has_instructions tinygnn_tinyi_sha_has_instructions
+#define tinyi_sha_blocks_ref tinygnn_tinyi_sha_blocks_ref
+#define tinyi_sha_has_instructions tinygnn_tinyi_sha_has_instructions
 #define tinyi_tune_run tinygnn_tinyi_tune_run
 #define tinyi_tune_settled tinygnn_tinyi_tune_settled
 #define tinyi_tune_kernels tinygnn_tinyi_tune_kernels
@@ -6280,6 +7471,34 @@ TINYI_C_END
 #define tinyi_box_done tinygnn_tinyi_box_done
 #define tinyi_box_says tinygnn_tinyi_box_says
 #define tinyi_box_body tinygnn_tinyi_box_body
+#define tinyi_hop_part tinygnn_tinyi_hop_part
+#define tinyi_hop_allreduce tinygnn_tinyi_hop_allreduce
+#define tinyi_hop_broadcast tinygnn_tinyi_hop_broadcast
+#define tinyi_hop_reduce tinygnn_tinyi_hop_reduce
+#define tinyi_hop_gather tinygnn_tinyi_hop_gather
+#define tinyi_hop_scatter tinygnn_tinyi_hop_scatter
+#define tinyi_hop_reduce_scatter tinygnn_tinyi_hop_reduce_scatter
+#define tinyi_hop_allgather tinygnn_tinyi_hop_allgather
+#define tinyi_hop_part tinygnn_tinyi_hop_part
+#define tinyi_hop_reduce_scatter tinygnn_tinyi_hop_reduce_scatter
+#define tinyi_hop_allgather tinygnn_tinyi_hop_allgather
+#define tinyi_hop_broadcast tinygnn_tinyi_hop_broadcast
+#define tinyi_hop_reduce tinygnn_tinyi_hop_reduce
+#define tinyi_hop_gather tinygnn_tinyi_hop_gather
+#define tinyi_hop_scatter tinygnn_tinyi_hop_scatter
+#define tinyi_hop_allreduce tinygnn_tinyi_hop_allreduce
+#define tinyi_head_put tinygnn_tinyi_head_put
+#define tinyi_head_get tinygnn_tinyi_head_get
+#define tinyi_wire_mac tinygnn_tinyi_wire_mac
+#define tinyi_shake_start tinygnn_tinyi_shake_start
+#define tinyi_shake_wants tinygnn_tinyi_shake_wants
+#define tinyi_shake_take tinygnn_tinyi_shake_take
+#define tinyi_head_put tinygnn_tinyi_head_put
+#define tinyi_head_get tinygnn_tinyi_head_get
+#define tinyi_wire_mac tinygnn_tinyi_wire_mac
+#define tinyi_shake_start tinygnn_tinyi_shake_start
+#define tinyi_shake_wants tinygnn_tinyi_shake_wants
+#define tinyi_shake_take tinygnn_tinyi_shake_take
 #define tinyi_softmax_block tinygnn_tinyi_softmax_block
 #define tinyi_loss_label tinygnn_tinyi_loss_label
 #define tinyi_patch_read tinygnn_tinyi_patch_read
@@ -6805,6 +8024,13 @@ TINYI_FN int tinyi_file_forget(const tiny_file *file, const unsigned char *at, s
 #ifndef TINYI_NO_CHECKPOINT
 /* copies n values of size bytes each between memory and file; turned: reverses the bytes of each value */
 TINYI_FN void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned);
+#endif
+
+/* core/sha256.h */
+
+#ifndef TINYI_NO_SECRET
+TINYI_FN void tinyi_sha_blocks_ref(uint32_t h[8], const unsigned char *p, size_t n_blocks);
+TINYI_FN int tinyi_sha_has_instructions(void);
 #endif
 
 /* core/tune.h */
@@ -7913,6 +9139,8 @@ enum {
     TINY_CPU_AMX_INT8 = 1 << 9,
     TINY_CPU_AMX_BF16 = 1 << 10,
     TINY_CPU_AVX512POPCNT = 1 << 11,        /* VPOPCNTDQ */
+    TINY_CPU_SHA = 1 << 12,                 /* SHA instructions of x86; needs SSE4.1 only */
+    TINY_CPU_AVX512HALVES = 1 << 13,        /* executes 512 bits in two halves: AMD Zen 4 */
     TINY_CPU_NEON = 1 << 16,                /* 64-bit ARM */
     TINY_CPU_DOTPROD = 1 << 17,
     TINY_CPU_I8MM = 1 << 18,
@@ -11799,7 +13027,7 @@ TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file)
 }
 
 #endif
-#if TINYI_SLICE(1)
+#if TINYI_SLICE(0)
 /* src/core/forget.c - pages of a mapped file that are not needed for now */
 #if defined __linux__ && !defined TINY_NO_STDIO && (defined _DEFAULT_SOURCE || !defined __cplusplus)
 #include <sys/mman.h>
@@ -11955,7 +13183,7 @@ TINYI_C_END
 #endif
 
 #ifndef TINYI_NO_CHECKPOINT
-#if TINYI_SLICE(1)
+#if TINYI_SLICE(0)
 /* src/core/box/checkpoint.c
  *
  * A box (core/box/box_inside.h) of sections with names. dtype, rank and dims that mean nothing are 0, so that an entry
@@ -12668,7 +13896,8 @@ TINY_API uint64_t tiny_now_ns(void)
  * Queue    a ring that one rank writes and one reads, each at its own pace; only the two counters are shared. A message
  *          is a head (tag, bytes, when it arrives) and its bytes; a full ring takes the rest later, as a socket would.
  * Delay    of a message of n bytes sent at t over a link of latency a and b seconds a byte: it leaves from max(t, link
- *          free) on, the link is free n b later, it arrives a after that. Each direction of each pair is a link.
+ *          free) on, the link is free n b later, it arrives a after that. Each direction of each pair is a link; on a
+ *          virtual clock with ports, all links of a rank share its two ports, and a message takes n b at both ends.
  * Sleep    each rank has one condition variable for its threads, and a count of changes: a message came, there is room
  *          again, a rank has closed. A thread that read the count before a change does not fall asleep after it. */
 #include <stdio.h>
@@ -12693,7 +13922,9 @@ typedef struct tinyi_link_head { uint64_t tag, n, at; } tinyi_link_head;
 typedef struct tinyi_local_rank {
     tiny_net net;
     tiny_local *local;
-    tiny_idx gone, changed;
+    tiny_idx changed;
+    tiny_idx gone;                          /* 0, or 1 + 2 after a broken protocol + 4 times the rank to blame */
+    uint64_t out_free_at, in_free_at;       /* of its ports */
 #if TINYI_HAVE_PTHREAD
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -12756,8 +13987,14 @@ static void tinyi_local_gone(tiny_net *net)
 {
     tinyi_local_rank *r = (tinyi_local_rank *)net;
     int i;
-    if (!tinyi_atomic_swap_if(&r->gone, 0, 1)) return;
+    const tiny_idx blame = net->gone ? net->gone - 1 : net->rank;
+    if (!tinyi_atomic_swap_if(&r->gone, 0, 1 + 2 * (net->why == TINY_E_PROTOCOL) + 4 * blame)) return;
     for (i = 0; i < net->world; i++) tinyi_local_wake(&r->local->rank[i].net);
+}
+
+static uint64_t tinyi_link_ns(const tiny_local *l, size_t n)
+{
+    return (uint64_t)TINYI_MIN((double)n * l->ns_per_byte + 0.5, 1e15);
 }
 
 /* n bytes of a ring from counter at on */
@@ -12774,16 +14011,39 @@ static void tinyi_link_copy(const tiny_local *l, unsigned char *ring, size_t at,
     }
 }
 
+/* rank `other` has ended: why */
+static tiny_status tinyi_local_ended(tinyi_local_rank *me, int other, tiny_idx gone, const char *what)
+{
+    const int blame = (int)(gone / 4);
+    me->net.gone = blame + 1;
+    if (gone & 2) {
+        (void)snprintf(me->net.says, sizeof me->net.says, "rank %d ended the group: it and rank %d do not do the same",
+                       other, blame);
+        return TINY_E_PROTOCOL;
+    }
+    if (blame != other)
+        (void)snprintf(me->net.says, sizeof me->net.says, "rank %d is gone, says rank %d", blame, other);
+    else (void)snprintf(me->net.says, sizeof me->net.says, "rank %d is gone: rank %d %s", other, me->net.rank, what);
+    return TINY_E_PEER;
+}
+
+static tiny_status tinyi_local_nobody(tiny_net *net, int other)
+{
+    (void)snprintf(net->says, sizeof net->says, "rank %d has no link to rank %d", net->rank, other);
+    return TINY_E_ARGUMENT;
+}
+
 static tiny_status tinyi_local_send(tiny_net *net, int to, tiny_message *m)
 {
     tinyi_local_rank *me = (tinyi_local_rank *)net;
     tiny_local *l = me->local;
-    tinyi_link *k = &l->link[net->rank * l->world + to];
+    tinyi_link *k;
+    tiny_idx gone;
     int told = 0, some = 0;
-    if (tinyi_atomic_get(&l->rank[to].gone)) {
-        (void)snprintf(net->says, sizeof net->says, "rank %d is gone: rank %d cannot send to it", to, net->rank);
-        return TINY_E_PEER;
-    }
+    if (to < 0 || to >= l->world || to == net->rank) return tinyi_local_nobody(net, to);
+    k = &l->link[net->rank * l->world + to];
+    gone = tinyi_atomic_get(&l->rank[to].gone);
+    if (gone) return tinyi_local_ended(me, to, gone, "cannot send to it");
     while (!m->whole) {
         size_t head = (size_t)k->head, room = l->bytes - (head - (size_t)tinyi_atomic_get(&k->tail)), n;
         if (room < (m->begun ? 1 : sizeof(tinyi_link_head))) {
@@ -12799,9 +14059,9 @@ static tiny_status tinyi_local_send(tiny_net *net, int to, tiny_message *m)
             h.n = m->n;
             h.at = net->virtual_clock ? m->at : l->latency_ns || l->ns_per_byte > 0.0 ? tiny_now_ns() : 0;
             if (l->latency_ns || l->ns_per_byte > 0.0) {
-                k->free_at =
-                    TINYI_MAX(h.at, k->free_at) + (uint64_t)TINYI_MIN((double)m->n * l->ns_per_byte + 0.5, 1e15);
-                h.at = k->free_at + l->latency_ns;
+                uint64_t *free_at = net->virtual_clock == 2 ? &me->out_free_at : &k->free_at;
+                *free_at = TINYI_MAX(h.at, *free_at) + tinyi_link_ns(l, m->n);
+                h.at = *free_at + l->latency_ns;
             }
             tinyi_link_copy(l, k->ring, head, (unsigned char *)&h, sizeof h, 1);
             head += sizeof h;
@@ -12826,14 +14086,19 @@ static tiny_status tinyi_local_recv(tiny_net *net, int from, tiny_message *m)
 {
     tinyi_local_rank *me = (tinyi_local_rank *)net;
     tiny_local *l = me->local;
-    tinyi_link *k = &l->link[from * l->world + net->rank];
+    tinyi_link *k;
+    tiny_idx gone;
+    size_t tail, here, n;
+    if (from < 0 || from >= l->world || from == net->rank) return tinyi_local_nobody(net, from);
+    k = &l->link[from * l->world + net->rank];
     /* before the counter: what it sent last is seen */
-    const int gone = tinyi_atomic_get(&l->rank[from].gone) != 0;
-    size_t tail = (size_t)k->tail, here = (size_t)tinyi_atomic_get(&k->head) - tail, n;
+    gone = tinyi_atomic_get(&l->rank[from].gone);
+    tail = (size_t)k->tail;
+    here = (size_t)tinyi_atomic_get(&k->head) - tail;
     if (!here && gone) {
-        (void)snprintf(net->says, sizeof net->says, "rank %d is gone: rank %d waits for %lu more bytes from it", from,
-                       net->rank, (unsigned long)(m->n - m->done));
-        return TINY_E_PEER;
+        char what[60];
+        (void)snprintf(what, sizeof what, "waits for %lu more bytes from it", (unsigned long)(m->n - m->done));
+        return tinyi_local_ended(me, from, gone, what);
     }
     if (!here) return TINY_OK;
     if (!m->begun) {
@@ -12845,9 +14110,15 @@ static tiny_status tinyi_local_recv(tiny_net *net, int from, tiny_message *m)
                            (unsigned long)h.n, (unsigned long long)h.tag, net->rank, (unsigned long)m->n,
                            (unsigned long long)m->tag);
             m->tag = h.tag;
+            net->gone = from + 1;
             return TINY_E_PROTOCOL;
         }
         m->at = h.at;
+        if (net->virtual_clock == 2) {      /* its first byte comes as late as the port is free */
+            const uint64_t ns = tinyi_link_ns(l, m->n);
+            me->in_free_at = TINYI_MAX(h.at - TINYI_MIN(h.at, ns), me->in_free_at) + ns;
+            m->at = me->in_free_at;
+        }
         if (!net->virtual_clock && h.at && h.at > tiny_now_ns()) return TINY_OK;
         m->begun = 1;
         tail += sizeof h;
@@ -12887,6 +14158,8 @@ TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc,
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_local_open needs an output pointer");
     if (world < 1 || world > TINY_NET_RANKS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d ranks, there must be 1 to %d", world, TINY_NET_RANKS);
+    if (desc && (desc->virtual_clock < 0 || desc->virtual_clock > 2))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "virtual_clock %d must be 0 to 2", desc->virtual_clock);
     if (bytes > TINYI_LINK_MOST)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "queues of %zu bytes, the maximum is %zu", bytes, TINYI_LINK_MOST);
     if (desc && !(desc->bits_per_second >= 0.0 && desc->bits_per_second <= 1e15))
@@ -12918,7 +14191,7 @@ TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc,
         r->local = l;
         r->net.rank = i;
         r->net.world = world;
-        r->net.virtual_clock = desc && desc->virtual_clock;
+        r->net.virtual_clock = desc ? desc->virtual_clock : 0;
         r->net.send = tinyi_local_send;
         r->net.recv = tinyi_local_recv;
         r->net.close = tinyi_local_gone;
@@ -12962,20 +14235,53 @@ TINY_API void tiny_local_close(tiny_ctx *ctx, tiny_local *l)
 }
 
 #endif
+/* src/core/hops_inside.h - collective algorithms as lists of steps
+ *
+ * Step i of a rank sends one range, receives another, both, or neither. Both sides of a message agree on i, so it can
+ * be part of the tag. tiny_comm runs the steps while its caller computes, tiny_coll_* at once; neither knows the
+ * algorithms. Numbers of a range are elements, or blocks where that is said. */
+#ifndef TINYI_HOPS_H
+#define TINYI_HOPS_H
+TINYI_C_BEGIN
+
+enum { TINYI_HOP_PUT, TINYI_HOP_THEIRS, TINYI_HOP_MINE };     /* how: replace; theirs + mine; mine + theirs */
+typedef struct tinyi_hop {
+    int to, from;                           /* -1: none */
+    size_t to_at, to_n, from_at, from_n;
+    int how;
+} tinyi_hop;
+
+/* part i (modulo p) of n: floor(i n / p) to floor((i + 1) n / p) */
+TINYI_FN void tinyi_hop_part(size_t n, int p, int i, size_t *at, size_t *size);
+
+/* Each returns 0 after the last step. way: a tiny_comm_way but AUTO and DIRECT. */
+TINYI_FN int tinyi_hop_allreduce(int way, int rank, int world, size_t n, int i, tinyi_hop *t);
+/* binomial trees from and to a root */
+TINYI_FN int tinyi_hop_broadcast(int rank, int world, int root, size_t n, int i, tinyi_hop *t);
+TINYI_FN int tinyi_hop_reduce(int rank, int world, int root, size_t n, int i, tinyi_hop *t);
+/* Blocks, numbered from the root on: block v belongs to rank (root + v) mod p. */
+TINYI_FN int tinyi_hop_gather(int rank, int world, int root, int i, tinyi_hop *t);
+TINYI_FN int tinyi_hop_scatter(int rank, int world, int root, int i, tinyi_hop *t);
+/* Rank r ends with part (r + 1) mod p of the sum. */
+TINYI_FN int tinyi_hop_reduce_scatter(int rank, int world, size_t n, int i, tinyi_hop *t);
+/* Blocks: each rank begins with block first, and all end with all. */
+TINYI_FN int tinyi_hop_allgather(int rank, int world, int first, int i, tinyi_hop *t);
+
+TINYI_C_END
+#endif
+
 #if TINYI_SLICE(1)
 /* src/core/comm.c - all-reduce in flight
- * Methods  textbook; R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in
- *          MPICH", 2005, 4.
  * Formula  x[i] = sum over the ranks of their x[i], float32, of p ranks:
- *          direct    ((x_0 + x_1) + x_2) + ...
- *          doubling  a balanced tree over neighbours; with p no power of two the first 2 (p - 2^k) ranks are paired
- *                    before
- *          ring      part c (of p) as ((x_c + x_(c+1)) + ...) modulo p, the same in all ranks because one rank computes
- *                    it
- * Engine   a sum is a list of steps. Each step sends a message, receives one, or both, and says how to use the received
- *          numbers. progress() advances the oldest sum as far as its messages allow. Later sums may only send the
- *          messages of direct sums, in the order that the peer expects. progress() needs the lock: the caller takes it
- *          in start and wait, the comm's thread otherwise.
+ *          direct    ((x_0 + x_1) + x_2) + ...; so does star
+ *          tree, doubling, halving   balanced trees; with p no power of two the first 2 (p - 2^k) ranks of the last two
+ *                    are paired before
+ *          ring      part c (of p) as ((x_c + x_(c+1)) + ...) modulo p
+ *          The same on all ranks: either one rank computes a number, or all add in the same order.
+ * Engine   a sum is a list of steps (core/hops.c). Each step sends a message, receives one, or both, and says how to
+ *          use the received numbers. progress() advances the oldest sum as far as its messages allow. Later sums may
+ *          only send the messages of direct sums, in the order that the peer expects. progress() needs the lock: the
+ *          caller takes it in start and wait, the comm's thread otherwise.
  * Thread   the comm's thread sleeps while the caller waits, because the caller then does the work. It also sleeps while
  *          all sums in flight are short direct ones that have been sent: nothing can be gained until the caller waits.
  * Clock    on a virtual clock a sum has its own time, which begins at its start and advances as messages arrive. A wait
@@ -12992,6 +14298,7 @@ typedef struct tinyi_sum {
     float *x;
     size_t n;
     uint64_t number, at;                    /* at: virtual clock */
+    uint64_t call;                          /* of net->calls: for the tags */
     unsigned tag;
     /* ready: the messages of the step are set up; done: waiting to be waited for */
     int way, step, ready, done;
@@ -12999,12 +14306,6 @@ typedef struct tinyi_sum {
     tiny_message *out;                      /* direct: (world) */
     tiny_message send, recv;
 } tinyi_sum;
-
-typedef struct tinyi_comm_step {            /* to, from -1: none */
-    int to, from;
-    size_t to_at, to_n, from_at, from_n;
-    int how;                                /* 0: put it in its place; 1: theirs + mine; 2: mine + theirs */
-} tinyi_comm_step;
 
 struct tiny_comm {
     tiny_ctx *ctx;
@@ -13021,7 +14322,7 @@ struct tiny_comm {
     uint64_t last_end;                      /* virtual clock: when the last sum was done */
     tiny_status failed;
     char says[240];
-    int waiting, quit, has_thread;
+    int waiting, quit, has_thread, finite;
 #if TINYI_HAVE_PTHREAD
     pthread_mutex_t lock;
     pthread_cond_t idle;
@@ -13050,62 +14351,13 @@ static void tinyi_comm_give_up(tiny_comm *c, tiny_status st, const char *says)
 {
     if (c->failed) return;
     c->failed = st;
+    c->net->why = st;
     (void)snprintf(c->says, sizeof c->says, "%s", says);
     c->first = c->next;                     /* their memory is not touched any more */
     c->net->close(c->net);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
-
-static void tinyi_comm_part(const tiny_comm *c, size_t n, int i, size_t *at, size_t *size)
-{
-    const size_t p = (size_t)c->world, k = (size_t)((i % c->world + c->world) % c->world), whole = n / p, more = n % p;
-    *at = k * whole + k * more / p;         /* floor(k n / p) without the product */
-    *size = (k + 1) * whole + (k + 1) * more / p - *at;
-}
-
-static int tinyi_comm_ring(const tiny_comm *c, const tinyi_sum *s, int i, tinyi_comm_step *t)
-{
-    const int p = c->world, r = c->rank;
-    if (i >= 2 * (p - 1)) return 0;
-    t->to = (r + 1) % p;
-    t->from = (r + p - 1) % p;
-    t->how = i < p - 1;
-    tinyi_comm_part(c, s->n, i < p - 1 ? r - i : r + 1 - (i - (p - 1)), &t->to_at, &t->to_n);
-    tinyi_comm_part(c, s->n, i < p - 1 ? r - i - 1 : r - (i - (p - 1)), &t->from_at, &t->from_n);
-    return 1;
-}
-
-/* Ranks below 2 m are paired, the odd one of a pair works for both; then q = 2^k ranks double. */
-static int tinyi_comm_doubling(const tiny_comm *c, const tinyi_sum *s, int i, tinyi_comm_step *t)
-{
-    const int p = c->world, r = c->rank;
-    int q = 1, m, k = 0, mine, other;
-    while (2 * q <= p) { q *= 2; k++; }
-    m = p - q;
-    t->to = t->from = -1;
-    t->to_n = t->from_n = s->n;
-    if (m && i == 0) {
-        if (r >= 2 * m) return 1;
-        if (r % 2) { t->from = r - 1; t->how = 1; }
-        else t->to = r + 1;
-        return 1;
-    }
-    i -= m > 0;
-    if (i < k) {
-        if (r < 2 * m && r % 2 == 0) return 1;
-        mine = r < 2 * m ? r / 2 : r - m;
-        other = mine ^ (1 << i);
-        t->to = t->from = other < m ? 2 * other + 1 : other + m;
-        t->how = other < mine ? 1 : 2;
-        return 1;
-    }
-    if (i > k || !m) return 0;
-    if (r >= 2 * m) return 1;
-    if (r % 2) t->to = r - 1;
-    else t->from = r + 1;
-    return 1;
-}
 
 TINY_REF_BEGIN
 static void tinyi_comm_add(float *y, const float *a, const float *b, size_t n)
@@ -13118,24 +14370,36 @@ TINY_REF_END
 static void tinyi_comm_message(tiny_message *m, const tinyi_sum *s, int step, float *x, size_t n)
 {
     memset(m, 0, sizeof *m);
-    m->tag = s->number << 16 | (uint64_t)(unsigned)step << 8 | s->tag;
+    m->tag = s->call << 16 | (uint64_t)(unsigned)step << 8 | s->tag;
     m->data = x;
     m->n = n * sizeof *x;
     m->at = s->at;
+}
+
+/* NaN and infinities would spread to every rank's text, and nobody would know from where. */
+static int tinyi_comm_finite(tiny_comm *c, int from, const float *x, size_t n, tiny_status *st)
+{
+    size_t i;
+    for (i = 0; i < n && c->finite; i++)
+        if (!(x[i] - x[i] == 0.0f)) {
+            c->net->gone = from + 1;
+            (void)snprintf(c->net->says, sizeof c->net->says, "rank %d sent a number that is not finite", from);
+            *st = TINY_E_PROTOCOL;
+            return 0;
+        }
+    return 1;
 }
 
 /* A step sum as far as it goes. 1: it is done. */
 static int tinyi_comm_steps(tiny_comm *c, tinyi_sum *s, tiny_status *st)
 {
     for (;;) {
-        tinyi_comm_step t;
-        memset(&t, 0, sizeof t);
-        if (!(s->way == TINY_COMM_RING ? tinyi_comm_ring(c, s, s->step, &t) : tinyi_comm_doubling(c, s, s->step, &t)))
-            return 1;
+        tinyi_hop t;
+        if (!tinyi_hop_allreduce(s->way, c->rank, c->world, s->n, s->step, &t)) return 1;
         if (!s->ready) {
             if (s->step == 0) s->at = TINYI_MAX(s->at, c->last_end);
             tinyi_comm_message(&s->send, s, s->step, s->x + t.to_at, t.to_n);
-            tinyi_comm_message(&s->recv, s, s->step, t.how ? c->got : s->x + t.from_at, t.from_n);
+            tinyi_comm_message(&s->recv, s, s->step, t.how != TINYI_HOP_PUT ? c->got : s->x + t.from_at, t.from_n);
             s->recv.at = 0;
             s->send.whole = t.to < 0;
             s->recv.whole = t.from < 0;
@@ -13145,8 +14409,13 @@ static int tinyi_comm_steps(tiny_comm *c, tinyi_sum *s, tiny_status *st)
         if (!s->recv.whole && (*st = c->net->recv(c->net, t.from, &s->recv)) != TINY_OK) return 0;
         if (!s->recv.whole && !s->recv.begun) c->look_at = s->recv.at;
         if (!s->send.whole || !s->recv.whole) return 0;
-        if (t.from >= 0 && t.how == 1) tinyi_comm_add(s->x + t.from_at, c->got, s->x + t.from_at, t.from_n);
-        if (t.from >= 0 && t.how == 2) tinyi_comm_add(s->x + t.from_at, s->x + t.from_at, c->got, t.from_n);
+        if (t.from >= 0 &&
+            !tinyi_comm_finite(c, t.from, (const float *)s->recv.data, s->recv.n / sizeof(float), st))
+            return 0;
+        if (t.from >= 0 && t.how == TINYI_HOP_THEIRS)
+            tinyi_comm_add(s->x + t.from_at, c->got, s->x + t.from_at, t.from_n);
+        if (t.from >= 0 && t.how == TINYI_HOP_MINE)
+            tinyi_comm_add(s->x + t.from_at, s->x + t.from_at, c->got, t.from_n);
         if (t.from >= 0 && c->net->virtual_clock) s->at = TINYI_MAX(s->at, s->recv.at);
         s->step++;
         s->ready = 0;
@@ -13183,6 +14452,7 @@ static int tinyi_comm_direct(tiny_comm *c, tinyi_sum *s, tiny_status *st)
                 if (!s->recv.begun) c->look_at = s->recv.at;
                 return 0;
             }
+            if (!tinyi_comm_finite(c, from, (const float *)s->recv.data, s->n, st)) return 0;
             if (c->net->virtual_clock) s->at = TINYI_MAX(s->at, s->recv.at);
             if (from) tinyi_comm_add(c->acc, c->acc, c->got, s->n);
         } else if (from) tinyi_comm_add(c->acc, c->acc, s->x, s->n);
@@ -13304,6 +14574,7 @@ TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, t
     c->n_most = desc->n_most ? desc->n_most : 65536;
     c->n_short = desc->n_short ? desc->n_short : TINYI_COMM_SHORT;
     c->way = desc->way;
+    c->finite = desc->finite;
     c->timeout_ns = desc->timeout_ns ? desc->timeout_ns : UINT64_C(10000000000);
     if (!tinyi_size_mul(c->n_most, 2 * sizeof *c->got, &all))
         st = tinyi_fail(ctx, TINY_E_OVERFLOW, "sums of %zu numbers are more than this machine can address", c->n_most);
@@ -13390,11 +14661,13 @@ TINY_API tiny_status tiny_allreduce_start(tiny_comm *c, float *x, size_t n, unsi
         s->x = x;
         s->n = n;
         s->number = c->next;
+        s->call = c->net->calls++;
         s->tag = tag;
         s->at = c->clock;
         s->step = s->ready = s->done = s->from = 0;
         s->way = c->way != TINY_COMM_AUTO ? c->way
                  : c->world <= 2          ? TINY_COMM_DIRECT
+                 : c->net->star           ? TINY_COMM_STAR
                  : n <= c->n_short        ? TINY_COMM_DOUBLING
                                           : TINY_COMM_RING;
         for (i = 0; i < c->world; i++) tinyi_comm_message(&s->out[i], s, 0, x, n);
@@ -13492,6 +14765,3057 @@ TINY_API tiny_status tiny_comm_agree(tiny_comm *c, const char *what, uint64_t va
     return st;
 }
 
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+#if TINYI_SLICE(1)
+/* src/core/collective.c - collective calls, run step by step
+ * Methods  textbook; the steps are those of core/hops.c. J. Bruck et al., "Efficient algorithms for all-to-all
+ *          communications in multiport message-passing systems", 1997, for the forms with few messages.
+ * Formula  all-gather (Bruck): at step k the first min(2^k, p - 2^k) blocks of a list that begins with the own one go
+ *          to rank r - 2^k. All-to-all (Bruck): block i of a list that begins with the own one has to travel i ranks;
+ *          at step k those with bit k set go to rank r + 2^k. Barrier: at step k a token goes to rank r + 2^k.
+ * Cost     T(n) = a + n b a message; the table of tiny_coll_cost follows from the steps.
+ * Waiting  a step sends and receives at the same time, so ranks that all send first do not block each other.
+ * Left out numbers of 16 bits on the wire: with doubling, ranks would add differently rounded numbers. */
+#include <stdio.h>
+#include <string.h>
+
+static size_t tinyi_coll_size(int type) { return type == TINY_COLL_I64 ? 8 : type == TINY_COLL_U8 ? 1 : 4; }
+
+/* ---- a call ------------------------------------------------------------------------------------------------------ */
+
+typedef struct tinyi_coll_call {
+    tiny_ctx *ctx;
+    tiny_coll *c;
+    tiny_net *net;
+    size_t size;                            /* of an element */
+    uint64_t number, until;
+    tiny_status st;
+} tinyi_coll_call;
+
+static tiny_status tinyi_coll_end(tinyi_coll_call *k, tiny_status st)
+{
+    k->st = st;
+    k->net->why = st;
+    k->net->close(k->net);
+    return tinyi_fail(k->ctx, st, "%s", k->net->says);
+}
+
+/* Checks what every call has, and gives it its number. elements: of the longest list. */
+static tiny_status tinyi_coll_begin(tinyi_coll_call *k, tiny_ctx *ctx, tiny_coll *c, const char *what, size_t n,
+                                    size_t lists, size_t work)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    size_t bytes;
+    memset(k, 0, sizeof *k);
+    if (st) return st;
+    if (!c || !c->net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s needs the net of a rank", what);
+    if (c->net->world < 1 || c->net->world > TINY_NET_RANKS || c->net->rank < 0 || c->net->rank >= c->net->world)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: rank %d of %d: ranks count from 0, and there may be at most %d",
+                          what, c->net->rank, c->net->world, TINY_NET_RANKS);
+    if (c->type < 0 || c->type >= TINY_COLL_TYPES || c->op < 0 || c->op >= TINY_COLL_OPS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: type %d or operation %d is not known", what, c->type, c->op);
+    if (c->tag > 255) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tag %u, it must be 0 to 255", what, c->tag);
+    k->size = tinyi_coll_size(c->type);
+    if (!tinyi_size_mul(n, k->size, &bytes) || !tinyi_size_mul(bytes, lists, &bytes) ||
+        !tinyi_size_mul(n, work, &bytes) || !tinyi_size_mul(bytes, k->size, &bytes))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu elements are more than this machine can address", what, n);
+    if (bytes > c->n_work || (bytes && !c->work))
+        return tinyi_fail(ctx, TINY_E_WORKSPACE, "%s needs a workspace of %zu bytes, not %zu", what, bytes,
+                          c->work ? c->n_work : (size_t)0);
+    if (c->net->why) return tinyi_fail(ctx, c->net->why, "%s", c->net->says);
+    k->ctx = ctx;
+    k->c = c;
+    k->net = c->net;
+    k->until = c->until ? c->until : tiny_now_ns() + UINT64_C(10000000000);
+    k->number = c->net->calls++;
+    return TINY_OK;
+}
+
+static tiny_status tinyi_coll_list(tiny_ctx *ctx, const char *what, const void *x, size_t n)
+{
+    return x || !n ? TINY_OK : tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the list is NULL", what);
+}
+static tiny_status tinyi_coll_root(tiny_ctx *ctx, const tiny_coll *c, const char *what, int root)
+{
+    return root >= 0 && root < c->net->world
+               ? TINY_OK
+               : tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: root %d of %d ranks", what, root, c->net->world);
+}
+
+/* n_out bytes to one rank, n_in bytes from another, at the same time; -1: nothing */
+static tiny_status tinyi_coll_pass(tinyi_coll_call *k, int phase, int to, const void *out, size_t n_out, int from,
+                                   void *in, size_t n_in)
+{
+    tiny_net *net = k->net;
+    tiny_message send, recv;
+    memset(&send, 0, sizeof send);
+    memset(&recv, 0, sizeof recv);
+    send.tag = recv.tag = k->number << 16 | (uint64_t)(unsigned)(phase & 255) << 8 | k->c->tag;
+    send.data = (void *)(uintptr_t)out;     /* it is only read */
+    send.n = n_out;
+    send.at = k->c->clock;
+    send.whole = to < 0;
+    recv.data = in;
+    recv.n = n_in;
+    recv.whole = from < 0;
+    while (!send.whole || !recv.whole) {
+        const uint64_t seen = net->changes(net);
+        uint64_t now, until;
+        tiny_status st = TINY_OK;
+        if (!send.whole) st = net->send(net, to, &send);
+        if (!st && !recv.whole) st = net->recv(net, from, &recv);
+        if (st) return tinyi_coll_end(k, st);
+        if (send.whole && recv.whole) break;
+        now = tiny_now_ns();
+        if (now >= k->until) {
+            (void)snprintf(net->says, sizeof net->says, "rank %d waited for rank %d until the deadline of call %llu",
+                           net->rank, recv.whole ? to : from, (unsigned long long)k->number);
+            net->gone = 1 + (recv.whole ? to : from);
+            return tinyi_coll_end(k, TINY_E_TIMEOUT);
+        }
+        /* on its way: it will be here then */
+        until = !recv.whole && !net->virtual_clock && recv.at ? TINYI_MIN(recv.at, k->until) : k->until;
+        net->pause(net, seen, until);
+    }
+    if (from >= 0 && net->virtual_clock) k->c->clock = TINYI_MAX(k->c->clock, recv.at);
+    return TINY_OK;
+}
+
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
+
+TINY_REF_BEGIN
+/* y = a + b, a the first operand; any alignment, and y may be a or b */
+static void tinyi_coll_add(const tiny_coll *c, unsigned char *y, const unsigned char *a, const unsigned char *b,
+                           size_t n)
+{
+    size_t i;
+    if (c->type == TINY_COLL_F32)
+        for (i = 0; i < n; i++) {
+            float u, v;
+            memcpy(&u, a + 4 * i, 4);
+            memcpy(&v, b + 4 * i, 4);
+            u = c->op == TINY_COLL_MAX ? (v > u || v != v ? v : u) : u + v;
+            memcpy(y + 4 * i, &u, 4);
+        }
+    else if (c->type == TINY_COLL_I64)
+        for (i = 0; i < n; i++) {
+            uint64_t u, v;
+            memcpy(&u, a + 8 * i, 8);
+            memcpy(&v, b + 8 * i, 8);
+            u += v;
+            memcpy(y + 8 * i, &u, 8);
+        }
+    else for (i = 0; i < n; i++) y[i] = a[i] | b[i];
+}
+TINY_REF_END
+
+static tiny_status tinyi_coll_can_add(tiny_ctx *ctx, const tiny_coll *c, const char *what)
+{
+    const int ok = c->type == TINY_COLL_F32   ? c->op == TINY_COLL_SUM || c->op == TINY_COLL_MAX
+                   : c->type == TINY_COLL_I64 ? c->op == TINY_COLL_SUM
+                                              : c->op == TINY_COLL_OR;
+    return ok ? TINY_OK
+              : tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: type %d has no operation %d", what, c->type, c->op);
+}
+
+static tiny_status tinyi_coll_hop(tinyi_coll_call *k, int phase, const tinyi_hop *t, unsigned char *x)
+{
+    unsigned char *mine = x + t->from_at * k->size, *theirs = t->how == TINYI_HOP_PUT ? mine
+                                                                                   : (unsigned char *)k->c->work;
+    tiny_status st;
+    if (t->to < 0 && t->from < 0) return TINY_OK;
+    st = tinyi_coll_pass(k, phase, t->to, x + t->to_at * k->size, t->to_n * k->size, t->from, theirs,
+                         t->from_n * k->size);
+    if (st || t->from < 0 || t->how == TINYI_HOP_PUT) return st;
+    if (t->how == TINYI_HOP_THEIRS) tinyi_coll_add(k->c, mine, theirs, mine, t->from_n);
+    else tinyi_coll_add(k->c, mine, mine, theirs, t->from_n);
+    if (k->net->virtual_clock) k->c->clock += (uint64_t)(k->c->add_ns * (double)(t->from_n * k->size) + 0.5);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_coll_broadcast(tiny_ctx *ctx, tiny_coll *c, void *x, size_t n, int root)
+{
+    tinyi_coll_call k;
+    tinyi_hop t;
+    int i;
+    tiny_status st = tinyi_coll_begin(&k, ctx, c, "broadcast", n, 1, 0);
+    if (!st) st = tinyi_coll_list(ctx, "broadcast", x, n);
+    if (!st) st = tinyi_coll_root(ctx, c, "broadcast", root);
+    for (i = 0; !st && tinyi_hop_broadcast(k.net->rank, k.net->world, root, n, i, &t); i++)
+        st = tinyi_coll_hop(&k, i, &t, (unsigned char *)x);
+    return st;
+}
+
+TINY_API tiny_status tiny_coll_reduce(tiny_ctx *ctx, tiny_coll *c, void *x, size_t n, int root)
+{
+    tinyi_coll_call k;
+    tinyi_hop t;
+    int i;
+    tiny_status st = tinyi_coll_begin(&k, ctx, c, "reduce", n, 1, 1);
+    if (!st) st = tinyi_coll_list(ctx, "reduce", x, n);
+    if (!st) st = tinyi_coll_can_add(ctx, c, "reduce");
+    if (!st) st = tinyi_coll_root(ctx, c, "reduce", root);
+    for (i = 0; !st && tinyi_hop_reduce(k.net->rank, k.net->world, root, n, i, &t); i++)
+        st = tinyi_coll_hop(&k, i, &t, (unsigned char *)x);
+    return st;
+}
+
+TINY_API tiny_status tiny_coll_allreduce(tiny_ctx *ctx, tiny_coll *c, int way, void *x, size_t n)
+{
+    tinyi_coll_call k;
+    tinyi_hop t;
+    int i;
+    tiny_status st = tinyi_coll_begin(&k, ctx, c, "allreduce", n, 1, 1);
+    if (!st) st = tinyi_coll_list(ctx, "allreduce", x, n);
+    if (!st) st = tinyi_coll_can_add(ctx, c, "allreduce");
+    if (!st && (way <= TINY_COMM_DIRECT || way >= TINY_COMM_WAYS))
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "allreduce: way %d must be one of the tiny_comm_way after DIRECT", way);
+    for (i = 0; !st && tinyi_hop_allreduce(way, k.net->rank, k.net->world, n, i, &t); i++)
+        st = tinyi_coll_hop(&k, i, &t, (unsigned char *)x);
+    return st;
+}
+
+TINY_API tiny_status tiny_coll_reduce_scatter(tiny_ctx *ctx, tiny_coll *c, void *x, size_t n, size_t *at, size_t *size)
+{
+    tinyi_coll_call k;
+    tinyi_hop t;
+    int i;
+    tiny_status st = tinyi_coll_begin(&k, ctx, c, "reduce-scatter", n, 1, 1);
+    if (!st && (!at || !size)) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "reduce-scatter needs pointers for its answers");
+    if (!st) st = tinyi_coll_list(ctx, "reduce-scatter", x, n);
+    if (!st) st = tinyi_coll_can_add(ctx, c, "reduce-scatter");
+    for (i = 0; !st && tinyi_hop_reduce_scatter(k.net->rank, k.net->world, n, i, &t); i++)
+        st = tinyi_coll_hop(&k, i, &t, (unsigned char *)x);
+    if (!st) tinyi_hop_part(n, k.net->world, k.net->rank + 1, at, size);
+    return st;
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+
+static void tinyi_coll_copy(void *to, const void *from, size_t n)
+{
+    if (n && to != from) memcpy(to, from, n);
+}
+
+TINY_API tiny_status tiny_coll_gather(tiny_ctx *ctx, tiny_coll *c, const void *x, size_t n, void *all, int root)
+{
+    tinyi_coll_call k;
+    tinyi_hop t;
+    int i;
+    const int world = c && c->net ? c->net->world : 1;
+    tiny_status st =
+        tinyi_coll_begin(&k, ctx, c, "gather", n, (size_t)TINYI_MAX(world, 1), (size_t)TINYI_MAX(world, 1));
+    const size_t bytes = n * k.size;
+    if (!st) st = tinyi_coll_root(ctx, c, "gather", root);
+    if (!st) st = tinyi_coll_list(ctx, "gather", x && (all || c->net->rank != root) ? x : NULL, n);
+    if (st) return st;
+    tinyi_coll_copy((unsigned char *)c->work + (size_t)((k.net->rank - root + world) % world) * bytes, x, bytes);
+    k.size = bytes;
+    for (i = 0; !st && tinyi_hop_gather(k.net->rank, world, root, i, &t); i++)
+        st = tinyi_coll_hop(&k, i, &t, (unsigned char *)c->work);
+    for (i = 0; i < world && !st && k.net->rank == root; i++)
+        tinyi_coll_copy((unsigned char *)all + (size_t)((root + i) % world) * bytes,
+                        (unsigned char *)c->work + (size_t)i * bytes, bytes);
+    return st;
+}
+
+TINY_API tiny_status tiny_coll_scatter(tiny_ctx *ctx, tiny_coll *c, const void *all, size_t n, void *x, int root)
+{
+    tinyi_coll_call k;
+    tinyi_hop t;
+    int i;
+    const int world = c && c->net ? c->net->world : 1;
+    tiny_status st =
+        tinyi_coll_begin(&k, ctx, c, "scatter", n, (size_t)TINYI_MAX(world, 1), (size_t)TINYI_MAX(world, 1));
+    const size_t bytes = n * k.size;
+    if (!st) st = tinyi_coll_root(ctx, c, "scatter", root);
+    if (!st) st = tinyi_coll_list(ctx, "scatter", x && (all || c->net->rank != root) ? x : NULL, n);
+    if (st) return st;
+    for (i = 0; i < world && k.net->rank == root; i++)
+        tinyi_coll_copy((unsigned char *)c->work + (size_t)i * bytes,
+                        (const unsigned char *)all + (size_t)((root + i) % world) * bytes, bytes);
+    k.size = bytes;
+    for (i = 0; !st && tinyi_hop_scatter(k.net->rank, world, root, i, &t); i++)
+        st = tinyi_coll_hop(&k, i, &t, (unsigned char *)c->work);
+    if (!st)
+        tinyi_coll_copy(x, (unsigned char *)c->work + (size_t)((k.net->rank - root + world) % world) * bytes, bytes);
+    return st;
+}
+
+TINY_API tiny_status tiny_coll_allgather(tiny_ctx *ctx, tiny_coll *c, int form, void *all, size_t n)
+{
+    tinyi_coll_call k;
+    tinyi_hop t;
+    const int world = c && c->net ? TINYI_MAX(c->net->world, 1) : 1;
+    int i, d;
+    tiny_status st = tinyi_coll_begin(&k, ctx, c, "allgather", n, (size_t)world,
+                                      form == TINY_COLL_BRUCK ? (size_t)world : 0);
+    const size_t bytes = n * k.size;
+    if (!st) st = tinyi_coll_list(ctx, "allgather", all, n);
+    if (!st && form != TINY_COLL_RING && form != TINY_COLL_BRUCK)
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "allgather: form %d is not known", form);
+    if (st) return st;
+    k.size = bytes;
+    if (form == TINY_COLL_RING) {
+        for (i = 0; !st && tinyi_hop_allgather(k.net->rank, world, k.net->rank, i, &t); i++)
+            st = tinyi_coll_hop(&k, i, &t, (unsigned char *)all);
+    } else {
+        unsigned char *w = (unsigned char *)c->work;
+        tinyi_coll_copy(w, (unsigned char *)all + (size_t)k.net->rank * bytes, bytes);
+        for (i = 0, d = 1; d < world && !st; d *= 2, i++)
+            st = tinyi_coll_pass(&k, i, (k.net->rank - d + world) % world, w,
+                                 (size_t)TINYI_MIN(d, world - d) * bytes, (k.net->rank + d) % world,
+                                 w + (size_t)d * bytes, (size_t)TINYI_MIN(d, world - d) * bytes);
+        for (i = 0; i < world && !st; i++)
+            tinyi_coll_copy((unsigned char *)all + (size_t)((k.net->rank + i) % world) * bytes, w + (size_t)i * bytes,
+                            bytes);
+    }
+    return st;
+}
+
+/* w: the list that begins with the own block, then room for what is sent and for what comes */
+static tiny_status tinyi_coll_bruck(tinyi_coll_call *k, const unsigned char *from, unsigned char *to, size_t bytes)
+{
+    const int p = k->net->world, r = k->net->rank;
+    unsigned char *w = (unsigned char *)k->c->work, *out = w + (size_t)p * bytes, *in = out + (size_t)p * bytes;
+    tiny_status st = TINY_OK;
+    int i, d, step, n;
+    for (i = 0; i < p; i++) tinyi_coll_copy(w + (size_t)i * bytes, from + (size_t)((r + i) % p) * bytes, bytes);
+    for (d = 1, step = 0; d < p && !st; d *= 2, step++) {
+        for (i = n = 0; i < p; i++)
+            if (i & d) tinyi_coll_copy(out + (size_t)n++ * bytes, w + (size_t)i * bytes, bytes);
+        st = tinyi_coll_pass(k, step, (r + d) % p, out, (size_t)n * bytes, (r - d + p) % p, in, (size_t)n * bytes);
+        for (i = n = 0; i < p && !st; i++)
+            if (i & d) tinyi_coll_copy(w + (size_t)i * bytes, in + (size_t)n++ * bytes, bytes);
+    }
+    for (i = 0; i < p && !st; i++)
+        tinyi_coll_copy(to + (size_t)((r - i + p) % p) * bytes, w + (size_t)i * bytes, bytes);
+    return st;
+}
+
+TINY_API tiny_status tiny_coll_alltoall(tiny_ctx *ctx, tiny_coll *c, int form, const void *from, void *to, size_t n)
+{
+    tinyi_coll_call k;
+    const int world = c && c->net ? TINYI_MAX(c->net->world, 1) : 1;
+    const unsigned char *f = (const unsigned char *)from;
+    unsigned char *t = (unsigned char *)to;
+    int s;
+    tiny_status st = tinyi_coll_begin(&k, ctx, c, "alltoall", n, (size_t)world,
+                                      form == TINY_COLL_BRUCK ? 3 * (size_t)world : 0);
+    const size_t bytes = n * k.size;
+    if (!st) st = tinyi_coll_list(ctx, "alltoall", from && to ? from : NULL, n);
+    if (!st && form != TINY_COLL_RING && form != TINY_COLL_BRUCK)
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "alltoall: form %d is not known", form);
+    if (!st && n && (uintptr_t)f < (uintptr_t)t + (size_t)world * bytes &&
+        (uintptr_t)t < (uintptr_t)f + (size_t)world * bytes)
+        st = tinyi_fail(ctx, TINY_E_ALIAS, "alltoall: the two lists overlap");
+    if (st || form == TINY_COLL_BRUCK) return st ? st : tinyi_coll_bruck(&k, f, t, bytes);
+    tinyi_coll_copy(t + (size_t)k.net->rank * bytes, f + (size_t)k.net->rank * bytes, bytes);
+    for (s = 1; s < world && !st; s++) {
+        const int dst = (k.net->rank + s) % world, src = (k.net->rank - s + world) % world;
+        st = tinyi_coll_pass(&k, s, dst, f + (size_t)dst * bytes, bytes, src, t + (size_t)src * bytes, bytes);
+    }
+    return st;
+}
+
+TINY_API tiny_status tiny_coll_alltoallv(tiny_ctx *ctx, tiny_coll *c, const void *from, const uint64_t *n_from,
+                                         void *to, uint64_t *n_to, size_t room)
+{
+    tinyi_coll_call k;
+    const int world = c && c->net ? TINYI_MAX(c->net->world, 1) : 1;
+    const unsigned char *f = (const unsigned char *)from;
+    unsigned char *t = (unsigned char *)to;
+    size_t from_at[TINY_NET_RANKS], to_at[TINY_NET_RANKS], sent = 0, here = 0, bytes;
+    unsigned char count[16];
+    int s, i, fits = 1;
+    tiny_status st = tinyi_coll_begin(&k, ctx, c, "alltoallv", room, 1, 0);
+    if (!st && (!n_from || !n_to)) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "alltoallv needs the lengths of the blocks");
+    for (i = 0; i < world && !st; i++) {
+        from_at[i] = sent;
+        if (n_from[i] > SIZE_MAX || !tinyi_size_add(sent, (size_t)n_from[i], &sent) ||
+            !tinyi_size_mul(sent, k.size, &bytes))
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "alltoallv: the blocks are more than this machine can address");
+    }
+    if (!st) st = tinyi_coll_list(ctx, "alltoallv", from, sent);
+    if (!st) st = tinyi_coll_list(ctx, "alltoallv", to, room);
+    if (st) return st;
+    n_to[k.net->rank] = n_from[k.net->rank];
+    for (s = 1; s < world && !st; s++) {
+        const int dst = (k.net->rank + s) % world, src = (k.net->rank - s + world) % world;
+        tinyi_put_le(count, n_from[dst], 8);
+        st = tinyi_coll_pass(&k, s, dst, count, 8, src, count + 8, 8);
+        n_to[src] = tinyi_le64(count + 8);
+    }
+    if (st) return st;
+    for (i = 0; i < world; i++) {
+        to_at[i] = here;
+        if (n_to[i] > room - here) fits = 0;
+        else here += (size_t)n_to[i];
+    }
+    /* Does it fit everywhere? One rank's small room must not leave the others waiting. */
+    for (s = 1; s < world && !st; s *= 2) {
+        count[0] = (unsigned char)fits;
+        st = tinyi_coll_pass(&k, 64 + s, (k.net->rank + s) % world, count, 1, (k.net->rank - s + world) % world,
+                             count + 1, 1);
+        fits &= !st && count[1] == 1;
+    }
+    if (st) return st;
+    if (!fits)
+        return tinyi_fail(ctx, TINY_E_WORKSPACE, "alltoallv: the blocks of a rank do not fit its %zu elements", room);
+    tinyi_coll_copy(t + to_at[k.net->rank] * k.size, f + from_at[k.net->rank] * k.size,
+                    (size_t)n_from[k.net->rank] * k.size);
+    for (s = 1; s < world && !st; s++) {
+        const int dst = (k.net->rank + s) % world, src = (k.net->rank - s + world) % world;
+        st = tinyi_coll_pass(&k, 128 + s, dst, f + from_at[dst] * k.size, (size_t)n_from[dst] * k.size, src,
+                             t + to_at[src] * k.size, (size_t)n_to[src] * k.size);
+    }
+    return st;
+}
+
+TINY_API tiny_status tiny_coll_barrier(tiny_ctx *ctx, tiny_coll *c)
+{
+    tinyi_coll_call k;
+    tiny_status st = tinyi_coll_begin(&k, ctx, c, "barrier", 0, 0, 0);
+    int d, i;
+    for (d = 1, i = 0; !st && d < k.net->world; d *= 2, i++)
+        st = tinyi_coll_pass(&k, i, (k.net->rank + d) % k.net->world, NULL, 0,
+                             (k.net->rank - d + k.net->world) % k.net->world, NULL, 0);
+    return st;
+}
+
+TINY_API size_t tiny_coll_work(int world, size_t n, size_t n_bytes)
+{
+    size_t all;
+    if (world < 1) return 0;
+    if (!tinyi_size_mul(n, n_bytes, &all) || !tinyi_size_mul(all, 3 * (size_t)world, &all)) return SIZE_MAX;
+    return all;
+}
+
+/* ---- costs ------------------------------------------------------------------------------------------------------- */
+
+TINY_API double tiny_coll_cost(int what, int world, double n, const tiny_coll_line *line)
+{
+    const double a = line ? line->latency : 0, b = line ? line->byte : 0, g = line ? line->add : 0, p = (double)world;
+    int bits = 0, low = 0, more;
+    if (world < 2 || world > TINY_NET_RANKS) return 0.0;
+    while ((1 << bits) < world) bits++;
+    while ((2 << low) <= world) low++;
+    more = bits > low ? 2 : 0;              /* steps of the pairs before and after a power of two */
+    switch (what) {
+    case TINY_COST_MESSAGE: return a + n * b;
+    case TINY_COST_BROADCAST: return bits * (a + n * b);
+    case TINY_COST_REDUCE: return bits * (a + n * b + n * g);
+    case TINY_COST_REDUCE_SCATTER: return (p - 1) * a + (p - 1) / p * n * (b + g);
+    case TINY_COST_ALLGATHER: case TINY_COST_ALLTOALL: return (p - 1) * a + (p - 1) / p * n * b;
+    case TINY_COST_ALLTOALL_BRUCK: return bits * (a + n / 2 * b);
+    case TINY_COST_BARRIER: return bits * a;
+    case TINY_COST_ALLREDUCE + (int)TINY_COMM_DIRECT: return a + (p - 1) * n * (b + g);
+    case TINY_COST_ALLREDUCE + (int)TINY_COMM_STAR: return 2 * a + 2 * (p - 1) * n * b + (p - 1) * n * g;
+    case TINY_COST_ALLREDUCE + (int)TINY_COMM_TREE: return 2 * bits * (a + n * b) + bits * n * g;
+    case TINY_COST_ALLREDUCE + (int)TINY_COMM_DOUBLING:
+        return low * (a + n * b + n * g) + more * (a + n * b) + more / 2 * n * g;
+    case TINY_COST_ALLREDUCE + (int)TINY_COMM_RING:
+        return 2 * (p - 1) * a + 2 * (p - 1) / p * n * b + (p - 1) / p * n * g;
+    case TINY_COST_ALLREDUCE + (int)TINY_COMM_HALVING: {
+        const double q = (double)(1 << low);
+        return 2 * low * a + 2 * (q - 1) / q * n * b + (q - 1) / q * n * g + more * (a + n * b) + more / 2 * n * g;
+    }
+    default: return 0.0;
+    }
+}
+
+TINY_API void tiny_coll_choose(int world, int star, const tiny_coll_line *line, tiny_coll_choice *choice)
+{
+    int i, way;
+    if (!line || !choice) return;
+    memset(choice, 0, sizeof *choice);
+    choice->line = *line;
+    for (i = 0; i < TINY_COLL_SIZES; i++) {
+        const double n = (double)((size_t)1024 << i);
+        choice->way[i] = TINY_COMM_STAR;
+        for (way = TINY_COMM_DOUBLING; way < TINY_COMM_WAYS && !star; way++)
+            if (tiny_coll_cost(TINY_COST_ALLREDUCE + way, world, n, line) <
+                tiny_coll_cost(TINY_COST_ALLREDUCE + choice->way[i], world, n, line))
+                choice->way[i] = (unsigned char)way;
+    }
+}
+
+TINY_API int tiny_coll_way(const tiny_coll_choice *choice, size_t n_bytes)
+{
+    int i = 0;
+    if (!choice) return TINY_COMM_STAR;
+    while (i < TINY_COLL_SIZES - 1 && n_bytes > (size_t)1024 << i) i++;
+    return choice->way[i];
+}
+
+enum { TINYI_PROBES = 5, TINYI_PROBE_ROUNDS = 20 };
+
+/* a + n b through five points. Relative errors count: else only the longest message would decide. */
+static void tinyi_coll_fit(const double n[TINYI_PROBES], const double t[TINYI_PROBES], double *a, double *b)
+{
+    double w = 0, wn = 0, wnn = 0, wt = 0, wnt = 0, det;
+    int i;
+    for (i = 0; i < TINYI_PROBES; i++) {
+        const double k = 1 / (t[i] * t[i]);
+        w += k;
+        wn += k * n[i];
+        wnn += k * n[i] * n[i];
+        wt += k * t[i];
+        wnt += k * n[i] * t[i];
+    }
+    det = w * wnn - wn * wn;
+    *b = det > 0 ? TINYI_MAX((w * wnt - wn * wt) / det, 0.0) : 0.0;
+    *a = TINYI_MAX((wt - *b * wn) / w, 1e-9);
+}
+
+/* Times every way at four lengths, and lets rank 0 choose. A table knows neither that two messages at the same time
+ * slow each other down, nor how many ranks share a processor. */
+enum { TINYI_TRIES = 4, TINYI_TRY_ROUNDS = 7 };
+static tiny_status tinyi_coll_try(tiny_ctx *ctx, const tiny_coll *c, tiny_coll_choice *choice)
+{
+    static const size_t size[TINYI_TRIES] = { 1024, 8192, 65536, 524288 };
+    static const int from[TINYI_TRIES + 1] = { 0, 2, 5, 8, TINY_COLL_SIZES };       /* the sizes that take that way */
+    double took[TINY_COMM_WAYS][TINYI_TRY_ROUNDS];
+    tiny_coll sum = *c;
+    tiny_status st = TINY_OK;
+    int i, way, k, m;
+    sum.type = TINY_COLL_F32;
+    sum.op = TINY_COLL_SUM;
+    sum.work = (unsigned char *)c->work + TINY_COLL_PROBE_WORK / 2;
+    sum.n_work = TINY_COLL_PROBE_WORK / 2;
+    for (i = 0; i < TINYI_TRIES && !st; i++) {
+        int best = TINY_COMM_DOUBLING;
+        for (k = 0; k < TINYI_TRY_ROUNDS && !st; k++)
+            for (way = TINY_COMM_DOUBLING; way < TINY_COMM_WAYS && !st; way++) {
+                uint64_t start;
+                double *t = took[way];
+                st = tiny_coll_barrier(ctx, &sum);
+                start = tiny_now_ns();
+                if (!st) st = tiny_coll_allreduce(ctx, &sum, way, c->work, size[i] / 4);
+                t[k] = (double)(tiny_now_ns() - start);
+                for (m = k; m > 0 && t[m] < t[m - 1]; m--) {
+                    const double x = t[m];
+                    t[m] = t[m - 1];
+                    t[m - 1] = x;
+                }
+            }
+        for (way = TINY_COMM_DOUBLING; way < TINY_COMM_WAYS && !st; way++)
+            if (took[way][TINYI_TRY_ROUNDS / 2] < took[best][TINYI_TRY_ROUNDS / 2]) best = way;
+        for (k = from[i]; k < from[i + 1]; k++) choice->way[k] = (unsigned char)best;
+    }
+    return st;
+}
+
+TINY_API tiny_status tiny_coll_probe(tiny_ctx *ctx, tiny_coll *c, tiny_coll_choice *choice)
+{
+    static const size_t size[TINYI_PROBES] = { 1, 1024, 8192, 65536, 524288 };
+    tinyi_coll_call k;
+    tiny_coll_line line;
+    double n[TINYI_PROBES], t[TINYI_PROBES];
+    unsigned char *w;
+    uint64_t start;
+    int r, i, j, m;
+    tiny_status st = tinyi_coll_begin(&k, ctx, c, "probe", 0, 0, 0);
+    if (st) return st;
+    if (!choice) return tinyi_fail(ctx, TINY_E_ARGUMENT, "the probe needs room for its answer");
+    if (!c->work || c->n_work < TINY_COLL_PROBE_WORK)
+        return tinyi_fail(ctx, TINY_E_WORKSPACE, "the probe needs a workspace of %zu bytes", TINY_COLL_PROBE_WORK);
+    w = (unsigned char *)c->work;
+    memset(w, 0, TINY_COLL_PROBE_WORK);
+    memset(&line, 0, sizeof line);
+    for (r = 1; r < k.net->world && !st; r++) {
+        for (i = 0; i < TINYI_PROBES && !st; i++) {
+            double took[TINYI_PROBE_ROUNDS];
+            for (j = 0; j < TINYI_PROBE_ROUNDS && !st; j++) {
+                const uint64_t from = tiny_now_ns(), clock = c->clock;
+                if (k.net->rank == 0) {
+                    st = tinyi_coll_pass(&k, r, r, w, size[i], -1, NULL, 0);
+                    if (!st) st = tinyi_coll_pass(&k, r, -1, NULL, 0, r, w, size[i]);
+                } else if (k.net->rank == r) {
+                    st = tinyi_coll_pass(&k, r, -1, NULL, 0, 0, w, size[i]);
+                    if (!st) st = tinyi_coll_pass(&k, r, 0, w, size[i], -1, NULL, 0);
+                }
+                took[j] = 1e-9 * (double)(k.net->virtual_clock ? c->clock - clock : tiny_now_ns() - from);
+                for (m = j; m > 0 && took[m] < took[m - 1]; m--) {
+                    const double x = took[m];
+                    took[m] = took[m - 1];
+                    took[m - 1] = x;
+                }
+            }
+            n[i] = (double)size[i];
+            t[i] = TINYI_MAX(took[TINYI_PROBE_ROUNDS / 2] / 2, 1e-9);
+        }
+        if (k.net->rank == 0 && !st) {
+            double a, b;
+            tinyi_coll_fit(n, t, &a, &b);
+            line.latency = TINYI_MAX(line.latency, a);
+            line.byte = TINYI_MAX(line.byte, b);
+        }
+    }
+    if (st) return st;
+    if (k.net->virtual_clock) line.add = 1e-9 * c->add_ns;
+    else {
+        tiny_coll sum = *c;
+        sum.type = TINY_COLL_F32;
+        sum.op = TINY_COLL_SUM;
+        start = tiny_now_ns();
+        for (i = 0; i < 8; i++) tinyi_coll_add(&sum, w, w, w + 262144, 65536);
+        line.add = 1e-9 * (double)(tiny_now_ns() - start) / (8 * 262144);
+    }
+    tiny_coll_choose(k.net->world, k.net->star, &line, choice);
+    if (!k.net->virtual_clock && !k.net->star) st = tinyi_coll_try(ctx, c, choice);
+    if (st) return st;
+    /* the choice of rank 0, not of each: their figures differ. As bytes, because machines differ too. */
+    {
+        unsigned char all[24 + TINY_COLL_SIZES];
+        uint64_t bits[3];
+        const double v[3] = { choice->line.latency, choice->line.byte, choice->line.add };
+        tiny_coll bytes = *c;
+        memcpy(bits, v, sizeof bits);
+        for (i = 0; i < 3; i++) tinyi_put_le(all + 8 * i, bits[i], 8);
+        memcpy(all + 24, choice->way, TINY_COLL_SIZES);
+        bytes.type = TINY_COLL_U8;
+        bytes.op = TINY_COLL_OR;
+        if (k.net->star) {                  /* a tree would need other connections */
+            for (r = 1; r < k.net->world && !st; r++)
+                if (k.net->rank == 0) st = tinyi_coll_pass(&k, 200, r, all, sizeof all, -1, NULL, 0);
+                else if (k.net->rank == r) st = tinyi_coll_pass(&k, 200, -1, NULL, 0, 0, all, sizeof all);
+        } else st = tiny_coll_broadcast(ctx, &bytes, all, sizeof all, 0);
+        c->clock = TINYI_MAX(c->clock, bytes.clock);
+        if (st) return st;
+        for (i = 0; i < 3; i++) bits[i] = tinyi_le64(all + 8 * i);
+        {
+            double got[3];
+            memcpy(got, bits, sizeof got);
+            choice->line.latency = got[0];
+            choice->line.byte = got[1];
+            choice->line.add = got[2];
+        }
+        memcpy(choice->way, all + 24, TINY_COLL_SIZES);
+        for (i = 0; i < TINY_COLL_SIZES; i++)
+            if (choice->way[i] <= TINY_COMM_DIRECT || choice->way[i] >= TINY_COMM_WAYS) {
+                (void)snprintf(k.net->says, sizeof k.net->says, "rank 0 chose a way of sums that there is not");
+                return tinyi_coll_end(&k, TINY_E_PROTOCOL);
+            }
+    }
+    return TINY_OK;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+#if TINYI_SLICE(1)
+/* src/core/fault.c - a tiny_net around another one
+ *
+ * A message is counted for its receiver when it begins. A flipped bit is flipped in the caller's bytes and flipped back
+ * after each attempt to send, because transports copy what they take. */
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_FAULT_FIRST 4096
+
+typedef struct tinyi_fault_to {             /* the message on its way to a rank */
+    uint64_t messages, until;               /* until: it is held back */
+    int busy, kind;                         /* -1: nothing is done to it */
+    uint64_t by;
+    tiny_message other;                     /* what is sent in its place, or after it */
+    int second;                             /* the copy of TWICE is on its way */
+    size_t n_first;
+    uint64_t first_tag;
+    unsigned char first[TINYI_FAULT_FIRST];
+} tinyi_fault_to;
+
+struct tiny_fault {
+    tiny_net net;
+    tiny_fault_desc desc;
+    uint64_t rng;
+    int dead;
+    tinyi_fault_to *to;                     /* (world) */
+};
+
+static void tinyi_fault_begin(tiny_fault *f, tinyi_fault_to *t, int to, const tiny_message *m)
+{
+    size_t i;
+    t->busy = 1;
+    t->kind = -1;
+    t->second = 0;
+    t->until = 0;
+    for (i = 0; i < f->desc.n_at; i++) {
+        const tiny_fault_at *a = &f->desc.at[i];
+        if ((a->to != to && a->to != -1) || a->message != t->messages) continue;
+        t->kind = a->kind;
+        t->by = a->by;
+    }
+    if (f->desc.jitter_ns) {
+        f->rng = f->rng * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        t->until = tiny_now_ns() + (f->rng >> 33) % f->desc.jitter_ns;
+    }
+    if (t->kind == TINY_FAULT_DELAY) t->until = tiny_now_ns() + t->by;
+    memset(&t->other, 0, sizeof t->other);
+    t->other.tag = m->tag;
+    t->other.data = m->data;
+    t->other.n = m->n;
+    t->other.at = m->at;
+    if (t->kind == TINY_FAULT_CUT) t->other.n = m->n > t->by ? m->n - (size_t)t->by : 0;
+    if (t->kind == TINY_FAULT_REPLAY && t->messages) {
+        t->other.tag = t->first_tag;
+        t->other.data = t->first;
+        t->other.n = t->n_first;
+    }
+    if (!t->messages) {
+        t->n_first = TINYI_MIN(m->n, (size_t)TINYI_FAULT_FIRST);
+        t->first_tag = m->tag;
+        if (t->n_first) memcpy(t->first, m->data, t->n_first);
+    }
+    t->messages++;
+}
+
+static tiny_status tinyi_fault_said(tiny_fault *f, tiny_status st)
+{
+    if (st) {
+        memcpy(f->net.says, f->desc.inner->says, sizeof f->net.says);
+        f->net.gone = f->desc.inner->gone;
+    }
+    return st;
+}
+
+static tiny_status tinyi_fault_send(tiny_net *net, int to, tiny_message *m)
+{
+    tiny_fault *f = (tiny_fault *)net;
+    tinyi_fault_to *t;
+    unsigned char *flip = NULL;
+    unsigned char bit = 0;
+    tiny_status st;
+    if (to < 0 || to >= net->world) return tinyi_fault_said(f, f->desc.inner->send(f->desc.inner, to, m));
+    t = &f->to[to];
+    if (!t->busy) tinyi_fault_begin(f, t, to, m);
+    if (t->kind == TINY_FAULT_KILL || f->dead) {
+        f->dead = 1;
+        f->desc.inner->close(f->desc.inner);
+        (void)snprintf(net->says, sizeof net->says, "rank %d was killed on purpose", net->rank);
+        net->gone = net->rank + 1;
+        return TINY_E_PEER;
+    }
+    if (t->until && t->until > tiny_now_ns()) return TINY_OK;
+    if (t->kind == TINY_FAULT_DROP) t->other.whole = 1;
+    if (t->kind == TINY_FAULT_FLIP && m->n) {
+        const uint64_t at = t->by % (8 * (uint64_t)m->n);
+        flip = (unsigned char *)m->data + at / 8;
+        bit = (unsigned char)(1 << at % 8);
+        *flip ^= bit;
+    }
+    st = t->other.whole ? TINY_OK : tinyi_fault_said(f, f->desc.inner->send(f->desc.inner, to, &t->other));
+    if (flip) *flip ^= bit;
+    if (st || !t->other.whole) return st;
+    if (t->kind == TINY_FAULT_TWICE && !t->second) {
+        t->second = 1;
+        t->other.begun = t->other.whole = 0;
+        t->other.done = 0;
+        st = tinyi_fault_said(f, f->desc.inner->send(f->desc.inner, to, &t->other));
+        if (st || !t->other.whole) return st;
+    }
+    t->busy = 0;
+    m->begun = m->whole = 1;
+    m->done = m->n;
+    return TINY_OK;
+}
+static tiny_status tinyi_fault_recv(tiny_net *net, int from, tiny_message *m)
+{
+    tiny_fault *f = (tiny_fault *)net;
+    return tinyi_fault_said(f, f->desc.inner->recv(f->desc.inner, from, m));
+}
+static void tinyi_fault_end(tiny_net *net)
+{
+    tiny_fault *f = (tiny_fault *)net;
+    if (!f->dead) {
+        f->desc.inner->why = net->why;
+        f->desc.inner->gone = net->gone;
+    }
+    f->desc.inner->close(f->desc.inner);
+}
+static uint64_t tinyi_fault_changes(tiny_net *net)
+{
+    tiny_net *inner = ((tiny_fault *)net)->desc.inner;
+    return inner->changes(inner);
+}
+static void tinyi_fault_pause(tiny_net *net, uint64_t seen, uint64_t until)
+{
+    tiny_fault *f = (tiny_fault *)net;
+    int i;
+    for (i = 0; i < net->world; i++) if (f->to[i].busy && f->to[i].until) until = TINYI_MIN(until, f->to[i].until);
+    f->desc.inner->pause(f->desc.inner, seen, until);
+}
+static void tinyi_fault_wake(tiny_net *net) { ((tiny_fault *)net)->desc.inner->wake(((tiny_fault *)net)->desc.inner); }
+
+TINY_API tiny_status tiny_fault_open(tiny_ctx *ctx, const tiny_fault_desc *desc, tiny_fault **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    tiny_fault *f;
+    size_t i;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!desc || !desc->inner || !out || (desc->n_at && !desc->at))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_fault_open needs a net, a list and an output pointer");
+    for (i = 0; i < desc->n_at; i++)
+        if (desc->at[i].kind < 0 || desc->at[i].kind >= TINY_FAULT_KINDS)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "fault %zu: kind %d is not known", i, desc->at[i].kind);
+    f = (tiny_fault *)tinyi_alloc(ctx, 1, sizeof *f);
+    if (!f) return tiny_ctx_status(ctx);
+    memset(f, 0, sizeof *f);
+    f->to = (tinyi_fault_to *)tinyi_alloc(ctx, (size_t)desc->inner->world, sizeof *f->to);
+    if (!f->to) {
+        tiny_free(ctx, f);
+        return tiny_ctx_status(ctx);
+    }
+    memset(f->to, 0, (size_t)desc->inner->world * sizeof *f->to);
+    f->net = *desc->inner;
+    f->desc = *desc;
+    f->rng = desc->seed * 2 + 1;
+    f->net.send = tinyi_fault_send;
+    f->net.recv = tinyi_fault_recv;
+    f->net.close = tinyi_fault_end;
+    f->net.changes = tinyi_fault_changes;
+    f->net.pause = tinyi_fault_pause;
+    f->net.wake = tinyi_fault_wake;
+    *out = f;
+    return TINY_OK;
+}
+TINY_API tiny_net *tiny_fault_net(tiny_fault *f) { return f ? &f->net : NULL; }
+TINY_API void tiny_fault_close(tiny_ctx *ctx, tiny_fault *f)
+{
+    if (!f) return;
+    tiny_free(ctx, f->to);
+    tiny_free(ctx, f);
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_SOCKETS
+#if TINYI_SLICE(1)
+/* src/core/socket.c - stream sockets over POSIX and Winsock
+ *
+ * Winsock counts its users: a socket is one, from its making to its close. So no state of ours is needed.
+ * Waking   a pipe; under Windows, where only sockets can be polled, a datagram socket that is connected to itself.
+ * Names    "localhost" is never looked up: it is 127.0.0.1 and ::1. Strict C99 hides the resolver of Linux, which is
+ *          declared here then. Where there is none, addresses are numbers. */
+#include <stdio.h>
+#include <string.h>
+
+#if defined _WIN32
+#define TINYI_HAVE_SOCKETS 1
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#include <winsock2.h>
+#include <ws2tcpip.h>
+#ifdef _MSC_VER
+#pragma comment(lib, "ws2_32")
+#endif
+#elif (defined __unix__ || defined __APPLE__) && !defined __EMSCRIPTEN__ && !defined __wasi__
+#define TINYI_HAVE_SOCKETS 1
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/un.h>
+#include <unistd.h>
+#else
+#define TINYI_HAVE_SOCKETS 0
+#endif
+
+#if TINYI_HAVE_SOCKETS
+
+#if defined _WIN32
+typedef SOCKET tinyi_fd;
+typedef WSAPOLLFD tinyi_pollfd;
+typedef int tinyi_io_count;
+#define TINYI_SOCKET_ERROR(name) WSA##name
+#define TINYI_NO_SIGPIPE 0
+static int tinyi_socket_errno(void) { return WSAGetLastError(); }
+static int tinyi_socket_begin(void)
+{
+    WSADATA data;
+    return WSAStartup(MAKEWORD(2, 2), &data) == 0;
+}
+static void tinyi_socket_end(void) { (void)WSACleanup(); }
+static void tinyi_fd_close(tinyi_fd fd)
+{
+    (void)closesocket(fd);
+    tinyi_socket_end();
+}
+#else
+typedef int tinyi_fd;
+typedef struct pollfd tinyi_pollfd;
+typedef ssize_t tinyi_io_count;
+#define INVALID_SOCKET (-1)
+#define TINYI_SOCKET_ERROR(name) name
+#ifdef MSG_NOSIGNAL
+#define TINYI_NO_SIGPIPE MSG_NOSIGNAL
+#else
+#define TINYI_NO_SIGPIPE 0
+#endif
+#define TINYI_KIND_OF_FILE 0170000         /* S_IFMT and S_IFSOCK, which strict C99 hides */
+#define TINYI_KIND_SOCKET 0140000
+static int tinyi_socket_errno(void) { return errno; }
+static int tinyi_socket_begin(void) { return 1; }
+static void tinyi_socket_end(void) {}
+static void tinyi_fd_close(tinyi_fd fd) { (void)close(fd); }
+#endif
+
+#if defined AI_PASSIVE
+typedef struct addrinfo tinyi_addrinfo;
+#define TINYI_HAVE_NAMES 1
+#elif defined __linux__                     /* the layout of glibc and musl */
+typedef struct tinyi_addrinfo {
+    int ai_flags, ai_family, ai_socktype, ai_protocol;
+    socklen_t ai_addrlen;
+    struct sockaddr *ai_addr;
+    char *ai_canonname;
+    struct tinyi_addrinfo *ai_next;
+} tinyi_addrinfo;
+extern int getaddrinfo(const char *name, const char *service, const tinyi_addrinfo *like, tinyi_addrinfo **list);
+extern void freeaddrinfo(tinyi_addrinfo *list);
+#define TINYI_HAVE_NAMES 1
+#else
+#define TINYI_HAVE_NAMES 0
+#endif
+
+/* strerror is not safe in several threads, and Winsock has no such table */
+static const char *tinyi_socket_why(int e)
+{
+    switch (e) {
+    case TINYI_SOCKET_ERROR(ECONNREFUSED): return "nobody listens there";
+    case TINYI_SOCKET_ERROR(ECONNRESET): return "the other side broke the connection";
+#ifdef EPIPE
+    case EPIPE: return "the other side has closed the connection";
+#endif
+    case TINYI_SOCKET_ERROR(ECONNABORTED): return "the connection was broken off";
+    case TINYI_SOCKET_ERROR(ETIMEDOUT): return "the other side does not answer";
+    case TINYI_SOCKET_ERROR(EHOSTUNREACH): return "there is no way to that machine";
+    case TINYI_SOCKET_ERROR(ENETUNREACH): return "there is no way to that network";
+    case TINYI_SOCKET_ERROR(ENETDOWN): return "the network is down";
+    case TINYI_SOCKET_ERROR(EADDRINUSE): return "another program has this address";
+    case TINYI_SOCKET_ERROR(EADDRNOTAVAIL): return "this machine does not have this address";
+    case TINYI_SOCKET_ERROR(EAFNOSUPPORT): return "this machine does not have this kind of address";
+    case TINYI_SOCKET_ERROR(EACCES): return "this user may not";
+    case TINYI_SOCKET_ERROR(EMFILE): return "this program has too many files and sockets open";
+    case TINYI_SOCKET_ERROR(ENOBUFS): return "the system has no memory for it";
+    case TINYI_SOCKET_ERROR(ENOTSOCK): return "this is no socket";
+    case TINYI_SOCKET_ERROR(ENOTCONN): return "it is not connected";
+#if !defined _WIN32
+    case EAGAIN: return "too many wait there";
+    case EBADF: return "this is no open socket";
+    case EPERM: return "this user may not";
+    case ENFILE: return "the system has too many files and sockets open";
+    case ENOMEM: return "the system has no memory for it";
+    case ENOENT: return "there is no such file";
+#endif
+    default: return "the system refused";
+    }
+}
+static int tinyi_socket_later(int e)
+{
+#if !defined _WIN32 && EAGAIN != EWOULDBLOCK
+    if (e == EAGAIN) return 1;
+#endif
+    return e == TINYI_SOCKET_ERROR(EWOULDBLOCK) || e == TINYI_SOCKET_ERROR(EINTR);
+}
+
+static tiny_status tinyi_socket_fail(tiny_ctx *ctx, int e, const char *what)
+{
+    int peer = e == TINYI_SOCKET_ERROR(ECONNRESET) || e == TINYI_SOCKET_ERROR(ECONNREFUSED) ||
+               e == TINYI_SOCKET_ERROR(ECONNABORTED) || e == TINYI_SOCKET_ERROR(ETIMEDOUT) ||
+               e == TINYI_SOCKET_ERROR(EHOSTUNREACH) || e == TINYI_SOCKET_ERROR(ENETUNREACH);
+#ifdef EPIPE
+    peer |= e == EPIPE;
+#endif
+    return tinyi_fail(ctx, peer ? TINY_E_PEER : TINY_E_IO, "%s: %s (error %d)", what, tinyi_socket_why(e), e);
+}
+static tiny_status tinyi_socket_fail_at(tiny_ctx *ctx, int e, const char *what, const tiny_address *a)
+{
+    char text[TINY_ADDRESS_TEXT], whole[TINY_ADDRESS_TEXT + 32];
+    tiny_address_text(a, text);
+    (void)snprintf(whole, sizeof whole, "%s %s", what, text);
+    return tinyi_socket_fail(ctx, e, whole);
+}
+
+/* ---- addresses --------------------------------------------------------------------------------------------------- */
+
+static void tinyi_address_put(tiny_address *a, const void *from, size_t n)
+{
+    memset(a, 0, sizeof *a);
+    memcpy(a->bytes, from, n);
+    a->n_bytes = (int)n;
+}
+static void tinyi_address_4(tiny_address *a, const struct in_addr *ip, unsigned port)
+{
+    struct sockaddr_in at;
+    memset(&at, 0, sizeof at);
+    at.sin_family = AF_INET;
+    at.sin_addr = *ip;
+    at.sin_port = htons((uint16_t)port);
+    tinyi_address_put(a, &at, sizeof at);
+}
+static void tinyi_address_6(tiny_address *a, const struct in6_addr *ip, unsigned port)
+{
+    struct sockaddr_in6 at;
+    memset(&at, 0, sizeof at);
+    at.sin6_family = AF_INET6;
+    at.sin6_addr = *ip;
+    at.sin6_port = htons((uint16_t)port);
+    tinyi_address_put(a, &at, sizeof at);
+}
+/* The family; 0: no address. Copies, because bytes of a caller have no alignment. */
+static int tinyi_address_family(const tiny_address *a)
+{
+    struct sockaddr head;
+    if (!a || a->n_bytes < (int)sizeof head.sa_family || a->n_bytes > (int)sizeof a->bytes) return 0;
+    memset(&head, 0, sizeof head);
+    memcpy(&head, a->bytes, TINYI_MIN(sizeof head, (size_t)a->n_bytes));
+    return (int)head.sa_family;
+}
+
+TINY_API void tiny_address_text(const tiny_address *a, char text[TINY_ADDRESS_TEXT])
+{
+    const int family = tinyi_address_family(a);
+    char ip[64] = "?";
+    if (!text) return;
+    (void)snprintf(text, TINY_ADDRESS_TEXT, "?");
+    if (family == AF_INET && a->n_bytes >= (int)sizeof(struct sockaddr_in)) {
+        struct sockaddr_in at;
+        memcpy(&at, a->bytes, sizeof at);
+        (void)inet_ntop(AF_INET, &at.sin_addr, ip, sizeof ip);
+        (void)snprintf(text, TINY_ADDRESS_TEXT, "%s:%u", ip, (unsigned)ntohs(at.sin_port));
+    } else if (family == AF_INET6 && a->n_bytes >= (int)sizeof(struct sockaddr_in6)) {
+        struct sockaddr_in6 at;
+        memcpy(&at, a->bytes, sizeof at);
+        (void)inet_ntop(AF_INET6, &at.sin6_addr, ip, sizeof ip);
+        (void)snprintf(text, TINY_ADDRESS_TEXT, "[%s]:%u", ip, (unsigned)ntohs(at.sin6_port));
+    }
+#if !defined _WIN32
+    else if (family == AF_UNIX) {
+        const size_t at = offsetof(struct sockaddr_un, sun_path);
+        const size_t n = (size_t)a->n_bytes > at ? (size_t)a->n_bytes - at : 0;
+        const void *end = n ? memchr(a->bytes + at, 0, n) : NULL;
+        memcpy(text, "unix:", 6);
+        (void)tiny_plain(text + 5, TINY_ADDRESS_TEXT - 5, a->bytes + at,
+                         end ? (size_t)((const unsigned char *)end - a->bytes) - at : n);
+    }
+#endif
+}
+
+TINY_API int tiny_address_is_local(const tiny_address *a)
+{
+    const int family = tinyi_address_family(a);
+    if (family == AF_INET && a->n_bytes >= (int)sizeof(struct sockaddr_in)) {
+        struct sockaddr_in at;
+        memcpy(&at, a->bytes, sizeof at);
+        return (ntohl(at.sin_addr.s_addr) >> 24) == 127;
+    }
+    if (family == AF_INET6 && a->n_bytes >= (int)sizeof(struct sockaddr_in6)) {
+        static const unsigned char one[16] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 };
+        static const unsigned char mapped[13] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127 };
+        struct sockaddr_in6 at;
+        memcpy(&at, a->bytes, sizeof at);
+        return !memcmp(&at.sin6_addr, one, sizeof one) || !memcmp(&at.sin6_addr, mapped, sizeof mapped);
+    }
+#if !defined _WIN32
+    return family == AF_UNIX;
+#else
+    return 0;
+#endif
+}
+
+/* digits up to 65535; -1: none */
+static int tinyi_port(const char *text)
+{
+    long port = 0;
+    if (!*text) return -1;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9') return -1;
+        port = 10 * port + (*text - '0');
+        if (port > 65535) return -1;
+    }
+    return (int)port;
+}
+
+static tiny_status tinyi_address_name(tiny_ctx *ctx, const char *name, unsigned port, tiny_address *a, int *n)
+{
+#if TINYI_HAVE_NAMES
+    tinyi_addrinfo like, *list = NULL, *i;
+    int e;
+    memset(&like, 0, sizeof like);
+    like.ai_family = AF_UNSPEC;
+    like.ai_socktype = SOCK_STREAM;
+    if (!tinyi_socket_begin()) return tinyi_fail(ctx, TINY_E_IO, "Winsock does not start");
+    e = getaddrinfo(name, NULL, &like, &list);
+    for (i = e ? NULL : list; i && *n < TINY_ADDRESSES; i = i->ai_next) {
+        if (i->ai_family == AF_INET && (size_t)i->ai_addrlen >= sizeof(struct sockaddr_in)) {
+            struct sockaddr_in at;
+            memcpy(&at, i->ai_addr, sizeof at);
+            tinyi_address_4(&a[(*n)++], &at.sin_addr, port);
+        } else if (i->ai_family == AF_INET6 && (size_t)i->ai_addrlen >= sizeof(struct sockaddr_in6)) {
+            struct sockaddr_in6 at;         /* as a whole: it has the interface of a link-local address */
+            memcpy(&at, i->ai_addr, sizeof at);
+            at.sin6_port = htons((uint16_t)port);
+            tinyi_address_put(&a[(*n)++], &at, sizeof at);
+        }
+    }
+    if (!e) freeaddrinfo(list);
+    tinyi_socket_end();
+    return *n ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: no machine of this name is known (error %d)", name, e);
+#else
+    (void)port;
+    (void)a;
+    (void)n;
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this build looks up no names: write the address in numbers", name);
+#endif
+}
+
+TINY_API tiny_status tiny_address_find(tiny_ctx *ctx, const char *text, tiny_address a[TINY_ADDRESSES], int *n)
+{
+    char host[256];
+    const char *colon = text ? strrchr(text, ':') : NULL, *from = text;
+    struct in_addr ip4;
+    struct in6_addr ip6;
+    size_t bytes;
+    int port;
+    if (n) *n = 0;
+    if (!text || !a || !n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_address_find needs a text and room");
+    if (!strncmp(text, "unix:", 5)) {
+#if defined _WIN32
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: there are no local sockets on this system", text);
+#else
+        struct sockaddr_un at;
+        bytes = strlen(text + 5);
+        if (!bytes || bytes >= sizeof at.sun_path)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the path of a local socket has 1 to %zu bytes", text,
+                              sizeof at.sun_path - 1);
+        memset(&at, 0, sizeof at);
+        at.sun_family = AF_UNIX;
+        memcpy(at.sun_path, text + 5, bytes);
+        tinyi_address_put(a, &at, offsetof(struct sockaddr_un, sun_path) + bytes + 1);
+        *n = 1;
+        return TINY_OK;
+#endif
+    }
+    port = tinyi_port(colon ? colon + 1 : text);
+    if (port < 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: this is no address; write HOST:PORT with a port of 0 to 65535",
+                          text);
+    bytes = colon ? (size_t)(colon - text) : 0;
+    if (bytes >= 2 && text[0] == '[' && colon[-1] == ']') {
+        from++;
+        bytes -= 2;
+    } else if (memchr(text, ':', bytes))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: write an IPv6 address as [ADDRESS]:PORT", text);
+    if (bytes >= sizeof host) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: this name is too long", text);
+    memcpy(host, from, bytes);
+    host[bytes] = 0;
+    if (!bytes || !strcmp(host, "localhost")) (void)inet_pton(AF_INET, "127.0.0.1", &ip4);
+    if (!bytes && from == text) tinyi_address_4(&a[(*n)++], &ip4, (unsigned)port);
+    else if (!strcmp(host, "localhost")) {
+        (void)inet_pton(AF_INET6, "::1", &ip6);
+        tinyi_address_4(&a[(*n)++], &ip4, (unsigned)port);
+        tinyi_address_6(&a[(*n)++], &ip6, (unsigned)port);
+    } else if (!strcmp(host, "*")) {
+        memset(&ip4, 0, sizeof ip4);
+        memset(&ip6, 0, sizeof ip6);
+        tinyi_address_4(&a[(*n)++], &ip4, (unsigned)port);
+        tinyi_address_6(&a[(*n)++], &ip6, (unsigned)port);
+    } else if (inet_pton(AF_INET, host, &ip4) == 1) tinyi_address_4(&a[(*n)++], &ip4, (unsigned)port);
+    else if (inet_pton(AF_INET6, host, &ip6) == 1) tinyi_address_6(&a[(*n)++], &ip6, (unsigned)port);
+    else if (from > text && !strchr(host, '%'))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the brackets hold no IPv6 address", text);
+    else return tinyi_address_name(ctx, host, (unsigned)port, a, n);
+    return TINY_OK;
+}
+
+/* ---- sockets ----------------------------------------------------------------------------------------------------- */
+
+static int tinyi_fd_set_up(tinyi_fd fd, int stream)
+{
+    const int on = 1;
+#if defined _WIN32
+    u_long yes = 1;
+    if (ioctlsocket(fd, (long)FIONBIO, &yes)) return 0;
+    (void)SetHandleInformation((HANDLE)fd, HANDLE_FLAG_INHERIT, 0);
+#else
+    const int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) || fcntl(fd, F_SETFD, FD_CLOEXEC)) return 0;
+#ifdef SO_NOSIGPIPE
+    (void)setsockopt(fd, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
+#endif
+#endif
+    if (stream) {                           /* not possible for local sockets, nor needed */
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, (const char *)&on, sizeof on);
+        (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, (const char *)&on, sizeof on);
+    }
+    return 1;
+}
+
+static tiny_status tinyi_socket_make(tiny_ctx *ctx, const tiny_address *a, const char *what, tinyi_fd *out)
+{
+    const int family = tinyi_address_family(a);
+    int e;
+    if (!family) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: this is no address", what);
+    if (!tinyi_socket_begin()) return tinyi_fail(ctx, TINY_E_IO, "%s: Winsock does not start", what);
+    *out = socket(family, SOCK_STREAM, 0);
+    if (*out == INVALID_SOCKET) {
+        e = tinyi_socket_errno();
+        tinyi_socket_end();
+        return tinyi_socket_fail_at(ctx, e, what, a);
+    }
+    if (!tinyi_fd_set_up(*out, 1)) {
+        e = tinyi_socket_errno();
+        tinyi_fd_close(*out);
+        return tinyi_socket_fail_at(ctx, e, what, a);
+    }
+    return TINY_OK;
+}
+
+#if !defined _WIN32
+/* The socket file of a program that has ended: nobody answers there. */
+static int tinyi_socket_left(const tiny_address *a)
+{
+    const char *path = (const char *)a->bytes + offsetof(struct sockaddr_un, sun_path);
+    struct stat is;
+    struct sockaddr_storage at;
+    int fd, refused;
+    if (tinyi_address_family(a) != AF_UNIX || stat(path, &is) || (is.st_mode & TINYI_KIND_OF_FILE) != TINYI_KIND_SOCKET)
+        return 0;
+    fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (fd < 0) return 0;
+    memcpy(&at, a->bytes, (size_t)a->n_bytes);
+    refused = tinyi_fd_set_up(fd, 0) && connect(fd, (const struct sockaddr *)&at, (socklen_t)a->n_bytes) &&
+              errno == ECONNREFUSED;
+    (void)close(fd);
+    return refused && !unlink(path);
+}
+#endif
+
+TINY_API tiny_status tiny_socket_listen(tiny_ctx *ctx, const tiny_address *a, tiny_socket *out)
+{
+    struct sockaddr_storage at;
+    tinyi_fd fd = INVALID_SOCKET;
+    const int on = 1;
+    int e = 0, bad;
+    tiny_status st;
+    if (out) *out = TINY_NO_SOCKET;
+    if (!a || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_socket_listen needs an address and a pointer");
+    st = tinyi_socket_make(ctx, a, "listen at", &fd);
+    if (st) return st;
+#if defined _WIN32
+    (void)setsockopt(fd, SOL_SOCKET, SO_EXCLUSIVEADDRUSE, (const char *)&on, sizeof on);
+#else
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+#endif
+    if (tinyi_address_family(a) == AF_INET6)
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, (const char *)&on, sizeof on);
+    memset(&at, 0, sizeof at);
+    memcpy(&at, a->bytes, TINYI_MIN((size_t)a->n_bytes, sizeof at));
+    bad = bind(fd, (const struct sockaddr *)&at, (socklen_t)a->n_bytes) != 0;
+    if (bad) e = tinyi_socket_errno();
+#if !defined _WIN32
+    if (bad && e == EADDRINUSE && tinyi_socket_left(a)) {
+        bad = bind(fd, (const struct sockaddr *)&at, (socklen_t)a->n_bytes) != 0;
+        if (bad) e = errno;
+    }
+#endif
+    if (!bad && listen(fd, 128)) {
+        bad = 1;
+        e = tinyi_socket_errno();
+    }
+    if (bad) {
+        tinyi_fd_close(fd);
+        return tinyi_socket_fail_at(ctx, e, "listen at", a);
+    }
+    *out = (tiny_socket)fd;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_listen_at(tiny_ctx *ctx, const char *text, tiny_socket at[TINY_ADDRESSES], int *n)
+{
+    tiny_address a[TINY_ADDRESSES];
+    int i, n_found = 0;
+    tiny_status st;
+    if (n) *n = 0;
+    if (!at || !n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_listen_at needs room for sockets");
+    st = tiny_address_find(ctx, text, a, &n_found);
+    if (st) return st;
+    for (i = 0; i < n_found; i++) {
+        const tiny_status one = tiny_socket_listen(ctx, &a[i], &at[*n]);
+        if (!one) (*n)++;
+        else st = one;
+    }
+    return *n ? TINY_OK : st;
+}
+
+TINY_API tiny_status tiny_socket_accept(tiny_ctx *ctx, tiny_socket listener, tiny_socket *out, tiny_address *from)
+{
+    struct sockaddr_storage at;
+    socklen_t n = (socklen_t)sizeof at;
+    tinyi_fd fd;
+    int e;
+    if (out) *out = TINY_NO_SOCKET;
+    if (!out || listener == TINY_NO_SOCKET)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_socket_accept needs a listener and a pointer");
+    memset(&at, 0, sizeof at);
+    if (!tinyi_socket_begin()) return tinyi_fail(ctx, TINY_E_IO, "accept: Winsock does not start");
+    fd = accept((tinyi_fd)listener, (struct sockaddr *)&at, &n);
+    if (fd == INVALID_SOCKET) {
+        e = tinyi_socket_errno();
+        tinyi_socket_end();
+        /* a peer that gave up again is as if it had never come */
+        if (tinyi_socket_later(e) || e == TINYI_SOCKET_ERROR(ECONNABORTED) || e == TINYI_SOCKET_ERROR(ECONNRESET))
+            return TINY_OK;
+        return tinyi_socket_fail(ctx, e, "accept");
+    }
+    if (!tinyi_fd_set_up(fd, 1)) {
+        e = tinyi_socket_errno();
+        tinyi_fd_close(fd);
+        return tinyi_socket_fail(ctx, e, "accept");
+    }
+    if (from) tinyi_address_put(from, &at, TINYI_MIN((size_t)n, sizeof from->bytes));
+    *out = (tiny_socket)fd;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_socket_connect(tiny_ctx *ctx, const tiny_address *a, tiny_socket *out)
+{
+    struct sockaddr_storage at;
+    tinyi_fd fd = INVALID_SOCKET;
+    int e;
+    tiny_status st;
+    if (out) *out = TINY_NO_SOCKET;
+    if (!a || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_socket_connect needs an address and a pointer");
+    st = tinyi_socket_make(ctx, a, "connect to", &fd);
+    if (st) return st;
+    memset(&at, 0, sizeof at);
+    memcpy(&at, a->bytes, TINYI_MIN((size_t)a->n_bytes, sizeof at));
+    if (connect(fd, (const struct sockaddr *)&at, (socklen_t)a->n_bytes)) {
+        e = tinyi_socket_errno();
+        if (e != TINYI_SOCKET_ERROR(EINPROGRESS) && e != TINYI_SOCKET_ERROR(EINTR)
+#if defined _WIN32
+            && e != WSAEWOULDBLOCK
+#endif
+        ) {
+            tinyi_fd_close(fd);
+            return tinyi_socket_fail_at(ctx, e, "connect to", a);
+        }
+    }
+    *out = (tiny_socket)fd;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_socket_connected(tiny_ctx *ctx, tiny_socket s)
+{
+    int e = 0;
+    socklen_t n = (socklen_t)sizeof e;
+    if (getsockopt((tinyi_fd)s, SOL_SOCKET, SO_ERROR, (char *)&e, &n)) e = tinyi_socket_errno();
+    return e ? tinyi_socket_fail(ctx, e, "connect") : TINY_OK;
+}
+
+TINY_API tiny_status tiny_socket_address(tiny_ctx *ctx, tiny_socket s, tiny_address *a)
+{
+    struct sockaddr_storage at;
+    socklen_t n = (socklen_t)sizeof at;
+    if (!a) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_socket_address needs room for an address");
+    memset(&at, 0, sizeof at);
+    memset(a, 0, sizeof *a);
+    if (getsockname((tinyi_fd)s, (struct sockaddr *)&at, &n))
+        return tinyi_socket_fail(ctx, tinyi_socket_errno(), "the address of a socket");
+    tinyi_address_put(a, &at, TINYI_MIN((size_t)n, sizeof a->bytes));
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_socket_buffers(tiny_ctx *ctx, tiny_socket s, int n_bytes)
+{
+    if (n_bytes < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "buffers of %d bytes", n_bytes);
+    if (setsockopt((tinyi_fd)s, SOL_SOCKET, SO_SNDBUF, (const char *)&n_bytes, sizeof n_bytes) ||
+        setsockopt((tinyi_fd)s, SOL_SOCKET, SO_RCVBUF, (const char *)&n_bytes, sizeof n_bytes))
+        return tinyi_socket_fail(ctx, tinyi_socket_errno(), "the buffers of a socket");
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_socket_read(tiny_ctx *ctx, tiny_socket s, void *data, size_t n, size_t *got, int *end)
+{
+    tinyi_io_count k;
+    if (got) *got = 0;
+    if (end) *end = 0;
+    if (!got || !end || (!data && n))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_socket_read needs room, and pointers for its answers");
+    if (!n) return TINY_OK;
+    n = TINYI_MIN(n, (size_t)1 << 30);
+#if defined _WIN32
+    k = recv((tinyi_fd)s, (char *)data, (int)n, 0);
+#else
+    k = recv((tinyi_fd)s, data, n, 0);
+#endif
+    if (k > 0) *got = (size_t)k;
+    else if (k == 0) *end = 1;
+    else {
+        const int e = tinyi_socket_errno();
+        if (!tinyi_socket_later(e)) return tinyi_socket_fail(ctx, e, "read");
+    }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_socket_write(tiny_ctx *ctx, tiny_socket s, const void *data, size_t n, size_t *put)
+{
+    tinyi_io_count k;
+    if (put) *put = 0;
+    if (!put || (!data && n))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_socket_write needs bytes, and a pointer for its answer");
+    if (!n) return TINY_OK;
+    n = TINYI_MIN(n, (size_t)1 << 30);
+#if defined _WIN32
+    k = send((tinyi_fd)s, (const char *)data, (int)n, 0);
+#else
+    k = send((tinyi_fd)s, data, n, TINYI_NO_SIGPIPE);
+#endif
+    if (k >= 0) *put = (size_t)k;
+    else {
+        const int e = tinyi_socket_errno();
+        if (!tinyi_socket_later(e)) return tinyi_socket_fail(ctx, e, "write");
+    }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_socket_finish(tiny_ctx *ctx, tiny_socket s)
+{
+#if defined _WIN32
+    const int how = SD_SEND;
+#else
+    const int how = SHUT_WR;
+#endif
+    return shutdown((tinyi_fd)s, how) ? tinyi_socket_fail(ctx, tinyi_socket_errno(), "half-close") : TINY_OK;
+}
+
+TINY_API void tiny_socket_close(tiny_socket s)
+{
+    if (s != TINY_NO_SOCKET) tinyi_fd_close((tinyi_fd)s);
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
+
+#define TINYI_POLL_HERE 256                 /* sockets whose list fits the stack */
+
+TINY_API tiny_status tiny_socket_poll(tiny_ctx *ctx, tiny_poll *p, size_t n, uint64_t until)
+{
+    tinyi_pollfd few[TINYI_POLL_HERE], *fd = few;
+    tiny_status st = TINY_OK;
+    size_t i, m = 0;
+    if (!p) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_socket_poll: the sockets are NULL");
+    if (n > TINYI_POLL_HERE) {
+        if (!ctx) return TINY_E_ARGUMENT;
+        fd = (tinyi_pollfd *)tinyi_alloc(ctx, n, sizeof *fd);
+        if (!fd) return tiny_ctx_status(ctx);
+    }
+    for (i = 0; i < n; i++) {
+        p[i].can = 0;
+        if (p[i].socket == TINY_NO_SOCKET || !p[i].want) continue;
+        memset(&fd[m], 0, sizeof fd[m]);
+        fd[m].fd = (tinyi_fd)p[i].socket;
+        fd[m].events = (short)((p[i].want & TINY_POLL_READ ? POLLIN : 0) | (p[i].want & TINY_POLL_WRITE ? POLLOUT : 0));
+        m++;
+    }
+    for (;;) {
+        const uint64_t now = until && until != UINT64_MAX ? tiny_now_ns() : 0;
+        uint64_t ms = until > now ? (until - now) / 1000000u + ((until - now) % 1000000u != 0) : 0;
+        int k, e;
+        if (ms > 60000) ms = 60000;
+#if defined _WIN32
+        if (!m) {                           /* WSAPoll refuses an empty list */
+            Sleep((DWORD)ms);
+            k = 0;
+        } else k = WSAPoll(fd, (ULONG)m, (int)ms);
+#else
+        k = poll(fd, (nfds_t)m, (int)ms);
+#endif
+        e = k < 0 ? tinyi_socket_errno() : 0;
+        if (k < 0 && e == TINYI_SOCKET_ERROR(EINTR)) break;
+        if (k < 0) {
+            st = tinyi_socket_fail(ctx, e, "poll");
+            break;
+        }
+        if (k > 0) {
+            for (i = m = 0; i < n; i++) {
+                const short r = p[i].socket == TINY_NO_SOCKET || !p[i].want ? 0 : fd[m++].revents;
+                if (r & POLLIN) p[i].can |= TINY_POLL_READ;
+                if (r & POLLOUT) p[i].can |= TINY_POLL_WRITE;
+                if (r & (POLLERR | POLLHUP | POLLNVAL)) p[i].can = TINY_POLL_READ | TINY_POLL_WRITE;
+                p[i].can &= p[i].want;
+            }
+            break;
+        }
+        if (until != UINT64_MAX && (!until || tiny_now_ns() >= until)) break;
+    }
+    if (fd != few) tiny_free(ctx, fd);
+    return st;
+}
+
+TINY_API tiny_status tiny_wake_open(tiny_ctx *ctx, tiny_wake *w)
+{
+    int e;
+    if (!w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_wake_open needs a tiny_wake");
+    w->is_open = 0;
+    w->reads = w->writes = TINY_NO_SOCKET;
+#if defined _WIN32
+    {
+        struct sockaddr_in at;
+        int n = (int)sizeof at;
+        SOCKET fd;
+        memset(&at, 0, sizeof at);
+        at.sin_family = AF_INET;
+        at.sin_addr.s_addr = htonl(0x7f000001u);
+        if (!tinyi_socket_begin()) return tinyi_fail(ctx, TINY_E_IO, "a wake-up handle: Winsock does not start");
+        fd = socket(AF_INET, SOCK_DGRAM, 0);
+        if (fd == INVALID_SOCKET) {
+            e = tinyi_socket_errno();
+            tinyi_socket_end();
+            return tinyi_socket_fail(ctx, e, "a wake-up handle");
+        }
+        if (!tinyi_fd_set_up(fd, 0) || bind(fd, (const struct sockaddr *)&at, sizeof at) ||
+            getsockname(fd, (struct sockaddr *)&at, &n) || connect(fd, (const struct sockaddr *)&at, sizeof at)) {
+            e = tinyi_socket_errno();
+            tinyi_fd_close(fd);
+            return tinyi_socket_fail(ctx, e, "a wake-up handle");
+        }
+        w->reads = w->writes = (tiny_socket)fd;
+    }
+#else
+    {
+        int fd[2];
+        if (pipe(fd)) return tinyi_socket_fail(ctx, errno, "a wake-up handle");
+        if (!tinyi_fd_set_up(fd[0], 0) || !tinyi_fd_set_up(fd[1], 0)) {
+            e = errno;
+            (void)close(fd[0]);
+            (void)close(fd[1]);
+            return tinyi_socket_fail(ctx, e, "a wake-up handle");
+        }
+        w->reads = fd[0];
+        w->writes = fd[1];
+    }
+#endif
+    w->is_open = 1;
+    return TINY_OK;
+}
+
+/* A full pipe will wake the reader already, so a failed write is no loss. */
+TINY_API void tiny_wake_up(const tiny_wake *w)
+{
+    const char one = 1;
+    if (!w || !w->is_open) return;
+#if defined _WIN32
+    (void)send((tinyi_fd)w->writes, &one, 1, 0);
+#else
+    {
+        const int e = errno;                /* of what a signal handler interrupted */
+        if (write((tinyi_fd)w->writes, &one, 1) < 0) errno = e;
+    }
+#endif
+}
+
+TINY_API void tiny_wake_clear(const tiny_wake *w)
+{
+    char some[64];
+    if (!w || !w->is_open) return;
+#if defined _WIN32
+    while (recv((tinyi_fd)w->reads, some, (int)sizeof some, 0) > 0) {}
+#else
+    while (read((tinyi_fd)w->reads, some, sizeof some) == (ssize_t)sizeof some) {}
+#endif
+}
+
+TINY_API void tiny_wake_close(tiny_wake *w)
+{
+    if (!w || !w->is_open) return;
+    tiny_socket_close(w->reads);
+    if (w->writes != w->reads) tiny_socket_close(w->writes);
+    w->is_open = 0;
+    w->reads = w->writes = TINY_NO_SOCKET;
+}
+
+#else                                       /* no sockets on this system: every call says so */
+
+static tiny_status tinyi_socket_none(tiny_ctx *ctx)
+{
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "this system has no sockets");
+}
+TINY_API tiny_status tiny_address_find(tiny_ctx *ctx, const char *text, tiny_address a[TINY_ADDRESSES], int *n)
+{
+    (void)text;
+    (void)a;
+    if (n) *n = 0;
+    return tinyi_socket_none(ctx);
+}
+TINY_API void tiny_address_text(const tiny_address *a, char text[TINY_ADDRESS_TEXT])
+{
+    (void)a;
+    if (text) memcpy(text, "?", 2);
+}
+TINY_API int tiny_address_is_local(const tiny_address *a)
+{
+    (void)a;
+    return 0;
+}
+TINY_API tiny_status tiny_socket_listen(tiny_ctx *ctx, const tiny_address *a, tiny_socket *out)
+{
+    (void)a;
+    if (out) *out = TINY_NO_SOCKET;
+    return tinyi_socket_none(ctx);
+}
+TINY_API tiny_status tiny_listen_at(tiny_ctx *ctx, const char *text, tiny_socket at[TINY_ADDRESSES], int *n)
+{
+    (void)text;
+    (void)at;
+    if (n) *n = 0;
+    return tinyi_socket_none(ctx);
+}
+TINY_API tiny_status tiny_socket_accept(tiny_ctx *ctx, tiny_socket listener, tiny_socket *out, tiny_address *from)
+{
+    (void)listener;
+    (void)from;
+    if (out) *out = TINY_NO_SOCKET;
+    return tinyi_socket_none(ctx);
+}
+TINY_API tiny_status tiny_socket_connect(tiny_ctx *ctx, const tiny_address *a, tiny_socket *out)
+{
+    return tiny_socket_listen(ctx, a, out);
+}
+TINY_API tiny_status tiny_socket_connected(tiny_ctx *ctx, tiny_socket s)
+{
+    (void)s;
+    return tinyi_socket_none(ctx);
+}
+TINY_API tiny_status tiny_socket_address(tiny_ctx *ctx, tiny_socket s, tiny_address *a)
+{
+    (void)a;
+    return tiny_socket_connected(ctx, s);
+}
+TINY_API tiny_status tiny_socket_buffers(tiny_ctx *ctx, tiny_socket s, int n_bytes)
+{
+    (void)n_bytes;
+    return tiny_socket_connected(ctx, s);
+}
+TINY_API tiny_status tiny_socket_read(tiny_ctx *ctx, tiny_socket s, void *data, size_t n, size_t *got, int *end)
+{
+    (void)data;
+    (void)n;
+    if (got) *got = 0;
+    if (end) *end = 0;
+    return tiny_socket_connected(ctx, s);
+}
+TINY_API tiny_status tiny_socket_write(tiny_ctx *ctx, tiny_socket s, const void *data, size_t n, size_t *put)
+{
+    (void)data;
+    (void)n;
+    if (put) *put = 0;
+    return tiny_socket_connected(ctx, s);
+}
+TINY_API tiny_status tiny_socket_finish(tiny_ctx *ctx, tiny_socket s) { return tiny_socket_connected(ctx, s); }
+TINY_API void tiny_socket_close(tiny_socket s) { (void)s; }
+TINY_API tiny_status tiny_socket_poll(tiny_ctx *ctx, tiny_poll *p, size_t n, uint64_t until)
+{
+    (void)p;
+    (void)n;
+    (void)until;
+    return tinyi_socket_none(ctx);
+}
+TINY_API tiny_status tiny_wake_open(tiny_ctx *ctx, tiny_wake *w)
+{
+    if (w) {
+        w->is_open = 0;
+        w->reads = w->writes = TINY_NO_SOCKET;
+    }
+    return tinyi_socket_none(ctx);
+}
+TINY_API void tiny_wake_up(const tiny_wake *w) { (void)w; }
+TINY_API void tiny_wake_clear(const tiny_wake *w) { (void)w; }
+TINY_API void tiny_wake_close(tiny_wake *w) { (void)w; }
+
+#endif
+
+#endif
+#endif
+#ifndef TINYI_NO_SECRET
+#if TINYI_SLICE(1)
+/* src/core/sha256.c - SHA-256 and HMAC-SHA256
+ * Paper    NIST FIPS 180-4, 4.1.2, 5.1.1, 6.2; H. Krawczyk, M. Bellare, R. Canetti, RFC 2104.
+ * Formula  64 rounds over a block of 16 words, W[t] = s1(W[t-2]) + W[t-7] + s0(W[t-15]) + W[t-16] for t >= 16;
+ *          HMAC(K, m) = H(K ^ opad || H(K ^ ipad || m)).
+ * Cost     plain C about 10 cycles a byte, one block after the other: the rounds are one chain. Processors with SHA
+ *          instructions (x86) need about 2.
+ * Fast     the instructions compute the same bits, so they are used wherever the processor has them. There is no
+ *          kernel for several messages at once: each connection has one message at a time. */
+#include <string.h>
+#if (defined __GNUC__ || defined __clang__) && (defined __x86_64__ || defined __i386__) && !defined __TINYC__ && \
+    !defined TINY_NO_SIMD
+#define TINYI_SHA_X86 1
+#include <immintrin.h>
+#else
+#define TINYI_SHA_X86 0
+#endif
+#if defined _WIN32
+#ifdef __cplusplus
+extern "C"
+#endif
+__declspec(dllimport) unsigned char __stdcall SystemFunction036(void *, unsigned long);     /* RtlGenRandom */
+#elif defined __linux__
+#include <errno.h>
+#include <sys/random.h>
+#define TINYI_GETRANDOM 1
+#elif (defined __unix__ || defined __APPLE__) && !defined TINY_NO_STDIO
+#include <stdio.h>
+#endif
+
+static const uint32_t tinyi_sha_k[64] = {
+    0x428a2f98u, 0x71374491u, 0xb5c0fbcfu, 0xe9b5dba5u, 0x3956c25bu, 0x59f111f1u, 0x923f82a4u, 0xab1c5ed5u,
+    0xd807aa98u, 0x12835b01u, 0x243185beu, 0x550c7dc3u, 0x72be5d74u, 0x80deb1feu, 0x9bdc06a7u, 0xc19bf174u,
+    0xe49b69c1u, 0xefbe4786u, 0x0fc19dc6u, 0x240ca1ccu, 0x2de92c6fu, 0x4a7484aau, 0x5cb0a9dcu, 0x76f988dau,
+    0x983e5152u, 0xa831c66du, 0xb00327c8u, 0xbf597fc7u, 0xc6e00bf3u, 0xd5a79147u, 0x06ca6351u, 0x14292967u,
+    0x27b70a85u, 0x2e1b2138u, 0x4d2c6dfcu, 0x53380d13u, 0x650a7354u, 0x766a0abbu, 0x81c2c92eu, 0x92722c85u,
+    0xa2bfe8a1u, 0xa81a664bu, 0xc24b8b70u, 0xc76c51a3u, 0xd192e819u, 0xd6990624u, 0xf40e3585u, 0x106aa070u,
+    0x19a4c116u, 0x1e376c08u, 0x2748774cu, 0x34b0bcb5u, 0x391c0cb3u, 0x4ed8aa4au, 0x5b9cca4fu, 0x682e6ff3u,
+    0x748f82eeu, 0x78a5636fu, 0x84c87814u, 0x8cc70208u, 0x90befffau, 0xa4506cebu, 0xbef9a3f7u, 0xc67178f2u
+};
+
+TINYI_INLINE uint32_t tinyi_sha_rotr(uint32_t x, int n) { return x >> n | x << (32 - n); }
+TINYI_INLINE uint32_t tinyi_sha_word(const unsigned char *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | (uint32_t)p[3];
+}
+
+/* the reference */
+void tinyi_sha_blocks_ref(uint32_t h[8], const unsigned char *p, size_t n_blocks)
+{
+    uint32_t w[64], s[8];
+    size_t t;
+    for (; n_blocks; n_blocks--, p += 64) {
+        for (t = 0; t < 16; t++) w[t] = tinyi_sha_word(p + 4 * t);
+        for (; t < 64; t++) {
+            const uint32_t a = w[t - 15], b = w[t - 2];
+            w[t] = (tinyi_sha_rotr(b, 17) ^ tinyi_sha_rotr(b, 19) ^ b >> 10) + w[t - 7] +
+                   (tinyi_sha_rotr(a, 7) ^ tinyi_sha_rotr(a, 18) ^ a >> 3) + w[t - 16];
+        }
+        memcpy(s, h, sizeof s);
+        for (t = 0; t < 64; t++) {
+            const uint32_t e = s[4], a = s[0];
+            const uint32_t one = s[7] + (tinyi_sha_rotr(e, 6) ^ tinyi_sha_rotr(e, 11) ^ tinyi_sha_rotr(e, 25)) +
+                                 ((e & s[5]) ^ (~e & s[6])) + tinyi_sha_k[t] + w[t];
+            const uint32_t two = (tinyi_sha_rotr(a, 2) ^ tinyi_sha_rotr(a, 13) ^ tinyi_sha_rotr(a, 22)) +
+                                 ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
+            s[7] = s[6];
+            s[6] = s[5];
+            s[5] = s[4];
+            s[4] = s[3] + one;
+            s[3] = s[2];
+            s[2] = s[1];
+            s[1] = s[0];
+            s[0] = one + two;
+        }
+        for (t = 0; t < 8; t++) h[t] += s[t];
+    }
+}
+
+#if TINYI_SHA_X86
+/* Four rounds with the words w; each instruction does two of them. */
+#define TINYI_SHA_FOUR(t, w)                                                                      \
+    do {                                                                                          \
+        k = _mm_add_epi32(w, _mm_loadu_si128((const __m128i *)(const void *)(tinyi_sha_k + (t)))); \
+        s1 = _mm_sha256rnds2_epu32(s1, s0, k);                                                    \
+        s0 = _mm_sha256rnds2_epu32(s0, s1, _mm_shuffle_epi32(k, 0x0e));                           \
+    } while (0)
+/* a: the four words after those of d, from the sixteen a b c d */
+#define TINYI_SHA_NEXT(a, b, c, d) \
+    a = _mm_sha256msg2_epu32(_mm_add_epi32(_mm_sha256msg1_epu32(a, b), _mm_alignr_epi8(d, c, 4)), d)
+
+__attribute__((target("sha,sse4.1,ssse3"))) static void tinyi_sha_blocks_x86(uint32_t h[8], const unsigned char *p,
+                                                                             size_t n_blocks)
+{
+    const __m128i turn = _mm_set_epi64x(0x0c0d0e0f08090a0bLL, 0x0405060700010203LL);
+    __m128i s0, s1, a, b, c, d, k, was0, was1;
+    size_t t;
+    /* the instructions want the state as a b e f and c d g h */
+    s0 = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(const void *)h), 0xb1);
+    s1 = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(const void *)(h + 4)), 0x1b);
+    k = _mm_alignr_epi8(s0, s1, 8);
+    s1 = _mm_blend_epi16(s1, s0, 0xf0);
+    s0 = k;
+    for (; n_blocks; n_blocks--, p += 64) {
+        was0 = s0;
+        was1 = s1;
+        a = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)p), turn);
+        b = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(p + 16)), turn);
+        c = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(p + 32)), turn);
+        d = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(p + 48)), turn);
+        for (t = 0;; t += 16) {
+            TINYI_SHA_FOUR(t, a);
+            TINYI_SHA_FOUR(t + 4, b);
+            TINYI_SHA_FOUR(t + 8, c);
+            TINYI_SHA_FOUR(t + 12, d);
+            if (t == 48) break;
+            TINYI_SHA_NEXT(a, b, c, d);
+            TINYI_SHA_NEXT(b, c, d, a);
+            TINYI_SHA_NEXT(c, d, a, b);
+            TINYI_SHA_NEXT(d, a, b, c);
+        }
+        s0 = _mm_add_epi32(s0, was0);
+        s1 = _mm_add_epi32(s1, was1);
+    }
+    s0 = _mm_shuffle_epi32(s0, 0x1b);
+    s1 = _mm_shuffle_epi32(s1, 0xb1);
+    _mm_storeu_si128((__m128i *)(void *)h, _mm_blend_epi16(s0, s1, 0xf0));
+    _mm_storeu_si128((__m128i *)(void *)(h + 4), _mm_alignr_epi8(s1, s0, 8));
+}
+#endif
+
+/* cpuid takes a microsecond in a virtual machine, which is a block's time: the answer is kept in each digest's state */
+int tinyi_sha_has_instructions(void) { return TINYI_SHA_X86 && (tinyi_cpu_features() & TINY_CPU_SHA) != 0; }
+
+static void tinyi_sha_blocks(tiny_sha256 *h, const unsigned char *p, size_t n_blocks)
+{
+#if TINYI_SHA_X86
+    if (h->fast) {
+        tinyi_sha_blocks_x86(h->h, p, n_blocks);
+        return;
+    }
+#endif
+    tinyi_sha_blocks_ref(h->h, p, n_blocks);
+}
+
+static void tinyi_sha_start(tiny_sha256 *h, int fast)
+{
+    static const uint32_t first[8] = { 0x6a09e667u, 0xbb67ae85u, 0x3c6ef372u, 0xa54ff53au,
+                                       0x510e527fu, 0x9b05688cu, 0x1f83d9abu, 0x5be0cd19u };
+    memset(h, 0, sizeof *h);
+    memcpy(h->h, first, sizeof first);
+    h->fast = fast;
+}
+TINY_API void tiny_sha256_start(tiny_sha256 *h) { if (h) tinyi_sha_start(h, tinyi_sha_has_instructions()); }
+
+TINY_API void tiny_sha256_add(tiny_sha256 *h, const void *bytes, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)bytes;
+    size_t held;
+    if (!h || !p || !n) return;
+    held = (size_t)(h->n_bytes % 64);
+    h->n_bytes += n;
+    if (held) {
+        const size_t k = TINYI_MIN(n, 64 - held);
+        memcpy(h->rest + held, p, k);
+        if (held + k < 64) return;
+        tinyi_sha_blocks(h, h->rest, 1);
+        p += k;
+        n -= k;
+    }
+    if (n >= 64) tinyi_sha_blocks(h, p, n / 64);
+    if (n % 64) memcpy(h->rest, p + n / 64 * 64, n % 64);
+}
+
+TINY_API void tiny_sha256_end(tiny_sha256 *h, unsigned char digest[32])
+{
+    const uint64_t bits = h ? h->n_bytes * 8 : 0;
+    size_t held = h ? (size_t)(h->n_bytes % 64) : 0, i;
+    if (!h || !digest) return;
+    h->rest[held++] = 0x80;
+    if (held > 56) {
+        memset(h->rest + held, 0, 64 - held);
+        tinyi_sha_blocks(h, h->rest, 1);
+        held = 0;
+    }
+    memset(h->rest + held, 0, 56 - held);
+    for (i = 0; i < 8; i++) h->rest[56 + i] = (unsigned char)(bits >> (56 - 8 * i));
+    tinyi_sha_blocks(h, h->rest, 1);
+    for (i = 0; i < 32; i++) digest[i] = (unsigned char)(h->h[i / 4] >> (24 - 8 * (i % 4)));
+}
+
+TINY_API void tiny_sha256_of(const void *bytes, size_t n, unsigned char digest[32])
+{
+    tiny_sha256 h;
+    tiny_sha256_start(&h);
+    tiny_sha256_add(&h, bytes, n);
+    tiny_sha256_end(&h, digest);
+}
+
+TINY_API void tiny_hmac_key(tiny_hmac *m, const void *key, size_t n)
+{
+    unsigned char block[64], in[64], out[64];
+    const int fast = tinyi_sha_has_instructions();
+    size_t i;
+    if (!m || (!key && n)) return;
+    memset(block, 0, sizeof block);
+    if (n > sizeof block) tiny_sha256_of(key, n, block);
+    else if (n) memcpy(block, key, n);
+    for (i = 0; i < sizeof block; i++) {
+        in[i] = block[i] ^ 0x36;
+        out[i] = block[i] ^ 0x5c;
+    }
+    tinyi_sha_start(&m->inner, fast);
+    tinyi_sha_start(&m->outer, fast);
+    tiny_sha256_add(&m->inner, in, sizeof in);
+    tiny_sha256_add(&m->outer, out, sizeof out);
+    m->at = m->inner;
+    tiny_wipe(block, sizeof block);
+    tiny_wipe(in, sizeof in);
+    tiny_wipe(out, sizeof out);
+}
+TINY_API void tiny_hmac_start(tiny_hmac *m) { if (m) m->at = m->inner; }
+TINY_API void tiny_hmac_add(tiny_hmac *m, const void *bytes, size_t n) { if (m) tiny_sha256_add(&m->at, bytes, n); }
+TINY_API void tiny_hmac_end(tiny_hmac *m, unsigned char digest[32])
+{
+    if (!m || !digest) return;
+    tiny_sha256_end(&m->at, digest);
+    m->at = m->outer;
+    tiny_sha256_add(&m->at, digest, 32);
+    tiny_sha256_end(&m->at, digest);
+}
+
+TINY_API int tiny_same_secret(const void *a, const void *b, size_t n)
+{
+    const volatile unsigned char *p = (const volatile unsigned char *)a, *q = (const volatile unsigned char *)b;
+    unsigned differ = n && (!p || !q);
+    size_t i;
+    for (i = 0; i < n && p && q; i++) differ |= (unsigned)(p[i] ^ q[i]);
+    return !differ;
+}
+
+TINY_API void tiny_wipe(void *bytes, size_t n)
+{
+    volatile unsigned char *p = (volatile unsigned char *)bytes;
+    while (p && n--) *p++ = 0;
+}
+
+TINY_API tiny_status tiny_random(tiny_ctx *ctx, void *bytes, size_t n)
+{
+    unsigned char *p = (unsigned char *)bytes;
+    if (!p) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_random needs room");
+#if defined _WIN32
+    for (; n; p += TINYI_MIN(n, 65536), n -= TINYI_MIN(n, 65536))
+        if (!SystemFunction036(p, (unsigned long)TINYI_MIN(n, 65536)))
+            return tinyi_fail(ctx, TINY_E_IO, "the system gives no random bytes");
+    return TINY_OK;
+#elif defined TINYI_GETRANDOM
+    while (n) {                             /* waits, at the start of the system, until it has enough noise */
+        const ssize_t k = getrandom(p, TINYI_MIN(n, 256), 0);
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0) return tinyi_fail(ctx, TINY_E_IO, "the system gives no random bytes (error %d)", errno);
+        p += k;
+        n -= (size_t)k;
+    }
+    return TINY_OK;
+#elif (defined __unix__ || defined __APPLE__) && !defined TINY_NO_STDIO
+    {
+        FILE *f = fopen("/dev/urandom", "rb");
+        size_t got = 0;
+        if (f) {
+            (void)setvbuf(f, NULL, _IONBF, 0);          /* no copy of them stays behind */
+            got = fread(p, 1, n, f);
+            (void)fclose(f);
+        }
+        return f && got == n ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "/dev/urandom gives no random bytes");
+    }
+#else
+    (void)n;
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "this system has no source of random bytes");
+#endif
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_TCP
+/* src/core/wire_inside.h - TLD1, the bytes that ranks exchange: frames and the handshake, without sockets
+ *
+ *   frame      32 bytes of head, payload, 16 bytes of MAC. All integers are little endian.
+ *              0 "TLD1"  4 version  5 type  6 flags (2)  8 rank of the sender (4)  12 bytes of payload (4)
+ *              16 number of the frame in its direction (8)  24 tag (8)
+ *   MAC        the first 16 bytes of HMAC-SHA256(key of the direction, head and payload)
+ *   handshake  worker: HELLO; master: CHALLENGE with its proof; worker: AUTH with its own; from then on, frames with a
+ *              MAC, numbered from 0. The first is the master's WELCOME, or an ABORT that says why not.
+ *
+ * A proof is HMAC-SHA256 over all that was said before, with the hash of the secret as its key; so neither side reveals
+ * the secret, and nonces make each handshake another one. */
+#ifndef TINYI_WIRE_H
+#define TINYI_WIRE_H
+TINYI_C_BEGIN
+
+enum {
+    TINYI_WIRE_HELLO = 1,
+    TINYI_WIRE_CHALLENGE,
+    TINYI_WIRE_AUTH,
+    TINYI_WIRE_WELCOME,
+    TINYI_WIRE_PING,
+    TINYI_WIRE_PONG,
+    TINYI_WIRE_PLAN,                        /* PLAN to RESULT but REDUCE, and STOP: no state of ours allows them */
+    TINYI_WIRE_SLICE_REQ,
+    TINYI_WIRE_SLICE_DATA,
+    TINYI_WIRE_STEP,
+    TINYI_WIRE_REDUCE,                      /* a message */
+    TINYI_WIRE_RESULT,
+    TINYI_WIRE_STOP,
+    TINYI_WIRE_ABORT,
+    TINYI_WIRE_BYE,
+    TINYI_WIRE_TYPES
+};
+enum { TINYI_WIRE_F16 = 1, TINYI_WIRE_MORE = 2 };
+#define TINYI_WIRE_HEAD 32u
+#define TINYI_WIRE_MAC 16u
+#define TINYI_WIRE_ANY 0xffffffffu          /* as a rank: whichever is free */
+#define TINYI_WIRE_PLAN_MOST 4096u          /* bytes of a plan in WELCOME */
+#define TINYI_WIRE_SAYS 160
+
+/* the reason in ABORT; from MODEL on, in the answer to AUTH only */
+enum {
+    TINYI_ABORT_GONE = 1,
+    TINYI_ABORT_PROTOCOL,
+    TINYI_ABORT_LATE,
+    TINYI_ABORT_STOPPED,
+    TINYI_ABORT_MODEL = 16,
+    TINYI_ABORT_CONFIG,
+    TINYI_ABORT_RANK
+};
+
+typedef struct tinyi_head { int type, flags; uint32_t rank, n; uint64_t number, tag; } tinyi_head;
+
+TINYI_FN void tinyi_head_put(unsigned char p[TINYI_WIRE_HEAD], const tinyi_head *h);
+/* Everything that a head alone can show: magic, version, type, flags, and a payload that this type may have. most: of a
+ * REDUCE. 0: says holds the sentence. */
+TINYI_FN int tinyi_head_get(const unsigned char p[TINYI_WIRE_HEAD], uint32_t most, tinyi_head *h,
+                            char says[TINYI_WIRE_SAYS]);
+TINYI_FN void tinyi_wire_mac(tiny_hmac *key, const unsigned char *frame, size_t n, unsigned char mac[TINYI_WIRE_MAC]);
+
+typedef struct tinyi_shake {                /* a side of a handshake */
+    /* set by the caller, the rest 0 */
+    int server;
+    uint32_t rank, world;                   /* its own; client: ANY and 0 take what the server gives */
+    uint32_t most;                          /* bytes of payload that it takes */
+    unsigned char key[32], nonce[32], run[16], model[32], config[32];       /* run: server */
+
+    /* Of the other side, when done. Nothing may be believed before. A client sets peer_rank: the rank that it calls. */
+    int done;
+    uint32_t peer_rank, peer_world, peer_most;
+    unsigned char peer_model[32], peer_config[32];
+    tiny_hmac sends, receives;              /* the keys of the two directions */
+
+    unsigned char out[TINYI_WIRE_HEAD + 108];           /* to be sent: bytes out_at to n_out - 1 */
+    size_t n_out, out_at;
+    unsigned char in[TINYI_WIRE_HEAD + 108];
+    size_t n_in;
+    int state;
+    unsigned char hello[108], challenge[88];
+    char says[TINYI_WIRE_SAYS];
+} tinyi_shake;
+
+/* The first bytes of a client; a server waits. */
+TINYI_FN void tinyi_shake_start(tinyi_shake *k);
+/* How many bytes it can take; never beyond the end of the handshake, so that frames after it stay where they are. */
+TINYI_FN size_t tinyi_shake_wants(const tinyi_shake *k);
+TINYI_FN tiny_status tinyi_shake_take(tinyi_shake *k, const unsigned char *p, size_t n);      /* n <= wants */
+
+TINYI_C_END
+#endif
+
+#endif
+#ifndef TINYI_NO_TCP
+#if TINYI_SLICE(1)
+/* src/core/tcp.c - a tiny_net over TLD1 and TCP
+ *
+ * Send     a message is cut into frames. A frame is built with its MAC in the peer's buffer and written as far as the
+ *          socket takes it; the message is whole when its last byte is written.
+ * Recv     bytes go into the peer's buffer. Only when a frame is complete and its MAC is right does its payload go to
+ *          the caller. A frame of a message waits there until recv asks for it, and then so does everything behind it.
+ * Pings    a thread sends one where nothing else was sent for ping_ns. So a rank that computes differs from one that is
+ *          gone. Silence counts against a peer only after its first ping: a program without threads sends none.
+ * Opening  one thread polls the listener, at most four handshakes of strangers, and its own connections. A stranger
+ *          costs a slot for two seconds at most, and no memory.
+ * Ends     ABORT names the rank that caused a failure, so that all ranks blame the same one. Sockets are half-closed
+ *          first; a close with unread bytes would take back what was sent last. */
+#include <stdio.h>
+#include <string.h>
+#if TINYI_HAVE_HELPERS
+#include <sys/time.h>
+#endif
+
+#define TINYI_TCP_MOST 65536u               /* bytes of payload in a frame */
+#define TINYI_TCP_FRAME (TINYI_WIRE_HEAD + TINYI_TCP_MOST + TINYI_WIRE_MAC)
+#define TINYI_TCP_STRANGERS 4
+#define TINYI_TCP_AGAIN_NS UINT64_C(500000000)          /* between two attempts to connect */
+#define TINYI_TCP_NAP_NS UINT64_C(50000000)             /* the longest sleep of pause */
+#define TINYI_TCP_LAST_NS UINT64_C(300000000)           /* for the last bytes, at close */
+
+typedef struct tinyi_tcp_peer {
+    tiny_socket s;
+    int live, ended;                        /* ended: it said BYE */
+    int reads, writes;                      /* a message waits for the socket */
+    int pings;                              /* it has sent one */
+    uint64_t heard_at, sent_at, n_in_frames, n_out_frames;
+    uint32_t most;                          /* bytes of payload that it takes */
+    tiny_hmac sends, receives;
+    unsigned char *in, *out;                /* (TINYI_TCP_FRAME) */
+    size_t n_in, n_out, out_at;
+} tinyi_tcp_peer;
+
+struct tiny_tcp {
+    tiny_net net;
+    tinyi_tcp_peer *peer;                   /* (world) */
+    unsigned char *memory;
+    int no_mac, closed;
+    uint64_t ping_ns;
+    tiny_status failed;
+    tiny_idx changed;
+    tiny_wake wake;
+    unsigned char plan[TINY_TCP_PLAN];
+    size_t n_plan;
+#if TINYI_HAVE_PTHREAD
+    pthread_mutex_t lock;
+    int has_lock;
+#endif
+#if TINYI_HAVE_HELPERS
+    pthread_cond_t over;
+    pthread_t thread;
+    int has_thread, quit;
+#endif
+};
+
+static void tinyi_tcp_lock(tiny_tcp *t)
+{
+#if TINYI_HAVE_PTHREAD
+    (void)pthread_mutex_lock(&t->lock);
+#else
+    (void)t;
+#endif
+}
+static void tinyi_tcp_unlock(tiny_tcp *t)
+{
+#if TINYI_HAVE_PTHREAD
+    (void)pthread_mutex_unlock(&t->lock);
+#else
+    (void)t;
+#endif
+}
+
+static tiny_status tinyi_tcp_fail(tiny_tcp *t, tiny_status st, int rank, const char *says)
+{
+    t->failed = st;
+    t->net.gone = rank + 1;
+    (void)snprintf(t->net.says, sizeof t->net.says, "%s", says);
+    return st;
+}
+static tiny_status tinyi_tcp_blame(tiny_tcp *t, tiny_status st, int rank, const char *what)
+{
+    char says[200];
+    (void)snprintf(says, sizeof says, "rank %d %s", rank, what);
+    return tinyi_tcp_fail(t, st, rank, says);
+}
+
+/* ---- frames ------------------------------------------------------------------------------------------------------ */
+
+/* into the empty buffer of the peer */
+static void tinyi_tcp_frame(tiny_tcp *t, tinyi_tcp_peer *p, int type, int flags, uint64_t tag, const void *payload,
+                            uint32_t n)
+{
+    tinyi_head h;
+    memset(&h, 0, sizeof h);
+    h.type = type;
+    h.flags = flags;
+    h.rank = (uint32_t)t->net.rank;
+    h.n = n;
+    h.number = p->n_out_frames++;
+    h.tag = tag;
+    tinyi_head_put(p->out, &h);
+    if (n) memcpy(p->out + TINYI_WIRE_HEAD, payload, n);
+    p->n_out = TINYI_WIRE_HEAD + n;
+    p->out_at = 0;
+    if (t->no_mac) memset(p->out + p->n_out, 0, TINYI_WIRE_MAC);
+    else tinyi_wire_mac(&p->sends, p->out, p->n_out, p->out + p->n_out);
+    p->n_out += TINYI_WIRE_MAC;
+}
+
+/* writes what the buffer holds; *left: some is still there */
+static tiny_status tinyi_tcp_flush(tinyi_tcp_peer *p, int *left)
+{
+    tiny_status st = TINY_OK;
+    *left = 0;
+    while (p->out_at < p->n_out) {
+        size_t put;
+        st = tiny_socket_write(NULL, p->s, p->out + p->out_at, p->n_out - p->out_at, &put);
+        if (st) return st;
+        if (!put) {
+            *left = 1;
+            return TINY_OK;
+        }
+        p->out_at += put;
+        p->sent_at = tiny_now_ns();
+    }
+    return TINY_OK;
+}
+
+/* Is a frame there, and right as far as it can be seen? -1: not yet complete; 0: no, with a sentence; 1: yes. */
+static int tinyi_tcp_look(tiny_tcp *t, tinyi_tcp_peer *p, int rank, tinyi_head *h, char says[TINYI_WIRE_SAYS])
+{
+    unsigned char mac[TINYI_WIRE_MAC];
+    size_t n;
+    if (p->n_in < TINYI_WIRE_HEAD) return -1;
+    if (!tinyi_head_get(p->in, TINYI_TCP_MOST, h, says)) return 0;
+    if (h->rank != (uint32_t)rank || h->number != p->n_in_frames || h->type <= TINYI_WIRE_AUTH) {
+        (void)snprintf(says, TINYI_WIRE_SAYS, "sent a frame that is not the next one");
+        return 0;
+    }
+    n = TINYI_WIRE_HEAD + h->n;
+    if (p->n_in < n + TINYI_WIRE_MAC) return -1;
+    if (t->no_mac) memset(mac, 0, sizeof mac);
+    else tinyi_wire_mac(&p->receives, p->in, n, mac);
+    if (!tiny_same_secret(mac, p->in + n, sizeof mac)) {
+        (void)snprintf(says, TINYI_WIRE_SAYS, "sent a frame whose MAC is wrong");
+        return 0;
+    }
+    return 1;
+}
+static void tinyi_tcp_drop(tinyi_tcp_peer *p, const tinyi_head *h)
+{
+    const size_t n = TINYI_WIRE_HEAD + (size_t)h->n + TINYI_WIRE_MAC;
+    p->n_in -= n;
+    if (p->n_in) memmove(p->in, p->in + n, p->n_in);
+    p->n_in_frames++;
+    p->heard_at = tiny_now_ns();
+}
+
+static tiny_status tinyi_tcp_aborted(tiny_tcp *t, int from, const unsigned char *payload)
+{
+    const uint32_t rank = tinyi_le32(payload), why = tinyi_le32(payload + 4);
+    const int known = rank < (uint32_t)t->net.world;
+    char says[200];
+    if (why == TINYI_ABORT_PROTOCOL) {
+        (void)snprintf(says, sizeof says, "rank %d ended the group: it and rank %d do not do the same", from,
+                       known ? (int)rank : from);
+        return tinyi_tcp_fail(t, TINY_E_PROTOCOL, known ? (int)rank : from, says);
+    }
+    if (!known || (int)rank == from) {
+        (void)snprintf(says, sizeof says, "rank %d %s", from,
+                       why == TINYI_ABORT_STOPPED ? "gave up" : why == TINYI_ABORT_LATE ? "waited too long and gave up"
+                                                                                        : "is gone: it gave up");
+        return tinyi_tcp_fail(t, TINY_E_PEER, from, says);
+    }
+    (void)snprintf(says, sizeof says, "rank %d is gone, says rank %d", (int)rank, from);
+    return tinyi_tcp_fail(t, TINY_E_PEER, (int)rank, says);
+}
+
+/* What is not a message. 1: done, the frame is dropped; 0: it is a message; -1: a failure. */
+static int tinyi_tcp_control(tiny_tcp *t, tinyi_tcp_peer *p, int from, const tinyi_head *h)
+{
+    if (h->type == TINYI_WIRE_REDUCE) return 0;
+    if (h->type == TINYI_WIRE_ABORT) {
+        (void)tinyi_tcp_aborted(t, from, p->in + TINYI_WIRE_HEAD);
+        return -1;
+    }
+    if (h->type == TINYI_WIRE_WELCOME) {
+        (void)tinyi_tcp_blame(t, TINY_E_PROTOCOL, from, "sent a second WELCOME");
+        return -1;
+    }
+    if (h->type == TINYI_WIRE_BYE) p->ended = 1;
+    if (h->type == TINYI_WIRE_PING) {
+        p->pings = 1;
+        /* only where no frame is on its way; the next PING gets its answer */
+        if (p->out_at == p->n_out && !t->closed) tinyi_tcp_frame(t, p, TINYI_WIRE_PONG, 0, 0, NULL, 0);
+    }
+    tinyi_tcp_drop(p, h);
+    return 1;
+}
+
+/* The connection is broken: did the peer say why before? */
+static tiny_status tinyi_tcp_broken(tiny_tcp *t, tinyi_tcp_peer *p, int from)
+{
+    char says[TINYI_WIRE_SAYS];
+    tinyi_head h;
+    for (;;) {
+        size_t got = 0;
+        int end = 0, seen;
+        while ((seen = tinyi_tcp_look(t, p, from, &h, says)) == 1) {
+            const int done = tinyi_tcp_control(t, p, from, &h);
+            if (done < 0) return t->failed;
+            if (!done) tinyi_tcp_drop(p, &h);
+        }
+        if (!seen || tiny_socket_read(NULL, p->s, p->in + p->n_in, TINYI_TCP_FRAME - p->n_in, &got, &end) || !got)
+            break;
+        p->n_in += got;
+    }
+    return tinyi_tcp_blame(t, TINY_E_PEER, from, p->ended ? "has ended" : "is gone");
+}
+
+static tiny_status tinyi_tcp_peer_of(tiny_tcp *t, int rank, tinyi_tcp_peer **p)
+{
+    if (t->failed) return t->failed;
+    if (t->closed || rank < 0 || rank >= t->net.world || rank == t->net.rank || !t->peer[rank].live) {
+        (void)snprintf(t->net.says, sizeof t->net.says, "rank %d has no connection to rank %d%s", t->net.rank, rank,
+                       t->net.rank && rank ? ": in a star, all ranks are connected to rank 0 only" : "");
+        return TINY_E_ARGUMENT;
+    }
+    *p = &t->peer[rank];
+    return TINY_OK;
+}
+
+static tiny_status tinyi_tcp_send_to(tiny_tcp *t, tinyi_tcp_peer *p, int to, tiny_message *m)
+{
+    for (;;) {
+        size_t n;
+        int left;
+        if (tinyi_tcp_flush(p, &left)) return tinyi_tcp_broken(t, p, to);
+        p->writes = left;
+        if (left) return TINY_OK;
+        if (m->begun && m->done == m->n) {
+            m->whole = 1;
+            t->net.count[to].messages_sent++;
+            t->net.count[to].bytes_sent += m->n;
+            return TINY_OK;
+        }
+        n = TINYI_MIN(m->n - m->done, TINYI_MIN((size_t)p->most, (size_t)TINYI_TCP_MOST));
+        tinyi_tcp_frame(t, p, TINYI_WIRE_REDUCE, m->done + n < m->n ? TINYI_WIRE_MORE : 0, m->tag,
+                        (const unsigned char *)m->data + m->done, (uint32_t)n);
+        m->begun = 1;
+        m->done += n;
+    }
+}
+static tiny_status tinyi_tcp_send(tiny_net *net, int to, tiny_message *m)
+{
+    tiny_tcp *t = (tiny_tcp *)net;
+    tinyi_tcp_peer *p = NULL;
+    tiny_status st;
+    tinyi_tcp_lock(t);
+    st = tinyi_tcp_peer_of(t, to, &p);
+    if (!st) st = tinyi_tcp_send_to(t, p, to, m);
+    tinyi_tcp_unlock(t);
+    return st;
+}
+
+/* a frame of a message, complete and authentic, at the front of the buffer */
+static tiny_status tinyi_tcp_part(tiny_tcp *t, tinyi_tcp_peer *p, int from, const tinyi_head *h, tiny_message *m)
+{
+    const int more = (h->flags & TINYI_WIRE_MORE) != 0;
+    if (h->tag != m->tag || h->n > m->n - m->done || more != (h->n < m->n - m->done) || (more && !h->n)) {
+        char says[200];
+        (void)snprintf(says, sizeof says,
+                       "rank %d sent %s%lu bytes with tag %llx, rank %d awaits %lu with tag %llx", from,
+                       more ? "more than " : "", (unsigned long)(m->done + h->n), (unsigned long long)h->tag,
+                       t->net.rank, (unsigned long)m->n, (unsigned long long)m->tag);
+        m->tag = h->tag;
+        return tinyi_tcp_fail(t, TINY_E_PROTOCOL, from, says);
+    }
+    if (h->n) memcpy((unsigned char *)m->data + m->done, p->in + TINYI_WIRE_HEAD, h->n);
+    m->begun = 1;
+    m->done += h->n;
+    tinyi_tcp_drop(p, h);
+    if (more) return TINY_OK;
+    m->whole = 1;
+    t->net.count[from].messages_received++;
+    t->net.count[from].bytes_received += m->n;
+    return TINY_OK;
+}
+
+static tiny_status tinyi_tcp_recv_from(tiny_tcp *t, tinyi_tcp_peer *p, int from, tiny_message *m)
+{
+    char says[TINYI_WIRE_SAYS];
+    tiny_status st;
+    for (;;) {
+        tinyi_head h;
+        size_t got;
+        int end, seen, left;
+        while ((seen = tinyi_tcp_look(t, p, from, &h, says)) == 1) {
+            const int done = tinyi_tcp_control(t, p, from, &h);
+            if (done < 0) return t->failed;
+            if (done) continue;
+            st = tinyi_tcp_part(t, p, from, &h, m);
+            if (st || m->whole) {
+                p->reads = 0;
+                return st;
+            }
+        }
+        if (!seen) return tinyi_tcp_blame(t, TINY_E_PROTOCOL, from, says);
+        if (p->ended) return tinyi_tcp_blame(t, TINY_E_PEER, from, "has ended");
+        if (tiny_socket_read(NULL, p->s, p->in + p->n_in, TINYI_TCP_FRAME - p->n_in, &got, &end) || end)
+            return tinyi_tcp_broken(t, p, from);
+        p->n_in += got;
+        if (got) continue;
+        p->reads = 1;
+        (void)tinyi_tcp_flush(p, &left);    /* a PONG; a broken connection shows when it is read */
+        if (p->pings && tiny_now_ns() - p->heard_at > 3 * t->ping_ns + t->ping_ns / 2) {
+            (void)snprintf(says, sizeof says, "is silent: three pings of %.3g s are missing",
+                           1e-9 * (double)t->ping_ns);
+            return tinyi_tcp_blame(t, TINY_E_PEER, from, says);
+        }
+        return TINY_OK;
+    }
+}
+static tiny_status tinyi_tcp_recv(tiny_net *net, int from, tiny_message *m)
+{
+    tiny_tcp *t = (tiny_tcp *)net;
+    tinyi_tcp_peer *p = NULL;
+    tiny_status st;
+    tinyi_tcp_lock(t);
+    st = tinyi_tcp_peer_of(t, from, &p);
+    if (!st) st = tinyi_tcp_recv_from(t, p, from, m);
+    tinyi_tcp_unlock(t);
+    return st;
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
+
+static uint64_t tinyi_tcp_changes(tiny_net *net)
+{
+    return (uint64_t)(size_t)tinyi_atomic_get(&((tiny_tcp *)net)->changed);
+}
+
+static void tinyi_tcp_wake(tiny_net *net)
+{
+    tiny_tcp *t = (tiny_tcp *)net;
+    (void)tinyi_atomic_add(&t->changed, 1);
+    tiny_wake_up(&t->wake);
+}
+
+static void tinyi_tcp_pause(tiny_net *net, uint64_t seen, uint64_t until)
+{
+    tiny_tcp *t = (tiny_tcp *)net;
+    tiny_poll p[TINY_NET_RANKS + 1];
+    size_t n = 1;
+    int i;
+    if (tinyi_tcp_changes(net) != seen) return;
+    memset(p, 0, sizeof p);
+    p[0].socket = t->wake.reads;
+    p[0].want = TINY_POLL_READ;
+    tinyi_tcp_lock(t);
+    for (i = 0; i < net->world; i++) {
+        const tinyi_tcp_peer *peer = &t->peer[i];
+        if (!peer->live || (!peer->reads && !peer->writes)) continue;
+        p[n].socket = peer->s;
+        p[n++].want = (peer->reads ? TINY_POLL_READ : 0) | (peer->writes ? TINY_POLL_WRITE : 0);
+    }
+    tinyi_tcp_unlock(t);
+    /* two threads may sleep here at the same time, and one may take the wake-up of the other: hence the nap */
+    (void)tiny_socket_poll(NULL, p, n, TINYI_MIN(until, tiny_now_ns() + TINYI_TCP_NAP_NS));
+    if (p[0].can) tiny_wake_clear(&t->wake);
+    (void)tinyi_atomic_add(&t->changed, 1);
+}
+
+/* the last frame to everybody */
+static void tinyi_tcp_gone(tiny_net *net)
+{
+    tiny_tcp *t = (tiny_tcp *)net;
+    const tiny_status st = t->failed ? t->failed : net->why;
+    unsigned char why[8];
+    int i, left;
+    tinyi_tcp_lock(t);
+    if (!t->closed) {
+        tinyi_put_le32(why, net->gone ? (uint32_t)net->gone - 1 : (uint32_t)net->rank);
+        tinyi_put_le32(why + 4, st == TINY_E_PROTOCOL    ? TINYI_ABORT_PROTOCOL
+                                : st == TINY_E_TIMEOUT   ? TINYI_ABORT_LATE
+                                : st == TINY_E_CANCELLED ? TINYI_ABORT_STOPPED
+                                                         : TINYI_ABORT_GONE);
+        for (i = 0; i < net->world; i++) {
+            tinyi_tcp_peer *p = &t->peer[i];
+            if (!p->live || tinyi_tcp_flush(p, &left)) continue;
+            /* in the middle of a frame nothing can be said: the end of the stream says enough */
+            if (left) { (void)tiny_socket_finish(NULL, p->s); continue; }
+            if (st) tinyi_tcp_frame(t, p, TINYI_WIRE_ABORT, 0, 0, why, sizeof why);
+            else tinyi_tcp_frame(t, p, TINYI_WIRE_BYE, 0, 0, NULL, 0);
+            (void)tinyi_tcp_flush(p, &left);
+            (void)tiny_socket_finish(NULL, p->s);
+        }
+        t->closed = 1;
+    }
+    tinyi_tcp_unlock(t);
+}
+
+#if TINYI_HAVE_HELPERS
+static void *tinyi_tcp_main(void *arg)
+{
+    tiny_tcp *t = (tiny_tcp *)arg;
+    const uint64_t nap = TINYI_MAX(t->ping_ns / 2, 1000000);
+    tinyi_tcp_lock(t);
+    while (!t->quit) {
+        const uint64_t now = tiny_now_ns();
+        struct timeval day;
+        struct timespec at;
+        uint64_t ns;
+        int i, left;
+        for (i = 0; i < t->net.world && !t->closed && !t->failed; i++) {
+            tinyi_tcp_peer *p = &t->peer[i];
+            if (!p->live || now - p->sent_at < t->ping_ns || now < p->sent_at) continue;
+            if (p->out_at == p->n_out) tinyi_tcp_frame(t, p, TINYI_WIRE_PING, 0, 0, NULL, 0);
+            (void)tinyi_tcp_flush(p, &left);
+        }
+        if (gettimeofday(&day, NULL)) break;
+        ns = nap + (uint64_t)day.tv_usec * 1000u;
+        at.tv_sec = day.tv_sec + (time_t)(ns / 1000000000u);
+        at.tv_nsec = (long)(ns % 1000000000u);
+        (void)pthread_cond_timedwait(&t->over, &t->lock, &at);
+    }
+    tinyi_tcp_unlock(t);
+    return NULL;
+}
+#endif
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+enum { TINYI_TRY_FREE, TINYI_TRY_LATER, TINYI_TRY_CONNECTS, TINYI_TRY_SHAKES, TINYI_TRY_WELCOME, TINYI_TRY_DONE };
+
+typedef struct tinyi_tcp_try {              /* a connection that is not one yet */
+    tiny_socket s;
+    int state, rank, i_address, is_local;   /* rank: to which it connects; -1: a stranger */
+    uint64_t until, again;                  /* for the handshake; when to try again */
+    tinyi_shake k;
+    tinyi_tcp_peer p;                       /* keys, numbers, and the frame on its way */
+    unsigned char in[TINYI_WIRE_HEAD + 12 + TINY_TCP_PLAN + TINYI_WIRE_MAC];
+    unsigned char out[TINYI_WIRE_HEAD + 12 + TINY_TCP_PLAN + TINYI_WIRE_MAC];
+    char says[200];
+} tinyi_tcp_try;
+
+typedef struct tinyi_tcp_opening {
+    tiny_ctx *ctx;
+    const tiny_tcp_desc *d;
+    tiny_tcp *t;
+    unsigned char key[32], config[32];
+    tiny_socket at[TINY_ADDRESSES];         /* listeners */
+    int n_at, mine, missing, n_said;        /* mine: close them; missing: peers */
+    uint64_t handshake_ns;
+    tinyi_tcp_try *list;                    /* (TINYI_TCP_STRANGERS + connections of our own) */
+    int n_list;
+    int rank, world;                        /* TINY_TCP_ANY and 0: not known yet */
+    int came[TINY_NET_RANKS];
+} tinyi_tcp_opening;
+
+static tiny_status tinyi_tcp_shake(tinyi_tcp_opening *o, tinyi_tcp_try *y, int server)
+{
+    tiny_status st;
+    memset(&y->k, 0, sizeof y->k);
+    memset(&y->p, 0, sizeof y->p);
+    y->p.in = y->in;
+    y->p.out = y->out;
+    y->p.s = y->s;
+    y->k.server = server;
+    if (!server) y->k.peer_rank = (uint32_t)y->rank;
+    y->k.rank = (uint32_t)o->rank;          /* TINY_TCP_ANY becomes TINYI_WIRE_ANY */
+    y->k.world = (uint32_t)o->world;
+    y->k.most = TINYI_TCP_MOST;
+    memcpy(y->k.key, o->key, sizeof y->k.key);
+    memcpy(y->k.model, o->d->model, sizeof y->k.model);
+    memcpy(y->k.config, o->config, sizeof y->k.config);
+    st = tiny_random(o->ctx, y->k.nonce, sizeof y->k.nonce);
+    if (!st && server) st = tiny_random(o->ctx, y->k.run, sizeof y->k.run);
+    if (st) return st;
+    tinyi_shake_start(&y->k);
+    y->state = TINYI_TRY_SHAKES;
+    y->until = tiny_now_ns() + o->handshake_ns;
+    return TINY_OK;
+}
+
+/* closes it; a stranger's slot is free, a connection of our own is tried again after a while */
+static void tinyi_tcp_lost(tinyi_tcp_opening *o, tinyi_tcp_try *y, const char *why)
+{
+    tiny_socket_close(y->s);
+    y->s = TINY_NO_SOCKET;
+    tiny_wipe(&y->k, sizeof y->k);
+    tiny_wipe(&y->p, sizeof y->p);
+    if (why != y->says) (void)snprintf(y->says, sizeof y->says, "%s", why);
+    if (y->rank < 0) {
+        y->state = TINYI_TRY_FREE;
+        /* a flood of strangers does not flood the log */
+        if (o->n_said++ < 10) tinyi_log(o->ctx, TINY_LOG_WARNING, "a connection was refused: %s", y->says);
+    } else {
+        y->state = TINYI_TRY_LATER;
+        y->again = tiny_now_ns() + TINYI_TCP_AGAIN_NS;
+    }
+}
+
+static tiny_status tinyi_tcp_connect(tinyi_tcp_opening *o, tinyi_tcp_try *y)
+{
+    const char *text = o->d->peers ? o->d->peers[y->rank] : o->d->at;
+    tiny_address a[TINY_ADDRESSES];
+    tiny_status st;
+    int n = 0;
+    st = tiny_address_find(o->ctx, text, a, &n);
+    if (st) return st;
+    y->is_local = tiny_address_is_local(&a[y->i_address % n]);
+    if (o->d->no_mac && !y->is_local)
+        return tinyi_fail(o->ctx, TINY_E_ARGUMENT, "%s: messages without MAC are for connections within this machine",
+                          text);
+    st = tiny_socket_connect(o->ctx, &a[y->i_address++ % n], &y->s);
+    if (st == TINY_E_ARGUMENT || st == TINY_E_MEMORY) return st;
+    if (st) {
+        tinyi_tcp_lost(o, y, tiny_ctx_message(o->ctx));
+        return TINY_OK;
+    }
+    if (o->d->socket_bytes && (st = tiny_socket_buffers(o->ctx, y->s, o->d->socket_bytes)) != TINY_OK) return st;
+    y->state = TINYI_TRY_CONNECTS;
+    y->until = tiny_now_ns() + UINT64_C(5000000000);
+    return TINY_OK;
+}
+
+/* the peer is there: its connection moves to its place */
+static void tinyi_tcp_here(tinyi_tcp_opening *o, tinyi_tcp_try *y, int rank)
+{
+    tinyi_tcp_peer *p = &o->t->peer[rank];
+    unsigned char *in = p->in, *out = p->out;
+    *p = y->p;
+    p->in = in;
+    p->out = out;
+    memcpy(p->out, y->out, y->p.n_out);
+    memcpy(p->in, y->in, y->p.n_in);
+    p->live = 1;
+    p->heard_at = p->sent_at = tiny_now_ns();
+    tiny_wipe(&y->k, sizeof y->k);
+    tiny_wipe(&y->p, sizeof y->p);
+    y->s = TINY_NO_SOCKET;
+    y->state = y->rank < 0 ? TINYI_TRY_FREE : TINYI_TRY_DONE;
+    o->came[rank] = 1;
+    o->missing--;
+    tinyi_log(o->ctx, TINY_LOG_INFO, "rank %d of %d is there", rank, o->world);
+}
+
+/* memory of the group, as soon as its size is known */
+static tiny_status tinyi_tcp_group(tinyi_tcp_opening *o)
+{
+    tiny_tcp *t = o->t;
+    const int star = !o->d->peers;
+    const size_t n_peers = star && o->rank ? 1 : (size_t)o->world - 1;
+    int i, k = 0;
+    if (t->peer) return TINY_OK;
+    t->net.rank = o->rank;
+    t->net.star = star && o->world > 2;
+    t->net.world = o->world;
+    t->peer = (tinyi_tcp_peer *)tinyi_alloc(o->ctx, (size_t)o->world, sizeof *t->peer);
+    if (!t->peer) return tiny_ctx_status(o->ctx);
+    memset(t->peer, 0, (size_t)o->world * sizeof *t->peer);
+    for (i = 0; i < o->world; i++) t->peer[i].s = TINY_NO_SOCKET;
+    t->net.count = (tiny_net_count *)tinyi_alloc(o->ctx, (size_t)o->world, sizeof *t->net.count);
+    if (!t->net.count) return tiny_ctx_status(o->ctx);
+    memset(t->net.count, 0, (size_t)o->world * sizeof *t->net.count);
+    if (!n_peers) return TINY_OK;
+    t->memory = (unsigned char *)tinyi_alloc(o->ctx, 2 * n_peers, TINYI_TCP_FRAME);
+    if (!t->memory) return tiny_ctx_status(o->ctx);
+    for (i = 0; i < o->world; i++) {
+        if (i == o->rank || (star && o->rank && i)) continue;
+        t->peer[i].in = t->memory + (size_t)(2 * k) * TINYI_TCP_FRAME;
+        t->peer[i].out = t->peer[i].in + TINYI_TCP_FRAME;
+        k++;
+    }
+    return TINY_OK;
+}
+
+/* A stranger knows the secret: may it join? The answer goes into its buffer. */
+static void tinyi_tcp_judge(tinyi_tcp_opening *o, tinyi_tcp_try *y)
+{
+    const tinyi_shake *k = &y->k;
+    unsigned char say[12 + TINY_TCP_PLAN];
+    int rank = -1, why = 0, i, left;
+    y->p.sends = k->sends;
+    y->p.receives = k->receives;
+    y->p.most = k->peer_most;
+    if (k->peer_rank == TINYI_WIRE_ANY && !o->d->peers) {
+        for (i = o->world - 1; i > 0; i--) if (!o->came[i]) rank = i;
+    } else if (k->peer_rank > (uint32_t)o->rank && k->peer_rank < (uint32_t)o->world && !o->came[k->peer_rank])
+        rank = (int)k->peer_rank;
+    if (!tiny_same_secret(k->peer_model, o->d->model, 32)) why = TINYI_ABORT_MODEL;
+    else if (!tiny_same_secret(k->peer_config, o->config, 32)) why = TINYI_ABORT_CONFIG;
+    else if (rank < 0 || (k->peer_world && k->peer_world != (uint32_t)o->world)) why = TINYI_ABORT_RANK;
+    if (why) {
+        tinyi_put_le32(say, (uint32_t)o->rank);
+        tinyi_put_le32(say + 4, (uint32_t)why);
+        tinyi_tcp_frame(o->t, &y->p, TINYI_WIRE_ABORT, 0, 0, say, 8);
+        (void)tinyi_tcp_flush(&y->p, &left);
+        (void)tiny_socket_finish(NULL, y->s);
+        tinyi_tcp_lost(o, y, why == TINYI_ABORT_MODEL    ? "it has the key, but another model"
+                             : why == TINYI_ABORT_CONFIG ? "it has the key, but other settings"
+                                                         : "it has the key, but its rank is taken or none is free");
+        return;
+    }
+    tinyi_put_le32(say, (uint32_t)rank);
+    tinyi_put_le32(say + 4, (uint32_t)o->world);
+    tinyi_put_le32(say + 8, (uint32_t)o->t->n_plan);
+    memcpy(say + 12, o->t->plan, o->t->n_plan);
+    tinyi_tcp_frame(o->t, &y->p, TINYI_WIRE_WELCOME, 0, 0, say, (uint32_t)(12 + o->t->n_plan));
+    tinyi_tcp_here(o, y, rank);
+    /* what is left of it goes with the first message; a broken connection shows there too */
+    (void)tinyi_tcp_flush(&o->t->peer[rank], &left);
+}
+
+/* The first frame after AUTH. 0 and *st: it ends here; the sentence is in the context. */
+static int tinyi_tcp_welcomed(tinyi_tcp_opening *o, tinyi_tcp_try *y, const tinyi_head *h, tiny_status *st)
+{
+    const unsigned char *p = y->in + TINYI_WIRE_HEAD;
+    tiny_tcp *t = o->t;
+    uint32_t rank, world, n;
+    if (h->type == TINYI_WIRE_ABORT) {
+        const uint32_t why = tinyi_le32(p + 4);
+        *st = tinyi_fail(o->ctx, TINY_E_PROTOCOL, "rank %d refuses this process: %s", y->rank,
+                         why == TINYI_ABORT_MODEL    ? "it has another model"
+                         : why == TINYI_ABORT_CONFIG ? "it has other settings"
+                         : why == TINYI_ABORT_RANK   ? "the rank is taken, or the group has another size"
+                                                     : "the group has ended");
+        return 0;
+    }
+    rank = h->type == TINYI_WIRE_WELCOME ? tinyi_le32(p) : TINYI_WIRE_ANY;
+    world = h->type == TINYI_WIRE_WELCOME ? tinyi_le32(p + 4) : 0;
+    n = h->type == TINYI_WIRE_WELCOME ? tinyi_le32(p + 8) : 0;
+    if (h->type != TINYI_WIRE_WELCOME || n != h->n - 12 || world < 2 || world > TINY_NET_RANKS || rank >= world ||
+        !rank || (o->rank >= 0 && rank != (uint32_t)o->rank) || (o->world && world != (uint32_t)o->world)) {
+        *st = tinyi_fail(o->ctx, TINY_E_PROTOCOL, "rank %d welcomes this process with impossible numbers", y->rank);
+        return 0;
+    }
+    o->rank = (int)rank;
+    o->world = (int)world;
+    if (!o->d->peers) {
+        memcpy(t->plan, p + 12, n);
+        t->n_plan = n;
+    }
+    tinyi_tcp_drop(&y->p, h);
+    *st = tinyi_tcp_group(o);
+    if (*st) return 0;
+    tinyi_tcp_here(o, y, y->rank);
+    return 1;
+}
+
+/* Goes on as far as the socket allows. A failure ends the opening. */
+static tiny_status tinyi_tcp_go_on(tinyi_tcp_opening *o, tinyi_tcp_try *y)
+{
+    unsigned char some[TINYI_WIRE_HEAD + 108];
+    tiny_status st = TINY_OK;
+    size_t n, put;
+    int end = 0;
+    if (y->state == TINYI_TRY_CONNECTS) {
+        if (tiny_socket_connected(o->ctx, y->s)) {
+            tinyi_tcp_lost(o, y, tiny_ctx_message(o->ctx));
+            return TINY_OK;
+        }
+        st = tinyi_tcp_shake(o, y, 0);
+        if (st) return st;
+    }
+    while (y->state == TINYI_TRY_SHAKES) {
+        tinyi_shake *k = &y->k;
+        if (k->out_at < k->n_out) {
+            if (tiny_socket_write(NULL, y->s, k->out + k->out_at, k->n_out - k->out_at, &put)) {
+                tinyi_tcp_lost(o, y, "it broke the connection during the handshake");
+                return TINY_OK;
+            }
+            if (!put) return TINY_OK;
+            k->out_at += put;
+            continue;
+        }
+        if (k->done && k->server) {
+            tinyi_tcp_judge(o, y);
+            return TINY_OK;
+        }
+        if (k->done) {
+            y->p.sends = k->sends;
+            y->p.receives = k->receives;
+            y->p.most = k->peer_most;
+            y->state = TINYI_TRY_WELCOME;
+            break;
+        }
+        if (tiny_socket_read(NULL, y->s, some, tinyi_shake_wants(k), &n, &end) || end) {
+            tinyi_tcp_lost(o, y, "it broke the connection during the handshake");
+            return TINY_OK;
+        }
+        if (!n) return TINY_OK;
+        if (tinyi_shake_take(k, some, n)) {
+            if (y->rank < 0) tinyi_tcp_lost(o, y, k->says);
+            else return tinyi_fail(o->ctx, TINY_E_PROTOCOL, "rank %d does not shake hands: %s", y->rank, k->says);
+            return TINY_OK;
+        }
+    }
+    while (y->state == TINYI_TRY_WELCOME) {
+        tinyi_head h = { 0, 0, 0, 0, 0, 0 };
+        const int seen = tinyi_tcp_look(o->t, &y->p, y->rank, &h, y->says);
+        if (!seen || (seen < 0 && y->p.n_in >= TINYI_WIRE_HEAD && h.type == TINYI_WIRE_REDUCE))
+            return tinyi_fail(o->ctx, TINY_E_PROTOCOL, "rank %d does not shake hands: it %s", y->rank,
+                              seen ? "sent a message before its WELCOME" : y->says);
+        if (seen > 0) {
+            if (!tinyi_tcp_welcomed(o, y, &h, &st)) return st;
+            break;
+        }
+        /* no more than this frame: the next one needs more room */
+        n = y->p.n_in < TINYI_WIRE_HEAD ? TINYI_WIRE_HEAD : TINYI_WIRE_HEAD + (size_t)h.n + TINYI_WIRE_MAC;
+        n -= y->p.n_in;
+        if (tiny_socket_read(NULL, y->s, y->in + y->p.n_in, n, &put, &end) || end) {
+            tinyi_tcp_lost(o, y, "it broke the connection after the handshake");
+            return TINY_OK;
+        }
+        if (!put) return TINY_OK;
+        y->p.n_in += put;
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_tcp_listeners(tinyi_tcp_opening *o)
+{
+    const tiny_tcp_desc *d = o->d;
+    const int accepts = d->peers ? o->rank < o->world - 1 : o->rank == 0 && o->world > 1;
+    tiny_status st;
+    int i;
+    if (!accepts) return TINY_OK;
+    if (d->listener && d->listener != TINY_NO_SOCKET) {
+        o->at[0] = d->listener;
+        o->n_at = 1;
+        return TINY_OK;
+    }
+    st = tiny_listen_at(o->ctx, d->peers ? d->peers[o->rank] : d->at, o->at, &o->n_at);
+    o->mine = 1;
+    for (i = 0; i < o->n_at && !st && d->no_mac; i++) {
+        tiny_address a;
+        st = tiny_socket_address(o->ctx, o->at[i], &a);
+        if (!st && !tiny_address_is_local(&a))
+            st = tinyi_fail(o->ctx, TINY_E_ARGUMENT, "messages without MAC are for connections within this machine");
+    }
+    return st;
+}
+
+static tiny_status tinyi_tcp_accept(tinyi_tcp_opening *o, tiny_socket at)
+{
+    tinyi_tcp_try *y = NULL;
+    tiny_address from;
+    tiny_socket s;
+    tiny_status st;
+    int i;
+    for (i = 0; i < TINYI_TCP_STRANGERS && !y; i++) if (o->list[i].state == TINYI_TRY_FREE) y = &o->list[i];
+    if (!y) return TINY_OK;
+    memset(&from, 0, sizeof from);
+    /* out of descriptors: those who wait go on waiting */
+    if (tiny_socket_accept(o->ctx, at, &s, &from) || s == TINY_NO_SOCKET) return TINY_OK;
+    y->s = s;
+    y->rank = -1;
+    y->is_local = tiny_address_is_local(&from);
+    if (o->d->no_mac && !y->is_local) {
+        tinyi_tcp_lost(o, y, "it is not on this machine, and messages have no MAC");
+        return TINY_OK;
+    }
+    if (o->d->socket_bytes && (st = tiny_socket_buffers(o->ctx, s, o->d->socket_bytes)) != TINY_OK) return st;
+    return tinyi_tcp_shake(o, y, 1);
+}
+
+static tiny_status tinyi_tcp_gather(tinyi_tcp_opening *o, uint64_t end)
+{
+    tiny_poll p[TINY_ADDRESSES + TINYI_TCP_STRANGERS + TINY_NET_RANKS];
+    tiny_status st = TINY_OK;
+    while (o->missing && !st) {
+        uint64_t now = tiny_now_ns(), until = TINYI_MIN(end, now + UINT64_C(200000000));
+        int i, n = 0, n_free = 0;
+        memset(p, 0, sizeof p);
+        for (i = 0; i < o->n_list && !st; i++) {
+            tinyi_tcp_try *y = &o->list[i];
+            if (y->state > TINYI_TRY_LATER && y->state < TINYI_TRY_DONE && now >= y->until)
+                tinyi_tcp_lost(o, y, "the handshake took too long");
+            if (y->state == TINYI_TRY_LATER && now >= y->again) st = tinyi_tcp_connect(o, y);
+            n_free += i < TINYI_TCP_STRANGERS && y->state == TINYI_TRY_FREE;
+            p[o->n_at + i].socket = y->state > TINYI_TRY_LATER && y->state < TINYI_TRY_DONE ? y->s : TINY_NO_SOCKET;
+            p[o->n_at + i].want = y->state == TINYI_TRY_CONNECTS || y->k.out_at < y->k.n_out ? TINY_POLL_WRITE
+                                                                                             : TINY_POLL_READ;
+            if (y->state == TINYI_TRY_LATER) until = TINYI_MIN(until, y->again);
+            else if (y->state > TINYI_TRY_LATER && y->state < TINYI_TRY_DONE) until = TINYI_MIN(until, y->until);
+        }
+        if (st) break;
+        for (i = 0; i < o->n_at; i++) {
+            p[i].socket = n_free ? o->at[i] : TINY_NO_SOCKET;
+            p[i].want = TINY_POLL_READ;
+        }
+        n = o->n_at + o->n_list;
+        st = tiny_socket_poll(o->ctx, p, (size_t)n, until);
+        for (i = 0; i < o->n_list && !st; i++) if (p[o->n_at + i].can) st = tinyi_tcp_go_on(o, &o->list[i]);
+        for (i = 0; i < o->n_at && !st; i++) if (p[i].can) st = tinyi_tcp_accept(o, o->at[i]);
+        if (!st && o->ctx->desc.cancel && o->ctx->desc.cancel(o->ctx->desc.user))
+            st = tinyi_fail(o->ctx, TINY_E_CANCELLED, "the cancel callback asked to stop waiting for the other ranks");
+        if (!st && o->missing && tiny_now_ns() >= end) {
+            const char *why = "it has not come";
+            for (i = TINYI_TCP_STRANGERS; i < o->n_list; i++)
+                if (o->list[i].state != TINYI_TRY_DONE && o->list[i].says[0]) why = o->list[i].says;
+            for (i = 0; i < o->world && (o->came[i] || i == o->rank); i++) {}
+            st = tinyi_fail(o->ctx, TINY_E_TIMEOUT, "%d ranks are missing, the first is rank %d: %s", o->missing,
+                            o->world ? i : 0, why);
+        }
+    }
+    return st;
+}
+
+static tiny_status tinyi_tcp_check(tiny_ctx *ctx, const tiny_tcp_desc *d)
+{
+    int i;
+    if (!d->secret || d->n_secret < 16)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a secret of %zu bytes: it must have at least 16",
+                          d->secret ? d->n_secret : (size_t)0);
+    if (d->world < 0 || d->world > TINY_NET_RANKS || (!d->world && (d->peers || !d->rank)))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d ranks, there must be 1 to %d", d->world, TINY_NET_RANKS);
+    if (d->rank < TINY_TCP_ANY || (d->world && d->rank >= d->world) || (d->peers && d->rank < 0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rank %d of %d: ranks count from 0", d->rank, d->world);
+    if (!d->peers && !d->at && d->world != 1 && (d->rank || !d->listener || d->listener == TINY_NO_SOCKET))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "the address of rank 0 is missing");
+    for (i = 0; d->peers && i < d->world; i++)
+        if (!d->peers[i] && i <= d->rank && (i < d->rank || !d->listener || d->listener == TINY_NO_SOCKET))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "the address of rank %d is missing", i);
+    if (d->n_plan > TINY_TCP_PLAN || (d->n_plan && !d->plan))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a plan of %zu bytes: at most %d are possible", d->n_plan,
+                          TINY_TCP_PLAN);
+    if (d->socket_bytes < 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "buffers of %d bytes", d->socket_bytes);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_tcp_open(tiny_ctx *ctx, const tiny_tcp_desc *desc, tiny_tcp **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    tinyi_tcp_opening o;
+    tiny_tcp *t;
+    uint64_t now, end;
+    int i, n_out;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!desc || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_tcp_open needs a desc and an output pointer");
+    st = tinyi_tcp_check(ctx, desc);
+    if (st) return st;
+    memset(&o, 0, sizeof o);
+    o.ctx = ctx;
+    o.d = desc;
+    o.rank = desc->rank;
+    o.world = desc->world;
+    o.handshake_ns = desc->handshake_ns ? desc->handshake_ns : UINT64_C(2000000000);
+    t = (tiny_tcp *)tinyi_alloc(ctx, 1, sizeof *t);
+    if (!t) return tiny_ctx_status(ctx);
+    memset(t, 0, sizeof *t);
+    o.t = t;
+    t->ping_ns = desc->ping_ns ? desc->ping_ns : UINT64_C(1000000000);
+    t->net.send = tinyi_tcp_send;
+    t->net.recv = tinyi_tcp_recv;
+    t->net.close = tinyi_tcp_gone;
+    t->net.changes = tinyi_tcp_changes;
+    t->net.pause = tinyi_tcp_pause;
+    t->net.wake = tinyi_tcp_wake;
+    if (desc->n_plan) memcpy(t->plan, desc->plan, desc->n_plan);
+    t->n_plan = desc->n_plan;
+#if TINYI_HAVE_PTHREAD
+    t->has_lock = pthread_mutex_init(&t->lock, NULL) == 0;
+#endif
+    tiny_sha256_of(desc->secret, desc->n_secret, o.key);
+    memcpy(o.config, desc->config, sizeof o.config);
+    o.config[31] ^= (unsigned char)(desc->no_mac != 0); /* both sides, or none */
+    n_out = desc->peers ? o.rank : o.rank != 0;
+    o.missing = desc->peers ? o.world - 1 : o.rank ? 1 : o.world - 1;
+    o.n_list = TINYI_TCP_STRANGERS + n_out;
+    o.list = (tinyi_tcp_try *)tinyi_alloc(ctx, (size_t)o.n_list, sizeof *o.list);
+    if (!o.list) st = tiny_ctx_status(ctx);
+    else {
+        memset(o.list, 0, (size_t)o.n_list * sizeof *o.list);
+        for (i = 0; i < o.n_list; i++) {
+            o.list[i].s = TINY_NO_SOCKET;
+            o.list[i].rank = i - TINYI_TCP_STRANGERS;
+            if (i < TINYI_TCP_STRANGERS) o.list[i].rank = -1;
+            else o.list[i].state = TINYI_TRY_LATER;
+        }
+    }
+    if (!st) st = tiny_wake_open(ctx, &t->wake);
+    if (!st && o.rank >= 0 && o.world) st = tinyi_tcp_group(&o);
+    if (!st) st = tinyi_tcp_listeners(&o);
+    now = tiny_now_ns();
+    end = desc->open_ns ? desc->open_ns : UINT64_C(30000000000);
+    end = end > UINT64_MAX - now ? UINT64_MAX : now + end;
+    if (!st) st = tinyi_tcp_gather(&o, end);
+    t->no_mac = desc->no_mac != 0;          /* the frames of the opening have their MAC in any case */
+    for (i = 0; i < o.n_at && o.mine; i++) tiny_socket_close(o.at[i]);
+    for (i = 0; o.list && i < o.n_list; i++) tiny_socket_close(o.list[i].s);
+    if (o.list) tiny_wipe(o.list, (size_t)o.n_list * sizeof *o.list);
+    tiny_free(ctx, o.list);
+    tiny_wipe(&o, sizeof o);
+#if TINYI_HAVE_HELPERS
+    if (!st && t->net.world > 1 && t->ping_ns != UINT64_MAX && t->has_lock) {
+        t->has_thread = pthread_cond_init(&t->over, NULL) == 0;
+        if (t->has_thread && pthread_create(&t->thread, NULL, tinyi_tcp_main, t)) {
+            (void)pthread_cond_destroy(&t->over);
+            t->has_thread = 0;
+        }
+    }
+#endif
+    if (st) {
+        tiny_tcp_close(ctx, t);
+        return st;
+    }
+    *out = t;
+    return TINY_OK;
+}
+
+TINY_API tiny_net *tiny_tcp_net(tiny_tcp *t) { return t ? &t->net : NULL; }
+
+TINY_API const void *tiny_tcp_plan(const tiny_tcp *t, size_t *n)
+{
+    if (n) *n = t ? t->n_plan : 0;
+    return t ? t->plan : NULL;
+}
+
+/* until the peers have read what was sent: a close while their bytes are unread here would cut it off */
+static void tinyi_tcp_linger(tiny_tcp *t)
+{
+    const uint64_t end = tiny_now_ns() + TINYI_TCP_LAST_NS;
+    tiny_poll p[TINY_NET_RANKS];
+    for (;;) {
+        size_t n = 0;
+        int i, left;
+        memset(p, 0, sizeof p);
+        for (i = 0; i < t->net.world; i++) {
+            tinyi_tcp_peer *peer = &t->peer[i];
+            size_t got;
+            int over = 0;
+            if (!peer->live) continue;
+            (void)tinyi_tcp_flush(peer, &left);
+            do {
+                if (tiny_socket_read(NULL, peer->s, peer->in, TINYI_TCP_FRAME, &got, &over)) over = 1;
+            } while (got && !over);
+            if (over) {
+                peer->live = 0;
+                continue;
+            }
+            p[n].socket = peer->s;
+            p[n++].want = TINY_POLL_READ;
+        }
+        if (!n || tiny_now_ns() >= end || tiny_socket_poll(NULL, p, n, end)) return;
+    }
+}
+
+TINY_API void tiny_tcp_close(tiny_ctx *ctx, tiny_tcp *t)
+{
+    int i;
+    if (!t) return;
+#if TINYI_HAVE_HELPERS
+    if (t->has_thread) {
+        tinyi_tcp_lock(t);
+        t->quit = 1;
+        (void)pthread_cond_signal(&t->over);
+        tinyi_tcp_unlock(t);
+        (void)pthread_join(t->thread, NULL);
+        (void)pthread_cond_destroy(&t->over);
+    }
+#endif
+    if (t->peer && t->net.count) {
+        tinyi_tcp_gone(&t->net);
+        tinyi_tcp_linger(t);
+    }
+    for (i = 0; t->peer && i < t->net.world; i++) tiny_socket_close(t->peer[i].s);
+    if (t->peer) tiny_wipe(t->peer, (size_t)t->net.world * sizeof *t->peer);
+    tiny_wake_close(&t->wake);
+#if TINYI_HAVE_PTHREAD
+    if (t->has_lock) (void)pthread_mutex_destroy(&t->lock);
+#endif
+    tiny_free(ctx, t->memory);
+    tiny_free(ctx, t->net.count);
+    tiny_free(ctx, t->peer);
+    tiny_free(ctx, t);
+}
+
+#endif
 #endif
 #ifndef TINYI_NO_CONFORM
 #if TINYI_SLICE(1)
@@ -14294,7 +18618,7 @@ TINY_REF_END
 #endif
 #endif
 #ifndef TINYI_NO_TUNE
-#if TINYI_SLICE(1)
+#if TINYI_SLICE(2)
 /* src/core/tune.c */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15098,7 +19422,7 @@ TINYI_INLINE ptrdiff_t tinyi_walk_offset(const tiny_tensor *t, tiny_idx i)
 TINYI_C_END
 #endif
 
-#if TINYI_SLICE(1)
+#if TINYI_SLICE(2)
 /* src/math/binary.c - element-wise arithmetic on one or two tensors
  * Formula  y[i] = a[i] op b[i]; scale: y[i] = alpha x[i] + beta; axpy: y[i] = y[i] + alpha x[i], each step rounded.
  * Data     any strides, in the order of the memory of y (math/walk_inside.h); runs that are not dense go through a
@@ -18579,7 +22903,7 @@ TINYI_FN void tinyi_gemm_run_i8(tiny_team *team, const tinyi_gemm_plan *p, int t
 TINYI_C_END
 #endif
 
-#if TINYI_SLICE(2)
+#if TINYI_SLICE(3)
 /* src/math/matmul.c - products of matrices: the operations
  * Formula  y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j]); int8: the sum, or act(scale_a[i] scale_b[j] sum + bias[j]).
  * Data     see matmul.h. The reference sums in double in the order of k and rounds once; the int8 sum is exact modulo
@@ -25522,7 +29846,7 @@ TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tin
 
 #endif
 #ifndef TINYI_NO_TRAIN
-#if TINYI_SLICE(5)
+#if TINYI_SLICE(4)
 /* src/math/gla_grad.c - gated linear attention, backwards
  *
  * Paper    S. Yang et al., 2023 (arXiv 2312.06635), 4.3 and appendix C: the gradient of the gates needs no states.
@@ -25924,7 +30248,7 @@ tiny_status tinyi_grad_gla(tiny_grad *g, const tiny_op *op)
 #endif
 #endif
 #ifndef TINYI_NO_TRAIN
-#if TINYI_SLICE(5)
+#if TINYI_SLICE(4)
 /* src/math/twist.c - suppressing accumulated trivial attention
  * Paper    "Accumulated Trivial Attention Matters in Vision Transformers on Small Datasets", 2022 (arXiv 2210.12333),
  *          and its authors' code.
@@ -26293,7 +30617,7 @@ tiny_status tinyi_grad_twist(tiny_grad *g, const tiny_op *op)
 #endif
 #endif
 #ifndef TINYI_NO_TRAIN
-#if TINYI_SLICE(5)
+#if TINYI_SLICE(4)
 /* src/math/slope.c - derivatives of the elementary functions; rounding
  * Formula  dx = dy f'(x): e^x; 1/x; 1 - tanh^2 = 4 e / (1 + e)^2, e = e^(-2|x|); 2/sqrt(pi) e^(-x^2); e / (1 + e)^2,
  *          e = e^(-|x|); cos; -sin; -1/2 x^(-3/2); 1/2 x^(-1/2); the sign; -1; x > 0; 2 max(x, 0); with s the sigmoid:
@@ -29493,7 +33817,7 @@ TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const ti
 #endif
 #endif
 #ifndef TINYI_NO_TRAIN
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(5)
 /* src/math/tape.c - the tape: the record of operations, and the backward pass
  * Paper    S. Linnainmaa, 1970; A. Griewank, A. Walther, "Evaluating Derivatives", 2008, chapter 3: reverse mode.
  *          Segments: T. Chen et al., 2016 (arXiv 1604.06174).
@@ -30444,7 +34768,7 @@ TINY_API tiny_status tiny_tape_segment(tiny_tape *t, tiny_segment_fn fn, void *u
 #endif
 #endif
 #ifndef TINYI_NO_TRAIN
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(5)
 /* src/math/layer.c - layers and losses made of operations of the table
  * Papers   S. Ioffe, C. Szegedy, "Batch Normalization", 2015 (arXiv 1502.03167), algorithm 1, biased variance. G.
  *          Hinton, O. Vinyals, J. Dean, "Distilling the Knowledge in a Neural Network", 2015 (arXiv 1503.02531). P.
@@ -30904,14 +35228,21 @@ static void tinyi_hvp_move(const tiny_param *p, size_t n, const tiny_tensor *v, 
 TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *p, size_t n, tiny_gradient_fn fn, void *user,
                               const tiny_tensor *v, const tiny_tensor *h)
 {
+    return tiny_hvp_step(ctx, p, n, fn, user, v, h, 1e-3);
+}
+
+TINY_API tiny_status tiny_hvp_step(tiny_ctx *ctx, const tiny_param *p, size_t n, tiny_gradient_fn fn, void *user,
+                                   const tiny_tensor *v, const tiny_tensor *h, double step)
+{
     double *keep, size = 0.0, length = 0.0, e;
     size_t k, total = 0;
     tiny_idx i;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!p || !n || !fn || !v || !h)
+    if (!p || !n || !fn || !v || !h || !(step > 0.0 && step < 1.0))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "hvp: parameters, directions, results and a gradient function are required");
+                          "hvp: parameters, directions, results, a gradient function and a step in 0 to 1 are "
+                          "required");
     for (k = 0; k < n; k++) {
         const tiny_tensor *t[4];
         int j;
@@ -30928,7 +35259,7 @@ TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *p, size_t n, tiny
     }
     for (k = 0; k < n; k++) memset(h[k].data, 0, (size_t)tiny_tensor_count(&h[k]) * sizeof(double));
     if (length == 0.0) return TINY_OK;
-    e = 1e-3 * tinyi_sqrt64(size == 0.0 ? 1.0 : size) / tinyi_sqrt64(length);
+    e = step * tinyi_sqrt64(size == 0.0 ? 1.0 : size) / tinyi_sqrt64(length);
     keep = (double *)tinyi_alloc(ctx, total, sizeof *keep);
     if (!keep) return tiny_ctx_status(ctx);
     for (k = 0, total = 0; k < n; total += (size_t)tiny_tensor_count(&p[k].value), k++)
@@ -31117,6 +35448,9 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "train: %lld epochs of %td batches are too many steps",
                           (long long)d->epochs, batches);
     s.steps = (d->epochs ? d->epochs : 1) * (int64_t)batches;
+    if (d->first < 0 || d->first > s.steps || (d->first && d->save))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: the first step is %lld of %lld%s", (long long)d->first,
+                          (long long)s.steps, d->save ? ", and there is a file" : "");
     schedule = d->schedule;
     if (!schedule.total) schedule.total = s.steps;
     order = (uint32_t *)tinyi_alloc(ctx, d->n_samples, sizeof *order);
@@ -31132,7 +35466,7 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
     if (!st && d->resume) st = tiny_params_load(ctx, d->save, d->params, d->n_params, s.optim);
     mark = tiny_tape_now(tape);
     s.epoch = -1;
-    for (at = tiny_optim_steps(s.optim); !st && !stop && at < s.steps; at++) {
+    for (at = d->first ? d->first : tiny_optim_steps(s.optim); !st && !stop && at < s.steps; at++) {
         const int64_t epoch = at / batches;
         if (epoch != s.epoch && !d->in_order) {
             tiny_rng rng = tiny_rng_make(d->seed, (uint64_t)epoch);
@@ -32072,18 +36406,25 @@ TINYI_C_END
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu)
 {
     const unsigned avx512 = TINY_CPU_AVX512 | TINY_CPU_AVX512VNNI;
+#ifdef TINYI_AMX_IN_C                       /* a test computes what the tiles would */
+    const unsigned amx = avx512 | TINY_CPU_AVX512VBMI | TINY_CPU_AVX512BF16;
+#define TINYI_AMX_ALLOWED 1
+#else
     const unsigned amx =
         avx512 | TINY_CPU_AVX512VBMI | TINY_CPU_AVX512BF16 | TINY_CPU_AMX_TILE | TINY_CPU_AMX_INT8 | TINY_CPU_AMX_BF16;
+#define TINYI_AMX_ALLOWED tinyi_amx_permission()
+#endif
     switch (target) {
     case TINY_TARGET_SCALAR: return TINYI_HAVE_SCALAR;
     case TINY_TARGET_W128: return TINYI_HAVE_W128 && (!TINYI_X86 || (cpu & TINY_CPU_SSE41));
     case TINY_TARGET_NEON: return TINYI_HAVE_NEON && (cpu & TINY_CPU_NEON);
     case TINY_TARGET_AVX2: return TINYI_HAVE_AVX2 && (cpu & TINY_CPU_AVX2);
     case TINY_TARGET_AVX512: return TINYI_HAVE_AVX512 && (cpu & avx512) == avx512;
-    case TINY_TARGET_AMX: return TINYI_HAVE_AMX && (cpu & amx) == amx && tinyi_amx_permission();
+    case TINY_TARGET_AMX: return TINYI_HAVE_AMX && (cpu & amx) == amx && TINYI_AMX_ALLOWED;
     default: return 0;
     }
 }
+#undef TINYI_AMX_ALLOWED
 
 /* From the plainest up to the target, so that a slot which a target leaves alone keeps the next slower kernel. */
 TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned cpu)
@@ -32217,11 +36558,12 @@ TINYI_FN unsigned tinyi_cpu_features(void)
     const unsigned all_1 = 1u << 12 | 1u << 27 | 1u << 28 | 1u << 29;
     /* f, dq, cd, bw, vl */
     const unsigned all_512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
-    unsigned one[4], seven[4] = { 0, 0, 0, 0 }, more[4] = { 0, 0, 0, 0 }, f = 0;
+    unsigned zero[4], one[4], seven[4] = { 0, 0, 0, 0 }, more[4] = { 0, 0, 0, 0 }, f = 0;
     uint64_t saved;
     if (!tinyi_cpu_id(1, 0, one)) return 0;
     if (one[2] & 1u << 19) f |= TINY_CPU_SSE41;
     if (tinyi_cpu_id(7, 0, seven) && seven[0] >= 1) (void)tinyi_cpu_id(7, 1, more);
+    if ((f & TINY_CPU_SSE41) && (seven[1] & 1u << 29)) f |= TINY_CPU_SHA;
     if ((one[2] & all_1) != all_1 || !(seven[1] & 1u << 5)) return f;
     saved = tinyi_cpu_xcr0();
     if ((saved & 6) != 6) return f;                                         /* xmm, ymm */
@@ -32229,6 +36571,9 @@ TINYI_FN unsigned tinyi_cpu_features(void)
     if (more[0] & 1u << 4) f |= TINY_CPU_AVXVNNI;
     if ((saved & 0xe0) != 0xe0 || (seven[1] & all_512) != all_512) return f;        /* masks, zmm */
     f |= TINY_CPU_AVX512;
+    /* of AMD ("Auth"), family 25 */
+    if (tinyi_cpu_id(0, 0, zero) && zero[1] == 0x68747541u && (one[0] >> 8 & 15u) + (one[0] >> 20 & 255u) == 25)
+        f |= TINY_CPU_AVX512HALVES;
     if (seven[2] & 1u << 1) f |= TINY_CPU_AVX512VBMI;
     if (seven[2] & 1u << 11) f |= TINY_CPU_AVX512VNNI;
     if (seven[2] & 1u << 14) f |= TINY_CPU_AVX512POPCNT;
@@ -32766,6 +37111,443 @@ tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kin
     return TINY_OK;
 }
 
+#endif
+#if TINYI_SLICE(9)
+/* src/core/hops.c - who sends what to whom
+ * Methods  textbook; R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in
+ *          MPICH", 2005, 3 and 4.
+ * Formula  star      rank 0 adds x_1, x_2, ... in this order, and sends the sum to each
+ *          tree      binomial: at step k, rank v with v mod 2^(k+1) = 2^k sends to v - 2^k; the sum goes back the same
+ *                    way
+ *          doubling  partners at distances 1, 2, 4 ...; the lower rank's number is the first operand
+ *          halving   each rank of q = 2^k gives half of its range to the partner at distance q/2, q/4, ..., then all
+ *                    ranges come back
+ *          ring      part c travels from rank c on, and once more as the sum
+ * Ranks    with p no power of two, doubling and halving pair the first 2 (p - q) ranks before; the odd one of a pair
+ *          works for both. */
+#include <string.h>
+
+void tinyi_hop_part(size_t n, int p, int i, size_t *at, size_t *size)
+{
+    const size_t q = (size_t)p, k = (size_t)((i % p + p) % p), whole = n / q, more = n % q;
+    *at = k * whole + k * more / q;         /* floor(k n / p) without the product */
+    *size = (k + 1) * whole + (k + 1) * more / q - *at;
+}
+
+static void tinyi_hop_none(tinyi_hop *t)
+{
+    memset(t, 0, sizeof *t);
+    t->to = t->from = -1;
+}
+static int tinyi_hop_bits(int p)           /* ceil(log2 p) */
+{
+    int k = 0;
+    while ((1 << k) < p) k++;
+    return k;
+}
+
+int tinyi_hop_reduce_scatter(int rank, int world, size_t n, int i, tinyi_hop *t)
+{
+    tinyi_hop_none(t);
+    if (i >= world - 1) return 0;
+    t->to = (rank + 1) % world;
+    t->from = (rank + world - 1) % world;
+    t->how = TINYI_HOP_THEIRS;
+    tinyi_hop_part(n, world, rank - i, &t->to_at, &t->to_n);
+    tinyi_hop_part(n, world, rank - i - 1, &t->from_at, &t->from_n);
+    return 1;
+}
+
+int tinyi_hop_allgather(int rank, int world, int first, int i, tinyi_hop *t)
+{
+    tinyi_hop_none(t);
+    if (i >= world - 1) return 0;
+    t->to = (rank + 1) % world;
+    t->from = (rank + world - 1) % world;
+    t->to_at = (size_t)((first - i + world) % world);
+    t->from_at = (size_t)((first - i - 1 + 2 * world) % world);
+    t->to_n = t->from_n = 1;
+    return 1;
+}
+
+static int tinyi_hop_ring(int rank, int world, size_t n, int i, tinyi_hop *t)
+{
+    if (i < world - 1) return tinyi_hop_reduce_scatter(rank, world, n, i, t);
+    if (!tinyi_hop_allgather(rank, world, (rank + 1) % world, i - (world - 1), t)) return 0;
+    tinyi_hop_part(n, world, (int)t->to_at, &t->to_at, &t->to_n);
+    tinyi_hop_part(n, world, (int)t->from_at, &t->from_at, &t->from_n);
+    return 1;
+}
+
+int tinyi_hop_broadcast(int rank, int world, int root, size_t n, int i, tinyi_hop *t)
+{
+    const int v = (rank - root + world) % world, bits = tinyi_hop_bits(world), d = i < bits ? 1 << (bits - 1 - i) : 0;
+    tinyi_hop_none(t);
+    if (i >= bits) return 0;
+    t->to_n = t->from_n = n;
+    if (v % (2 * d) == d) t->from = (rank - d + world) % world;
+    else if (v % (2 * d) == 0 && v + d < world) t->to = (rank + d) % world;
+    return 1;
+}
+
+int tinyi_hop_reduce(int rank, int world, int root, size_t n, int i, tinyi_hop *t)
+{
+    const int v = (rank - root + world) % world, bits = tinyi_hop_bits(world), d = i < bits ? 1 << i : 0;
+    tinyi_hop_none(t);
+    if (i >= bits) return 0;
+    t->to_n = t->from_n = n;
+    t->how = TINYI_HOP_MINE;
+    if (v % (2 * d) == d) t->to = (rank - d + world) % world;
+    else if (v % (2 * d) == 0 && v + d < world) t->from = (rank + d) % world;
+    return 1;
+}
+
+int tinyi_hop_gather(int rank, int world, int root, int i, tinyi_hop *t)
+{
+    const int v = (rank - root + world) % world, d = 1 << i;
+    if (!tinyi_hop_reduce(rank, world, root, 1, i, t)) return 0;
+    t->how = TINYI_HOP_PUT;
+    t->to_at = (size_t)v;
+    t->from_at = (size_t)(v + d);
+    t->to_n = (size_t)(v + d < world ? d : world - v);
+    t->from_n = (size_t)(v + 2 * d < world ? d : TINYI_MAX(world - v - d, 0));
+    return 1;
+}
+
+int tinyi_hop_scatter(int rank, int world, int root, int i, tinyi_hop *t)
+{
+    const int bits = tinyi_hop_bits(world);
+    tinyi_hop back;
+    tinyi_hop_none(t);
+    if (i >= bits) return 0;
+    (void)tinyi_hop_gather(rank, world, root, bits - 1 - i, &back);
+    t->to = back.from;
+    t->to_at = back.from_at;
+    t->to_n = back.from_n;
+    t->from = back.to;
+    t->from_at = back.to_at;
+    t->from_n = back.to_n;
+    return 1;
+}
+
+static int tinyi_hop_star(int rank, int world, size_t n, int i, tinyi_hop *t)
+{
+    const int in = i < world - 1, other = in ? i + 1 : i - (world - 1) + 1;
+    tinyi_hop_none(t);
+    if (i >= 2 * (world - 1)) return 0;
+    t->to_n = t->from_n = n;
+    t->how = in ? TINYI_HOP_MINE : TINYI_HOP_PUT;
+    if (rank == 0 && in) t->from = other;
+    else if (rank == 0) t->to = other;
+    else if (rank == other && in) t->to = 0;
+    else if (rank == other) t->from = 0;
+    return 1;
+}
+
+/* Doubling and halving: ranks 0 .. q - 1 of the power of two, and back. Pairs before (1) or after (2) it: done. */
+static int tinyi_hop_folded(int rank, int m, int *mine)
+{
+    *mine = rank < 2 * m ? rank / 2 : rank - m;
+    return rank < 2 * m && rank % 2 == 0;   /* its partner works for it */
+}
+static int tinyi_hop_unfold(int v, int m) { return v < m ? 2 * v + 1 : v + m; }
+
+static int tinyi_hop_power(int way, int rank, int world, size_t n, int i, tinyi_hop *t)
+{
+    int q = 1, k = 0, m, mine, other, steps;
+    tinyi_hop_none(t);
+    while (2 * q <= world) { q *= 2; k++; }
+    m = world - q;
+    steps = way == TINY_COMM_HALVING ? 2 * k : k;
+    t->to_n = t->from_n = n;
+    if (m && i == 0) {
+        if (rank >= 2 * m) return 1;
+        if (rank % 2) { t->from = rank - 1; t->how = TINYI_HOP_THEIRS; }
+        else t->to = rank + 1;
+        return 1;
+    }
+    i -= m > 0;
+    if (i < steps) {
+        size_t last;
+        int d, lo;
+        if (tinyi_hop_folded(rank, m, &mine)) return 1;
+        d = way == TINY_COMM_DOUBLING ? 1 << i : i < k ? q >> (i + 1) : 1 << (i - k);
+        other = mine ^ d;
+        t->to = t->from = tinyi_hop_unfold(other, m);
+        t->how = i >= k ? TINYI_HOP_PUT : other < mine ? TINYI_HOP_THEIRS : TINYI_HOP_MINE;
+        if (way == TINY_COMM_DOUBLING) return 1;
+        /* d parts from the partner's first one on are its own, d from mine on are mine, in both halves of the way */
+        lo = other & ~(d - 1);
+        tinyi_hop_part(n, q, lo, &t->to_at, &last);
+        tinyi_hop_part(n, q, lo + d - 1, &t->to_n, &last);
+        t->to_n = t->to_n + last - t->to_at;
+        lo = mine & ~(d - 1);
+        tinyi_hop_part(n, q, lo, &t->from_at, &last);
+        tinyi_hop_part(n, q, lo + d - 1, &t->from_n, &last);
+        t->from_n = t->from_n + last - t->from_at;
+        if (i >= k) {                       /* on the way back each sends its own */
+            const size_t at = t->to_at, size = t->to_n;
+            t->to_at = t->from_at;
+            t->to_n = t->from_n;
+            t->from_at = at;
+            t->from_n = size;
+        }
+        return 1;
+    }
+    if (i > steps || !m) return 0;
+    if (rank >= 2 * m) return 1;
+    if (rank % 2) t->to = rank - 1;
+    else t->from = rank + 1;
+    return 1;
+}
+
+int tinyi_hop_allreduce(int way, int rank, int world, size_t n, int i, tinyi_hop *t)
+{
+    const int bits = tinyi_hop_bits(world);
+    if (way == TINY_COMM_RING) return tinyi_hop_ring(rank, world, n, i, t);
+    if (way == TINY_COMM_STAR) return tinyi_hop_star(rank, world, n, i, t);
+    if (way != TINY_COMM_TREE) return tinyi_hop_power(way, rank, world, n, i, t);
+    return i < bits ? tinyi_hop_reduce(rank, world, 0, n, i, t)
+                    : tinyi_hop_broadcast(rank, world, 0, n, i - bits, t);
+}
+
+#endif
+#ifndef TINYI_NO_TCP
+#if TINYI_SLICE(9)
+/* src/core/wire.c - TLD1 frames and handshake
+ * Method   a challenge in both directions over a shared secret (the pattern of RFC 2617 and of SCRAM, RFC 5802, without
+ *          their passwords): the server proves first, so that a client never answers a stranger.
+ * Formula  K = SHA-256(secret); proofs HMAC(K, "TLD1 server" || HELLO || CHALLENGE up to its proof) and
+ *          HMAC(K, "TLD1 client" || HELLO || CHALLENGE); keys HMAC(K, "TLD1 c2s" or "TLD1 s2c" || nonce of the client
+ *          || nonce of the server || run).
+ * Left out encryption, and forward secrecy: who learns the secret later can forge no old run, but read all. */
+#include <stdio.h>
+#include <string.h>
+
+enum { TINYI_SHAKE_HELLO, TINYI_SHAKE_CHALLENGE, TINYI_SHAKE_AUTH, TINYI_SHAKE_DONE, TINYI_SHAKE_FAILED };
+
+void tinyi_head_put(unsigned char p[TINYI_WIRE_HEAD], const tinyi_head *h)
+{
+    memcpy(p, "TLD1", 4);
+    p[4] = 1;
+    p[5] = (unsigned char)h->type;
+    tinyi_put_le16(p + 6, (unsigned)h->flags);
+    tinyi_put_le32(p + 8, h->rank);
+    tinyi_put_le32(p + 12, h->n);
+    tinyi_put_le(p + 16, h->number, 8);
+    tinyi_put_le(p + 24, h->tag, 8);
+}
+
+int tinyi_head_get(const unsigned char p[TINYI_WIRE_HEAD], uint32_t most, tinyi_head *h, char says[TINYI_WIRE_SAYS])
+{
+    uint32_t least = 0, limit = 0;
+    if (memcmp(p, "TLD1", 4)) {
+        (void)snprintf(says, TINYI_WIRE_SAYS, "its bytes are no TLD1 frame");
+        return 0;
+    }
+    if (p[4] != 1) {
+        (void)snprintf(says, TINYI_WIRE_SAYS, "its frame has version %d, this program knows 1", p[4]);
+        return 0;
+    }
+    h->type = p[5];
+    h->flags = tinyi_le16(p + 6);
+    h->rank = tinyi_le32(p + 8);
+    h->n = tinyi_le32(p + 12);
+    h->number = tinyi_le64(p + 16);
+    h->tag = tinyi_le64(p + 24);
+    switch (h->type) {
+    case TINYI_WIRE_HELLO: least = limit = 108; break;
+    case TINYI_WIRE_CHALLENGE: least = limit = 88; break;
+    case TINYI_WIRE_AUTH: least = limit = 32; break;
+    case TINYI_WIRE_WELCOME: least = 12; limit = 12 + TINYI_WIRE_PLAN_MOST; break;
+    case TINYI_WIRE_PING: case TINYI_WIRE_PONG: case TINYI_WIRE_BYE: break;
+    case TINYI_WIRE_REDUCE: limit = most; break;
+    case TINYI_WIRE_ABORT: least = limit = 8; break;
+    default:
+        (void)snprintf(says, TINYI_WIRE_SAYS, "its frame has type %d, which is not expected", h->type);
+        return 0;
+    }
+    if (h->flags & ~(h->type == TINYI_WIRE_REDUCE ? TINYI_WIRE_MORE : 0)) {
+        (void)snprintf(says, TINYI_WIRE_SAYS, "its frame of type %d has flags %x", h->type, (unsigned)h->flags);
+        return 0;
+    }
+    if (h->n < least || h->n > limit) {
+        (void)snprintf(says, TINYI_WIRE_SAYS, "its frame of type %d has %lu bytes, %lu to %lu are possible", h->type,
+                       (unsigned long)h->n, (unsigned long)least, (unsigned long)limit);
+        return 0;
+    }
+    if (h->tag && h->type != TINYI_WIRE_REDUCE) {
+        (void)snprintf(says, TINYI_WIRE_SAYS, "its frame of type %d has a tag", h->type);
+        return 0;
+    }
+    return 1;
+}
+
+void tinyi_wire_mac(tiny_hmac *key, const unsigned char *frame, size_t n, unsigned char mac[TINYI_WIRE_MAC])
+{
+    unsigned char all[32];
+    tiny_hmac_start(key);
+    tiny_hmac_add(key, frame, n);
+    tiny_hmac_end(key, all);
+    memcpy(mac, all, TINYI_WIRE_MAC);
+}
+
+/* ---- the handshake ----------------------------------------------------------------------------------------------- */
+
+static void tinyi_shake_proof(const tinyi_shake *k, const char *who, size_t n_challenge, unsigned char proof[32])
+{
+    tiny_hmac m;
+    tiny_hmac_key(&m, k->key, sizeof k->key);
+    tiny_hmac_start(&m);
+    tiny_hmac_add(&m, who, strlen(who));
+    tiny_hmac_add(&m, k->hello, sizeof k->hello);
+    tiny_hmac_add(&m, k->challenge, n_challenge);
+    tiny_hmac_end(&m, proof);
+    tiny_wipe(&m, sizeof m);
+}
+
+static void tinyi_shake_key(const tinyi_shake *k, const char *way, tiny_hmac *key)
+{
+    tiny_hmac m;
+    unsigned char all[32];
+    tiny_hmac_key(&m, k->key, sizeof k->key);
+    tiny_hmac_start(&m);
+    tiny_hmac_add(&m, way, strlen(way));
+    tiny_hmac_add(&m, k->hello + 12, 32);
+    tiny_hmac_add(&m, k->challenge + 8, 32);
+    tiny_hmac_add(&m, k->challenge + 40, 16);
+    tiny_hmac_end(&m, all);
+    tiny_hmac_key(key, all, sizeof all);
+    tiny_wipe(&m, sizeof m);
+    tiny_wipe(all, sizeof all);
+}
+static void tinyi_shake_end(tinyi_shake *k)
+{
+    tinyi_shake_key(k, k->server ? "TLD1 s2c" : "TLD1 c2s", &k->sends);
+    tinyi_shake_key(k, k->server ? "TLD1 c2s" : "TLD1 s2c", &k->receives);
+    tiny_wipe(k->key, sizeof k->key);
+    k->state = TINYI_SHAKE_DONE;
+    k->done = 1;
+}
+
+static void tinyi_shake_say(tinyi_shake *k, int type, const unsigned char *payload, uint32_t n)
+{
+    tinyi_head h;
+    memset(&h, 0, sizeof h);
+    h.type = type;
+    h.rank = k->rank;
+    h.n = n;
+    tinyi_head_put(k->out, &h);
+    memcpy(k->out + TINYI_WIRE_HEAD, payload, n);
+    k->n_out = TINYI_WIRE_HEAD + n;
+    k->out_at = 0;
+}
+
+void tinyi_shake_start(tinyi_shake *k)
+{
+    unsigned char *p = k->hello;
+    if (k->server) return;
+    tinyi_put_le16(p, 1);
+    tinyi_put_le16(p + 2, 1);
+    tinyi_put_le32(p + 4, k->rank);
+    tinyi_put_le32(p + 8, k->world);
+    memcpy(p + 12, k->nonce, 32);
+    memcpy(p + 44, k->model, 32);
+    memcpy(p + 76, k->config, 32);
+    tinyi_shake_say(k, TINYI_WIRE_HELLO, p, sizeof k->hello);
+    k->state = TINYI_SHAKE_CHALLENGE;
+}
+
+static uint32_t tinyi_shake_payload(const tinyi_shake *k)
+{
+    return k->state == TINYI_SHAKE_HELLO ? 108 : k->state == TINYI_SHAKE_CHALLENGE ? 88 : 32;
+}
+
+size_t tinyi_shake_wants(const tinyi_shake *k)
+{
+    if (k->state >= TINYI_SHAKE_DONE || k->out_at < k->n_out) return 0;
+    /* the head first: nothing is read after an invalid one */
+    return (k->n_in < TINYI_WIRE_HEAD ? TINYI_WIRE_HEAD : TINYI_WIRE_HEAD + tinyi_shake_payload(k)) - k->n_in;
+}
+
+static tiny_status tinyi_shake_no(tinyi_shake *k, const char *says)
+{
+    if (says) (void)snprintf(k->says, sizeof k->says, "%s", says);
+    k->state = TINYI_SHAKE_FAILED;
+    tiny_wipe(k->key, sizeof k->key);
+    return TINY_E_PROTOCOL;
+}
+
+static tiny_status tinyi_shake_head(tinyi_shake *k)
+{
+    static const int type[] = { TINYI_WIRE_HELLO, TINYI_WIRE_CHALLENGE, TINYI_WIRE_AUTH };
+    tinyi_head h;
+    if (!tinyi_head_get(k->in, 0, &h, k->says)) return tinyi_shake_no(k, NULL);
+    if (h.type != type[k->state]) return tinyi_shake_no(k, "its frame is not the next one of the handshake");
+    if (h.number) return tinyi_shake_no(k, "its frame of the handshake has a number");
+    if (k->state == TINYI_SHAKE_AUTH && h.rank != k->peer_rank)
+        return tinyi_shake_no(k, "its rank has changed during the handshake");
+    if (k->state == TINYI_SHAKE_CHALLENGE && h.rank != k->peer_rank) return tinyi_shake_no(k, "it is another rank");
+    k->peer_rank = h.rank;
+    return TINY_OK;
+}
+
+static tiny_status tinyi_shake_payload_in(tinyi_shake *k)
+{
+    const unsigned char *p = k->in + TINYI_WIRE_HEAD;
+    unsigned char proof[32];
+    if (k->state == TINYI_SHAKE_HELLO) {
+        unsigned char *c = k->challenge;
+        if (tinyi_le16(p) > 1 || tinyi_le16(p + 2) < 1)
+            return tinyi_shake_no(k, "it speaks no version of TLD1 that this program knows");
+        if (tinyi_le32(p + 4) != k->peer_rank) return tinyi_shake_no(k, "its HELLO names two ranks");
+        memcpy(k->hello, p, sizeof k->hello);
+        k->peer_world = tinyi_le32(p + 8);
+        memcpy(k->peer_model, p + 44, 32);
+        memcpy(k->peer_config, p + 76, 32);
+        tinyi_put_le16(c, 1);
+        tinyi_put_le16(c + 2, 0);
+        tinyi_put_le32(c + 4, k->most);
+        memcpy(c + 8, k->nonce, 32);
+        memcpy(c + 40, k->run, 16);
+        tinyi_shake_proof(k, "TLD1 server", 56, c + 56);
+        tinyi_shake_say(k, TINYI_WIRE_CHALLENGE, c, sizeof k->challenge);
+        k->state = TINYI_SHAKE_AUTH;
+    } else if (k->state == TINYI_SHAKE_CHALLENGE) {
+        memcpy(k->challenge, p, sizeof k->challenge);
+        if (tinyi_le16(p) != 1 || tinyi_le16(p + 2)) return tinyi_shake_no(k, "its CHALLENGE has another version");
+        tinyi_shake_proof(k, "TLD1 server", 56, proof);
+        if (!tiny_same_secret(proof, p + 56, 32)) return tinyi_shake_no(k, "it does not have the same key");
+        k->peer_most = tinyi_le32(p + 4);
+        if (k->peer_most < 1024) return tinyi_shake_no(k, "it takes frames of less than 1024 bytes only");
+        tinyi_shake_proof(k, "TLD1 client", 88, proof);
+        tinyi_shake_say(k, TINYI_WIRE_AUTH, proof, sizeof proof);
+        tinyi_shake_end(k);
+    } else {
+        tinyi_shake_proof(k, "TLD1 client", 88, proof);
+        if (!tiny_same_secret(proof, p, 32)) return tinyi_shake_no(k, "it does not have the same key");
+        k->peer_most = k->most;
+        tinyi_shake_end(k);
+    }
+    return TINY_OK;
+}
+
+tiny_status tinyi_shake_take(tinyi_shake *k, const unsigned char *p, size_t n)
+{
+    tiny_status st = TINY_OK;
+    if (n > tinyi_shake_wants(k)) return tinyi_shake_no(k, "it sends more than the handshake has");
+    if (!n) return TINY_OK;
+    memcpy(k->in + k->n_in, p, n);
+    k->n_in += n;
+    if (k->n_in == TINYI_WIRE_HEAD) st = tinyi_shake_head(k);
+    else if (k->n_in == TINYI_WIRE_HEAD + tinyi_shake_payload(k)) {
+        k->n_in = 0;
+        st = tinyi_shake_payload_in(k);
+    }
+    return st;
+}
+
+#endif
 #endif
 #ifndef TINYI_NO_TRAIN
 #if TINYI_SLICE(9)
@@ -37201,6 +41983,189 @@ TINY_API void tinygnn_comm_abort(tiny_comm *comm) { tinyllm_comm_abort(comm); }
 TINY_API uint64_t tinygnn_comm_waited(const tiny_comm *comm) { return tinyllm_comm_waited(comm); }
 TINY_API void tinygnn_comm_spend(tiny_comm *comm, uint64_t ns) { tinyllm_comm_spend(comm, ns); }
 TINY_API uint64_t tinygnn_comm_clock(const tiny_comm *comm) { return tinyllm_comm_clock(comm); }
+#ifndef TINYI_NO_COLLECTIVES
+TINY_API tiny_status tinygnn_coll_broadcast(tiny_ctx *ctx, tiny_coll *c, void *x, size_t n, int root)
+    { return tinyllm_coll_broadcast(ctx, c, x, n, root); }
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+TINY_API tiny_status tinygnn_coll_reduce(tiny_ctx *ctx, tiny_coll *c, void *x, size_t n, int root)
+    { return tinyllm_coll_reduce(ctx, c, x, n, root); }
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+TINY_API tiny_status tinygnn_coll_allreduce(tiny_ctx *ctx, tiny_coll *c, int way, void *x, size_t n)
+    { return tinyllm_coll_allreduce(ctx, c, way, x, n); }
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+TINY_API tiny_status tinygnn_coll_reduce_scatter(tiny_ctx *ctx, tiny_coll *c, void *x, size_t n, size_t *at,
+    size_t *size) { return tinyllm_coll_reduce_scatter(ctx, c, x, n, at, size); }
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+TINY_API tiny_status tinygnn_coll_gather(tiny_ctx *ctx, tiny_coll *c, const void *x, size_t n, void *all, int root)
+    { return tinyllm_coll_gather(ctx, c, x, n, all, root); }
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+TINY_API tiny_status tinygnn_coll_scatter(tiny_ctx *ctx, tiny_coll *c, const void *all, size_t n, void *x, int root)
+    { return tinyllm_coll_scatter(ctx, c, all, n, x, root); }
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+TINY_API tiny_status tinygnn_coll_allgather(tiny_ctx *ctx, tiny_coll *c, int form, void *all, size_t n)
+    { return tinyllm_coll_allgather(ctx, c, form, all, n); }
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+TINY_API tiny_status tinygnn_coll_alltoall(tiny_ctx *ctx, tiny_coll *c, int form, const void *from, void *to,
+    size_t n) { return tinyllm_coll_alltoall(ctx, c, form, from, to, n); }
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+TINY_API tiny_status tinygnn_coll_alltoallv(tiny_ctx *ctx, tiny_coll *c, const void *from, const uint64_t *n_from,
+    void *to, uint64_t *n_to, size_t room) { return tinyllm_coll_alltoallv(ctx, c, from, n_from, to, n_to, room); }
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+TINY_API tiny_status tinygnn_coll_barrier(tiny_ctx *ctx, tiny_coll *c) { return tinyllm_coll_barrier(ctx, c); }
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+TINY_API size_t tinygnn_coll_work(int world, size_t n, size_t n_bytes) { return tinyllm_coll_work(world, n, n_bytes); }
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+TINY_API double tinygnn_coll_cost(int what, int world, double n_bytes, const tiny_coll_line *line)
+    { return tinyllm_coll_cost(what, world, n_bytes, line); }
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+TINY_API tiny_status tinygnn_coll_probe(tiny_ctx *ctx, tiny_coll *c, tiny_coll_choice *choice)
+    { return tinyllm_coll_probe(ctx, c, choice); }
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+TINY_API int tinygnn_coll_way(const tiny_coll_choice *choice, size_t n_bytes) { return tinyllm_coll_way(choice,
+    n_bytes); }
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+TINY_API void tinygnn_coll_choose(int world, int star, const tiny_coll_line *line, tiny_coll_choice *choice)
+    { tinyllm_coll_choose(world, star, line, choice); }
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+TINY_API tiny_status tinygnn_fault_open(tiny_ctx *ctx, const tiny_fault_desc *desc, tiny_fault **out)
+    { return tinyllm_fault_open(ctx, desc, out); }
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+TINY_API tiny_net *tinygnn_fault_net(tiny_fault *fault) { return tinyllm_fault_net(fault); }
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+TINY_API void tinygnn_fault_close(tiny_ctx *ctx, tiny_fault *fault) { tinyllm_fault_close(ctx, fault); }
+#endif
+#ifndef TINYI_NO_SOCKETS
+TINY_API tiny_status tinygnn_address_find(tiny_ctx *ctx, const char *text, tiny_address a[TINY_ADDRESSES], int *n)
+    { return tinyllm_address_find(ctx, text, a, n); }
+#endif
+#ifndef TINYI_NO_SOCKETS
+TINY_API void tinygnn_address_text(const tiny_address *a, char text[TINY_ADDRESS_TEXT]) { tinyllm_address_text(a,
+    text); }
+#endif
+#ifndef TINYI_NO_SOCKETS
+TINY_API int tinygnn_address_is_local(const tiny_address *a) { return tinyllm_address_is_local(a); }
+#endif
+#ifndef TINYI_NO_SOCKETS
+TINY_API tiny_status tinygnn_socket_listen(tiny_ctx *ctx, const tiny_address *a, tiny_socket *out)
+    { return tinyllm_socket_listen(ctx, a, out); }
+#endif
+#ifndef TINYI_NO_SOCKETS
+TINY_API tiny_status tinygnn_listen_at(tiny_ctx *ctx, const char *text, tiny_socket at[TINY_ADDRESSES], int *n)
+    { return tinyllm_listen_at(ctx, text, at, n); }
+#endif
+#ifndef TINYI_NO_SOCKETS
+TINY_API tiny_status tinygnn_socket_accept(tiny_ctx *ctx, tiny_socket listener, tiny_socket *out, tiny_address *from)
+    { return tinyllm_socket_accept(ctx, listener, out, from); }
+#endif
+#ifndef TINYI_NO_SOCKETS
+TINY_API tiny_status tinygnn_socket_connect(tiny_ctx *ctx, const tiny_address *a, tiny_socket *out)
+    { return tinyllm_socket_connect(ctx, a, out); }
+#endif
+#ifndef TINYI_NO_SOCKETS
+TINY_API tiny_status tinygnn_socket_connected(tiny_ctx *ctx, tiny_socket s) { return tinyllm_socket_connected(ctx, s); }
+#endif
+#ifndef TINYI_NO_SOCKETS
+TINY_API tiny_status tinygnn_socket_address(tiny_ctx *ctx, tiny_socket s, tiny_address *a)
+    { return tinyllm_socket_address(ctx, s, a); }
+#endif
+#ifndef TINYI_NO_SOCKETS
+TINY_API tiny_status tinygnn_socket_buffers(tiny_ctx *ctx, tiny_socket s, int n_bytes)
+    { return tinyllm_socket_buffers(ctx, s, n_bytes); }
+#endif
+#ifndef TINYI_NO_SOCKETS
+TINY_API tiny_status tinygnn_socket_read(tiny_ctx *ctx, tiny_socket s, void *data, size_t n, size_t *got, int *end)
+    { return tinyllm_socket_read(ctx, s, data, n, got, end); }
+#endif
+#ifndef TINYI_NO_SOCKETS
+TINY_API tiny_status tinygnn_socket_write(tiny_ctx *ctx, tiny_socket s, const void *data, size_t n, size_t *put)
+    { return tinyllm_socket_write(ctx, s, data, n, put); }
+#endif
+#ifndef TINYI_NO_SOCKETS
+TINY_API tiny_status tinygnn_socket_finish(tiny_ctx *ctx, tiny_socket s) { return tinyllm_socket_finish(ctx, s); }
+#endif
+#ifndef TINYI_NO_SOCKETS
+TINY_API void tinygnn_socket_close(tiny_socket s) { tinyllm_socket_close(s); }
+#endif
+#ifndef TINYI_NO_SOCKETS
+TINY_API tiny_status tinygnn_socket_poll(tiny_ctx *ctx, tiny_poll *p, size_t n, uint64_t until)
+    { return tinyllm_socket_poll(ctx, p, n, until); }
+#endif
+#ifndef TINYI_NO_SOCKETS
+TINY_API tiny_status tinygnn_wake_open(tiny_ctx *ctx, tiny_wake *w) { return tinyllm_wake_open(ctx, w); }
+#endif
+#ifndef TINYI_NO_SOCKETS
+TINY_API void tinygnn_wake_up(const tiny_wake *w) { tinyllm_wake_up(w); }
+#endif
+#ifndef TINYI_NO_SOCKETS
+TINY_API void tinygnn_wake_clear(const tiny_wake *w) { tinyllm_wake_clear(w); }
+#endif
+#ifndef TINYI_NO_SOCKETS
+TINY_API void tinygnn_wake_close(tiny_wake *w) { tinyllm_wake_close(w); }
+#endif
+#ifndef TINYI_NO_SECRET
+TINY_API void tinygnn_sha256_start(tiny_sha256 *h) { tinyllm_sha256_start(h); }
+#endif
+#ifndef TINYI_NO_SECRET
+TINY_API void tinygnn_sha256_add(tiny_sha256 *h, const void *bytes, size_t n) { tinyllm_sha256_add(h, bytes, n); }
+#endif
+#ifndef TINYI_NO_SECRET
+TINY_API void tinygnn_sha256_end(tiny_sha256 *h, unsigned char digest[32]) { tinyllm_sha256_end(h, digest); }
+#endif
+#ifndef TINYI_NO_SECRET
+TINY_API void tinygnn_sha256_of(const void *bytes, size_t n, unsigned char digest[32]) { tinyllm_sha256_of(bytes, n,
+    digest); }
+#endif
+#ifndef TINYI_NO_SECRET
+TINY_API void tinygnn_hmac_key(tiny_hmac *m, const void *key, size_t n) { tinyllm_hmac_key(m, key, n); }
+#endif
+#ifndef TINYI_NO_SECRET
+TINY_API void tinygnn_hmac_start(tiny_hmac *m) { tinyllm_hmac_start(m); }
+#endif
+#ifndef TINYI_NO_SECRET
+TINY_API void tinygnn_hmac_add(tiny_hmac *m, const void *bytes, size_t n) { tinyllm_hmac_add(m, bytes, n); }
+#endif
+#ifndef TINYI_NO_SECRET
+TINY_API void tinygnn_hmac_end(tiny_hmac *m, unsigned char digest[32]) { tinyllm_hmac_end(m, digest); }
+#endif
+#ifndef TINYI_NO_SECRET
+TINY_API int tinygnn_same_secret(const void *a, const void *b, size_t n) { return tinyllm_same_secret(a, b, n); }
+#endif
+#ifndef TINYI_NO_SECRET
+TINY_API void tinygnn_wipe(void *bytes, size_t n) { tinyllm_wipe(bytes, n); }
+#endif
+#ifndef TINYI_NO_SECRET
+TINY_API tiny_status tinygnn_random(tiny_ctx *ctx, void *bytes, size_t n) { return tinyllm_random(ctx, bytes, n); }
+#endif
+#ifndef TINYI_NO_TCP
+TINY_API tiny_status tinygnn_tcp_open(tiny_ctx *ctx, const tiny_tcp_desc *desc, tiny_tcp **out)
+    { return tinyllm_tcp_open(ctx, desc, out); }
+#endif
+#ifndef TINYI_NO_TCP
+TINY_API tiny_net *tinygnn_tcp_net(tiny_tcp *tcp) { return tinyllm_tcp_net(tcp); }
+#endif
+#ifndef TINYI_NO_TCP
+TINY_API const void *tinygnn_tcp_plan(const tiny_tcp *tcp, size_t *n) { return tinyllm_tcp_plan(tcp, n); }
+#endif
+#ifndef TINYI_NO_TCP
+TINY_API void tinygnn_tcp_close(tiny_ctx *ctx, tiny_tcp *tcp) { tinyllm_tcp_close(ctx, tcp); }
+#endif
 #ifndef TINYI_NO_CONFORM
 TINY_API tiny_status tinygnn_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, int *n_failed)
     { return tinyllm_conform(ctx, desc, n_failed); }
@@ -37785,6 +42750,11 @@ TINY_API tiny_tensor tinygnn_tape_kl_distill(tiny_tape *tape, const tiny_tensor 
 #ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_hvp(tiny_ctx *ctx, const tiny_param *params, size_t n, tiny_gradient_fn fn, void *user,
     const tiny_tensor *v, const tiny_tensor *h) { return tinyllm_hvp(ctx, params, n, fn, user, v, h); }
+#endif
+#ifndef TINYI_NO_TRAIN
+TINY_API tiny_status tinygnn_hvp_step(tiny_ctx *ctx, const tiny_param *params, size_t n, tiny_gradient_fn fn,
+    void *user, const tiny_tensor *v, const tiny_tensor *h, double step) { return tinyllm_hvp_step(ctx, params, n,
+    fn, user, v, h, step); }
 #endif
 #ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_train(tiny_ctx *ctx, const tiny_train_desc *desc, tiny_train_state *last)
@@ -38820,7 +43790,7 @@ TINY_API tiny_status tgnn_rmat(tiny_ctx *ctx, int scale, int64_t n_edges, uint64
 
 #endif
 #ifndef TINYI_NO_PARTITION
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(6)
 /* src/gnn/graph/community.c - label propagation, and orders from labels
  *
  * Paper    U. Raghavan, R. Albert, S. Kumara, "Near linear time algorithm to detect community structures in large-scale
@@ -39130,7 +44100,7 @@ TINYI_C_END
 
 #endif
 #ifndef TINYI_NO_PARTITION
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(6)
 /* src/gnn/graph/partition.c - multilevel and streaming partition, and the measures of a partition (cut, weights)
  *
  * Paper    G. Karypis, V. Kumar, "Multilevel k-way Partitioning Scheme for Irregular Graphs", 1998.
@@ -39550,7 +44520,7 @@ TINY_API tiny_status tgnn_partition_stream(tiny_ctx *ctx, const tgnn_graph *g, i
 #endif
 #endif
 #ifndef TINYI_NO_PARTITION
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(6)
 /* src/gnn/graph/halo.c - halo lists, and the graphs of the parts
  *
  * Method   Nodes are visited in order of their numbers. Each part that a node has edges into is noted once. One walk
@@ -39720,7 +44690,7 @@ TINY_API tiny_status tgnn_halo_graph(tiny_ctx *ctx, const tgnn_graph *g, const t
 
 #endif
 #endif
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(6)
 /* src/gnn/graph/sample.c - neighbour sampling
  *
  * Paper    W. Hamilton, R. Ying, J. Leskovec, "Inductive Representation Learning on Large Graphs", 2017 (GraphSAGE),
@@ -40202,7 +45172,7 @@ TINYI_FN size_t tinyi_text_lines(const tinyi_text_file *f);
 TINYI_C_END
 #endif
 
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(6)
 /* src/gnn/graph/npy.c - .npy, .npz and features.coo
  * Papers   NEP 1 of NumPy (the .npy format, versions 1.0 to 3.0); PKWARE's APPNOTE 6.3 (zip).
  * Method   The header of a .npy file is a Python dict with three keys; nothing else is accepted. Members of a zip file
@@ -40821,7 +45791,7 @@ TINYI_FN void tinyi_tgraph_head(unsigned char head[64], uint32_t flags, uint64_t
 TINYI_C_END
 #endif
 
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(6)
 /* src/gnn/graph/read.c - the readers of graphs
  *
  * Formats  Matrix Market: R. Boisvert, R. Pozo, K. Remington, "The Matrix Market Exchange Formats", NISTIR 5935, 1996.
@@ -42534,7 +47504,7 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
 
 #endif
 #endif
-#if TINYI_SLICE(8)
+#if TINYI_SLICE(7)
 /* src/gnn/layer/layer.c - graph convolutions
  * Papers   GCN: T. Kipf, M. Welling, 2017 (arXiv 1609.02907), eq. 2. GraphSAGE: W. Hamilton et al., 2017 (1706.02216),
  *          algorithm 1.
@@ -43161,7 +48131,7 @@ TINYI_FN void tinyi_net_put_f32(unsigned char *to, const float *v);    /* as a f
 TINYI_C_END
 #endif
 
-#if TINYI_SLICE(8)
+#if TINYI_SLICE(7)
 /* src/gnn/layer/net.c - parses a description, knows the shape of each weight, and runs the layers
  *
  * The members of a layer are collected first and checked when its JSON object ends, because "kind" may come last. Every
@@ -43818,7 +48788,7 @@ tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_
 }
 
 #endif
-#if TINYI_SLICE(8)
+#if TINYI_SLICE(7)
 /* src/gnn/layer/pool.c - top-k pooling
  * Paper    H. Gao, S. Ji, "Graph U-Nets", 2019 (arXiv 1905.05178), eq. 2, with tanh for the sigmoid; C. Cangea et al.,
  *          "Towards Sparse Hierarchical Graph Classifiers", 2018 (arXiv 1811.01287): ceil(ratio n) nodes of each graph.
@@ -43978,7 +48948,7 @@ TINY_API tiny_status tgnn_pool_run(tiny_ctx *ctx, const tgnn_pool *pool, const t
 
 #endif
 #ifndef TINYI_NO_QUANT
-#if TINYI_SLICE(8)
+#if TINYI_SLICE(7)
 /* src/gnn/quant/bits.c - numbers of a few bits, eight at a time
  * Method   Eight numbers of b bits are one word of 8 b bits. It is spread in three steps: into halves, quarters and
  *          single numbers. Each step moves the upper half of every field to the position where it begins after
@@ -44105,7 +49075,7 @@ TINY_API void tgnn_bits_unpack(uint8_t *code, const unsigned char *from, size_t 
 #endif
 #endif
 #ifndef TINYI_NO_QUANT
-#if TINYI_SLICE(8)
+#if TINYI_SLICE(7)
 /* src/gnn/quant/a2q.c - learnt steps and bits: the quantizer, its gradient, the nearest group
  * Paper    Z. Zhu et al., "A2Q: Aggregation-Aware Quantization for Graph Neural Networks", ICLR 2023 (arXiv
  *          2302.00193): eq. 1 (quantizer), the local gradient of section 3.2, the memory penalty of section 3.3, the
@@ -44726,7 +49696,7 @@ TINYI_C_END
 
 #endif
 #ifndef TINYI_NO_QUANT
-#if TINYI_SLICE(8)
+#if TINYI_SLICE(7)
 /* src/gnn/quant/a2q_net.c - steps and bits of a net as parameters of its training
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), sections 3.1 to 3.3; the settings are those of the authors' program
  *          for a GCN on Cora.
@@ -45853,7 +50823,7 @@ TINY_API tiny_status tgnn_nibbles_sum(tiny_ctx *ctx, const tiny_sparse *a, const
 #endif
 #endif
 #ifndef TINYI_NO_QUANT
-#if TINYI_SLICE(9)
+#if TINYI_SLICE(8)
 /* src/gnn/quant/quant.c - turns a trained net into one of integers, and runs it
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), section 3.1 and its appendix on integer arithmetic.
  * Formula  gcn, D the edges into each node:  Z = a_i s_j (Xint Wint);  B = quant(D^-1/2 Z) by column, steps t_j;
@@ -46168,7 +51138,7 @@ TINY_API tiny_status tgnn_quant_run(tiny_ctx *ctx, const tgnn_quant *n, const tg
 
 #endif
 #endif
-#if TINYI_SLICE(9)
+#if TINYI_SLICE(8)
 /* src/gnn/embed/fastrp.c - FastRP
  * Paper    H. Chen, S. Sultan, Y. Tian, M. Chen, S. Skiena, "Fast and Accurate Network Embeddings via Very Sparse
  *          Random Projection", 2019 (arXiv 1908.11512), section 3; R after P. Li, T. Hastie, K. Church, "Very Sparse
@@ -46734,7 +51704,7 @@ TINY_API tiny_status tgnn_fastrp(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_
 
 #endif
 #ifndef TINYI_NO_EQUIVARIANT
-#if TINYI_SLICE(9)
+#if TINYI_SLICE(8)
 /* src/gnn/equivariant/irreps.c - irreps strings: read, written, counted */
 #include <stdio.h>
 #include <string.h>
@@ -46846,7 +51816,7 @@ TINY_API tiny_idx tgnn_irreps_dim(const tgnn_irrep *list, int n)
 #endif
 #endif
 #ifndef TINYI_NO_EQUIVARIANT
-#if TINYI_SLICE(9)
+#if TINYI_SLICE(8)
 /* src/gnn/equivariant/so3.c - rotations, Wigner D and 3j of real spherical harmonics
  * Papers   D: J. Ivanic, K. Ruedenberg, "Rotation Matrices for Real Spherical Harmonics. Direct Determination by
  *          Recursion", J. Phys. Chem. 100 (1996), with the corrections of 102 (1998). Its axes y, z, x are x, y, z
@@ -47366,7 +52336,7 @@ TINYI_C_END
 
 #endif
 #ifndef TINYI_NO_EQUIVARIANT
-#if TINYI_SLICE(9)
+#if TINYI_SLICE(8)
 /* src/gnn/equivariant/harmonics.c - real spherical harmonics, their derivatives, and forces
  * Formula  With r = (x, y, z), c + i s = (z + i x)^m, and q_lm the polynomials in y and r^2 of
  *            q_mm = sqrt((2 m + 1) / (2 m)) q_(m-1,m-1),  q_00 = 1,
@@ -47886,6 +52856,4034 @@ TINY_API tiny_status tgnn_sph_harm_back(tiny_ctx *ctx, const tiny_tensor *x, con
                                         const tgnn_sph_harm_params *params, const tiny_tensor *dx)
 {
     return tinyi_sph_call(ctx, &tinyi_row_sph_harm_back, x, g, params, dx, NULL);
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_EQUIVARIANT
+/* src/gnn/equivariant/product_inside.h - products as programs, plans, and the kernels of each target
+ *
+ * A program says what one lane (a channel of a sample) computes. Its registers hold a number for each lane. The first
+ * ones are the inputs x, y, w and g, the last ones the results. Each row sets or adds to one register:
+ *   a linear row   to = sum over its terms of coef * reg[a]
+ *   a row of pairs to = sum over its terms of coef * reg[a] * reg[b]
+ * In memory: code (i32) is a head of TINYI_PC_HEAD numbers, then n_rows times (to, form, first term, end), then n_terms
+ * times (a, b); coef has n_terms numbers of the type of x. */
+#ifndef TINYI_GNN_PRODUCT_H
+#define TINYI_GNN_PRODUCT_H
+TINYI_C_BEGIN
+
+enum {
+    TINYI_PC_REGS, TINYI_PC_X, TINYI_PC_Y, TINYI_PC_W, TINYI_PC_G,          /* registers: all, of each input */
+    TINYI_PC_OUT, TINYI_PC_ROWS, TINYI_PC_TERMS, TINYI_PC_HEAD              /* of the results; rows, terms */
+};
+enum { TINYI_PC_PAIRS = 1, TINYI_PC_ADD = 2, TINYI_PC_ONES = 4, TINYI_PC_FORMS = 8 };  /* ONES: every coef is 1 */
+
+/* A program while it is built: registers are written by one row, or by rows that add, and then read. */
+typedef struct tinyi_pc {
+    tiny_ctx *ctx;
+    tiny_status st;
+    int head[TINYI_PC_HEAD];                /* the inputs */
+    int n_regs, out, n_out;
+    int32_t *row, *term;                    /* (n_rows, 4), (n_terms, 2) */
+    double *coef;
+    size_t n_rows, n_terms, row_room, term_room;
+} tinyi_pc;
+
+/* finished, as tensors of an operation */
+typedef struct tinyi_program { tiny_tensor code, coef, coef_f32; } tinyi_program;
+
+TINYI_FN void tinyi_pc_begin(tinyi_pc *pc, tiny_ctx *ctx, int n_x, int n_y, int n_w, int n_g);
+TINYI_FN void tinyi_pc_free(tinyi_pc *pc);
+TINYI_FN int tinyi_pc_regs(tinyi_pc *pc, int n);             /* the first of n new ones */
+TINYI_FN void tinyi_pc_row(tinyi_pc *pc, int to, int form);
+TINYI_FN void tinyi_pc_term(tinyi_pc *pc, double coef, int a, int b);        /* b: -1 in a linear row */
+TINYI_FN void tinyi_pc_set_out(tinyi_pc *pc, int first, int n);
+TINYI_FN double tinyi_pc_operations(const tinyi_pc *pc);
+/* the gradient of `from` by its inputs as a program with the further input g */
+TINYI_FN void tinyi_pc_reverse(tinyi_pc *pc, const tinyi_pc *from);
+/* gives registers that are not read any more to later rows */
+TINYI_FN tiny_status tinyi_pc_finish(const tinyi_pc *pc, tinyi_program *to);
+
+struct tgnn_product {
+    tgnn_product_desc desc;
+    int kind;
+    double operations;
+    tiny_idx dim[4];
+    int (*path)[3];                         /* CG, and the paths of irreps: degrees */
+    int n_paths;
+    tinyi_program forward, back;
+    /* of gnn/equivariant/paths.h: tables of the operations there */
+    tiny_tensor table, entry, value;
+    char why[256];
+};
+
+/* fills pc with the program of a kind that is not CG or GAUNT; p->path is set for CG */
+TINYI_FN tiny_status tinyi_product_build(tiny_ctx *ctx, tgnn_product *p, int kind, tinyi_pc *pc);
+TINYI_FN void tinyi_program_free(tiny_ctx *ctx, tinyi_program *program);
+
+#define TINYI_PRODUCT_LANES 32 /* lanes that a program computes at a time: a register is that many floats */
+
+/* One path of a weighted product (gnn/equivariant/paths.c) as the kernels get it: numbers of a sample by copy u and
+ * component i at off + u * step_u + i * step_i, for x, y and the result. */
+typedef struct tinyi_tp_path {
+    int32_t mode, mul1, mul2, mul3, l1, l2, l3, off1, off2, off3, weight, first, end, last;
+} tinyi_tp_path;
+enum { TINYI_TP_COLUMNS = 14 };
+
+/*   run      a program over TINYI_PRODUCT_LANES lanes
+ *   side     a path over `lanes` samples side by side: number k of a sample is at k * lanes; out += . w has lanes too,
+ *            or, with shared, one number for all. t: (2 l3 + 1) * lanes floats of scratch
+ *   back     the gradients of that path: dx, dy and dw +=; t twice as large. With shared dw gets sums over the lanes
+ *   fold     channels: t (2 l3 + 1, 2 l1 + 1) of one edge, out[k][u] += w[u] sum_i t[k][i] x[i][u] */
+typedef struct tinyi_product_kernels {
+    tiny_target from;
+    int lanes;
+    void (*run)(float *regs, const int32_t *row, size_t n_rows, const int32_t *term, const float *coef);
+    void (*side)(const tinyi_tp_path *p, const int32_t *entry, const float *value, float *out, const float *x,
+                 const float *y, const float *w, int shared, float *t);
+    void (*back)(const tinyi_tp_path *p, const int32_t *entry, const float *value, const float *x, const float *y,
+                 const float *w, const float *g, int shared, float *dx, float *dy, float *dw, float *t);
+    void (*fold)(float *out, const float *x, const float *w, const float *t, int n1, int n3, size_t mul);
+    void (*sums)(float *out, const float *block, size_t n);     /* out[k] += the sum over the lanes of number k */
+} tinyi_product_kernels;
+TINYI_TABLES(tinyi_product_kernels, tinyi_product_kernels)
+
+TINYI_C_END
+#endif
+
+#endif
+#ifndef TINYI_NO_EQUIVARIANT
+#if TINYI_SLICE(8)
+/* src/gnn/equivariant/product.c - plans of products, and the operations that run their programs
+ * Papers, formulas: gnn/equivariant/product_kinds.c.
+ * Method   A lane is a channel of a sample. Blocks of 32 lanes go through the program; each row of it is a few
+ *          multiplications of vectors in the first cache. The gradient is a program too, the reverse of the first.
+ * Choice   by counted cost: a multiply-add is 1, of a pair with a factor 2, and each row 4 more for its sum. On AVX-512
+ *          (AMD EPYC) the form of Gaunt's product that this chooses is the fastest within 3 %, L = 2 to 8.
+ * Error    each row with n terms and its depth add n + 3 roundings: LINEAR, k = 8 + 2 rows deep, from the largest row.
+ * Threads  Blocks are independent: the same bits for any number of threads. */
+#include <stdio.h>
+#include <string.h>
+
+TINYI_TABLE_CHOICE(tinyi_product_kernels, tinyi_product_kernels)
+
+#define TINYI_PRODUCT_ROW 4.0               /* cost of a row besides its terms */
+#define TINYI_PRODUCT_BLOCKS 4              /* blocks that a thread takes at a time */
+
+enum { TINYI_PRODUCT_IN_X, TINYI_PRODUCT_IN_Y, TINYI_PRODUCT_IN_CODE, TINYI_PRODUCT_IN_COEF, TINYI_PRODUCT_IN_W,
+       TINYI_PRODUCT_BACK_G = 4, TINYI_PRODUCT_BACK_W };
+
+/* an operation as both rows have it: inputs in the order of the registers, NULL where there is none */
+typedef struct tinyi_product_op {
+    const tiny_tensor *in[4], *out[3];
+    const int32_t *code, *row, *term;
+    const tiny_tensor *coef;
+    tiny_idx lanes, n_channels;
+} tinyi_product_op;
+
+static tinyi_product_op tinyi_product_read(const tiny_op *op)
+{
+    const int back = op->out[1] != NULL;
+    tinyi_product_op o;
+    o.in[0] = op->in[TINYI_PRODUCT_IN_X];
+    o.in[1] = op->in[TINYI_PRODUCT_IN_Y];
+    o.in[2] = op->in[back ? TINYI_PRODUCT_BACK_W : TINYI_PRODUCT_IN_W];
+    o.in[3] = back ? op->in[TINYI_PRODUCT_BACK_G] : NULL;
+    o.out[0] = op->out[0];
+    o.out[1] = op->out[1];
+    o.out[2] = op->out[2];
+    o.code = (const int32_t *)op->in[TINYI_PRODUCT_IN_CODE]->data;
+    o.row = o.code + TINYI_PC_HEAD;
+    o.term = o.row + 4 * o.code[TINYI_PC_ROWS];
+    o.coef = op->in[TINYI_PRODUCT_IN_COEF];
+    o.n_channels = o.in[0]->dim[1];
+    o.lanes = o.in[0]->dim[0] * o.n_channels;
+    return o;
+}
+
+/* ---- reference */
+
+TINY_REF_BEGIN
+static void tinyi_product_ref(const tiny_op *op)
+{
+    const tinyi_product_op o = tinyi_product_read(op);
+    double reg[TGNN_PRODUCT_REGISTERS];
+    tiny_idx z, c, k;
+    int i, r, t;
+    for (z = 0; z < o.in[0]->dim[0]; z++)
+        for (c = 0; c < o.n_channels; c++) {
+            int at = 0;
+            for (i = 0; i < 4; i++)
+                for (k = 0; o.in[i] && k < o.in[i]->dim[2]; k++)
+                    reg[at++] = tinyi_real(o.in[i]->data, o.in[i]->dtype,
+                                           z * o.in[i]->stride[0] + c * o.in[i]->stride[1] + k * o.in[i]->stride[2]);
+            for (r = 0; r < o.code[TINYI_PC_ROWS]; r++) {
+                const int32_t *row = o.row + 4 * r;
+                double sum = row[1] & TINYI_PC_ADD ? reg[row[0]] : 0.0;
+                for (t = row[2]; t < row[3]; t++)
+                    sum += tinyi_real(o.coef->data, o.coef->dtype, t) * reg[o.term[2 * t]] *
+                           (row[1] & TINYI_PC_PAIRS ? reg[o.term[2 * t + 1]] : 1.0);
+                reg[row[0]] = sum;
+            }
+            at = o.code[TINYI_PC_REGS] - o.code[TINYI_PC_OUT];
+            for (i = 0; i < 3; i++)
+                for (k = 0; o.out[i] && k < o.out[i]->dim[2]; k++)
+                    tinyi_real_set(o.out[i]->data, o.out[i]->dtype,
+                                   z * o.out[i]->stride[0] + c * o.out[i]->stride[1] + k * o.out[i]->stride[2],
+                                   reg[at++]);
+        }
+}
+TINY_REF_END
+
+/* ---- fast */
+
+/* n lanes from lane q on, of tensor t, to or from registers: runs of channels, or of samples where they follow on. The
+ * numbers of a lane, or the lanes, may lie next to each other, which makes each run a transposition or copies. */
+static void tinyi_product_move(const tiny_team *team, float *reg, const tiny_tensor *t, tiny_idx q, tiny_idx n, int out)
+{
+    const tinyi_fn_transpose_b4 turn = TINYI_OF(team->k, transpose_b4);
+    const tiny_idx n_channels = t->dim[1], d = t->dim[2], s2 = t->stride[2], width = TINYI_PRODUCT_LANES;
+    const int joined = n_channels == 1 || t->stride[0] == n_channels * t->stride[1];
+    const tiny_idx step = n_channels == 1 ? t->stride[0] : t->stride[1];
+    tiny_idx done, i, k, run;
+    for (done = 0; done < n; done += run) {
+        const tiny_idx z = (q + done) / n_channels, c = (q + done) % n_channels;
+        float *p = (float *)t->data + z * t->stride[0] + c * t->stride[1], *to = reg + done;
+        run = joined ? n - done : TINYI_MIN(n - done, n_channels - c);
+        if (step == 1 || run == 1)
+            for (k = 0; k < d; k++)
+                if (out) memcpy(p + k * s2, to + k * width, (size_t)run * sizeof *p);
+                else memcpy(to + k * width, p + k * s2, (size_t)run * sizeof *p);
+        else if (s2 == 1 && step > 0) {
+            if (out) turn((unsigned char *)p, step * 4, (const unsigned char *)to, width * 4, (size_t)run, (size_t)d);
+            else turn((unsigned char *)to, width * 4, (const unsigned char *)p, step * 4, (size_t)d, (size_t)run);
+        } else
+            for (k = 0; k < d; k++)
+                for (i = 0; i < run; i++)
+                    if (out) p[i * step + k * s2] = to[k * width + i];
+                    else to[k * width + i] = p[i * step + k * s2];
+    }
+    for (k = 0; !out && n < width && k < d; k++)
+        for (i = n; i < width; i++) reg[k * width + i] = 0.0f;
+}
+
+static void tinyi_product_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_product_op o = tinyi_product_read(op);
+    const tinyi_product_kernels *k = tinyi_product_kernels_of(team->k);
+    float *reg = (float *)team->own;
+    const tiny_idx blocks = (o.lanes + TINYI_PRODUCT_LANES - 1) / TINYI_PRODUCT_LANES;
+    tiny_idx b, b1, i;
+    while (tiny_take(team, blocks, TINYI_PRODUCT_BLOCKS, &b, &b1))
+        for (; b < b1; b++) {
+            const tiny_idx q = b * TINYI_PRODUCT_LANES, n = TINYI_MIN(o.lanes - q, TINYI_PRODUCT_LANES);
+            float *at = reg;
+            for (i = 0; i < 4; i++)
+                if (o.in[i]) {
+                    tinyi_product_move(team, at, o.in[i], q, n, 0);
+                    at += o.in[i]->dim[2] * TINYI_PRODUCT_LANES;
+                }
+            k->run(reg, o.row, (size_t)o.code[TINYI_PC_ROWS], o.term, (const float *)o.coef->data);
+            at = reg + (o.code[TINYI_PC_REGS] - o.code[TINYI_PC_OUT]) * TINYI_PRODUCT_LANES;
+            for (i = 0; i < 3; i++)
+                if (o.out[i]) {
+                    tinyi_product_move(team, at, o.out[i], q, n, 1);
+                    at += o.out[i]->dim[2] * TINYI_PRODUCT_LANES;
+                }
+        }
+    team->ran_on = k->from;
+}
+
+static void tinyi_product_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    const int32_t *code = (const int32_t *)op->in[TINYI_PRODUCT_IN_CODE]->data;
+    (void)n_threads;
+    *shared = 0;
+    *own = (size_t)code[TINYI_PC_REGS] * TINYI_PRODUCT_LANES * sizeof(float);
+}
+
+/* ---- the rows */
+
+/* every number of a program is checked: registers exist, are written before they are read, and inputs never written */
+static tiny_status tinyi_product_check_code(tiny_ctx *ctx, const char *name, const tiny_tensor *code,
+                                            const tiny_tensor *coef, tiny_dtype type)
+{
+    const int32_t *h = (const int32_t *)code->data, *row, *term;
+    uint8_t written[TGNN_PRODUCT_REGISTERS];
+    int n_in = 0, i;
+    int32_t r, t;
+    if (code->dtype != TINY_I32 || code->rank != 1 || code->dim[0] < TINYI_PC_HEAD || coef->dtype != type ||
+        coef->rank != 1 || !tiny_tensor_is_dense(code) || !tiny_tensor_is_dense(coef))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a program is a dense row of i32 and one of the type of x", name);
+    for (i = 0; i < TINYI_PC_HEAD; i++)
+        if (h[i] < 0 || (i < TINYI_PC_ROWS && h[i] > TGNN_PRODUCT_REGISTERS))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: number %d of the program is %d", name, i, (int)h[i]);
+    for (i = TINYI_PC_X; i <= TINYI_PC_G; i++) n_in += h[i];
+    if (code->dim[0] != TINYI_PC_HEAD + 4 * (tiny_idx)h[TINYI_PC_ROWS] + 2 * (tiny_idx)h[TINYI_PC_TERMS] ||
+        coef->dim[0] != h[TINYI_PC_TERMS] || n_in + h[TINYI_PC_OUT] > h[TINYI_PC_REGS])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a program of %d rows and %d terms does not fill %td numbers", name,
+                          (int)h[TINYI_PC_ROWS], (int)h[TINYI_PC_TERMS], code->dim[0]);
+    for (i = 0; i < h[TINYI_PC_REGS]; i++) written[i] = i < n_in;
+    row = h + TINYI_PC_HEAD;
+    term = row + 4 * h[TINYI_PC_ROWS];
+    for (r = 0; r < h[TINYI_PC_ROWS]; r++, row += 4) {
+        int ok = row[0] >= n_in && row[0] < h[TINYI_PC_REGS] && row[1] >= 0 && row[1] < TINYI_PC_FORMS &&
+                 row[2] >= 0 && row[3] >= row[2] && row[3] <= h[TINYI_PC_TERMS] &&
+                 (!(row[1] & TINYI_PC_ADD) || written[row[0]]);
+        for (t = row[2]; ok && t < row[3]; t++) {
+            const int32_t a = term[2 * t], b = row[1] & TINYI_PC_PAIRS ? term[2 * t + 1] : 0;
+            ok = a >= 0 && a < h[TINYI_PC_REGS] && written[a] && b >= 0 && b < h[TINYI_PC_REGS] && written[b];
+            if (row[1] & TINYI_PC_ONES) ok = ok && tinyi_real(coef->data, type, t) == 1.0;
+        }
+        if (!ok) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: row %d of the program is invalid", name, (int)r);
+        written[row[0]] = 1;
+    }
+    for (i = h[TINYI_PC_REGS] - h[TINYI_PC_OUT]; i < h[TINYI_PC_REGS]; i++)
+        if (!written[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the program does not write its results", name);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_product_check_input(tiny_ctx *ctx, const char *name, const char *what, const tiny_tensor *t,
+                                             const tiny_tensor *x, int d)
+{
+    char text[96];
+    if (!t && !d) return TINY_OK;
+    if (!t)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %s is missing, the plan takes %d numbers of it", name, what, d);
+    if (t->dtype != x->dtype || t->rank != 3 || t->dim[0] != x->dim[0] || t->dim[1] != x->dim[1] || t->dim[2] != d)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must be %td x %td x %d %s", name, what,
+                          tinyi_shape_text(t, text), x->dim[0], x->dim[1], d, tiny_dtype_name(x->dtype));
+    return TINY_OK;
+}
+
+static int tinyi_product_same(const tiny_tensor *a, const tiny_tensor *b)
+{
+    return a->data == b->data && a->dtype == b->dtype && a->rank == 1 && a->dim[0] == b->dim[0] &&
+           tiny_tensor_is_dense(a);
+}
+
+/* True for the program of the plan in params, which needs no check: of one sample with 128 channels and degree 4 it
+ * took a quarter of the time. */
+static int tinyi_product_is_plan(const tiny_op *op, int back)
+{
+    const tgnn_product_params *params = (const tgnn_product_params *)op->params;
+    const tinyi_program *p;
+    if (!params || !params->plan) return 0;
+    p = back ? &params->plan->back : &params->plan->forward;
+    return tinyi_product_same(op->in[TINYI_PRODUCT_IN_CODE], &p->code) &&
+           tinyi_product_same(op->in[TINYI_PRODUCT_IN_COEF], op->in[0]->dtype == TINY_F64 ? &p->coef : &p->coef_f32);
+}
+
+/* of both rows: the backward one takes g, and its w comes after that */
+static tiny_status tinyi_product_shape_of(tiny_ctx *ctx, const tiny_op *op, int back, tiny_tensor *want)
+{
+    const tiny_tensor *x = op->in[TINYI_PRODUCT_IN_X];
+    const char *name = back ? "product_back" : "product";
+    const tiny_tensor *code = op->in[TINYI_PRODUCT_IN_CODE];
+    tiny_status st = TINY_OK;
+    const int32_t *h;
+    tiny_idx dim[3];
+    char text[96];
+    int i;
+    if (!tinyi_is_real(x) || x->rank != 3)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, it must be samples x channels x numbers, f32 or f64", name,
+                          tinyi_shape_text(x, text));
+    if (!tinyi_product_is_plan(op, back))
+        st = tinyi_product_check_code(ctx, name, code, op->in[TINYI_PRODUCT_IN_COEF], x->dtype);
+    if (st) return st;
+    h = (const int32_t *)code->data;
+    st = tinyi_product_check_input(ctx, name, "x", x, x, h[TINYI_PC_X]);
+    if (!st) st = tinyi_product_check_input(ctx, name, "y", op->in[TINYI_PRODUCT_IN_Y], x, h[TINYI_PC_Y]);
+    if (!st)
+        st = tinyi_product_check_input(ctx, name, "w", op->in[back ? TINYI_PRODUCT_BACK_W : TINYI_PRODUCT_IN_W], x,
+                                       h[TINYI_PC_W]);
+    if (!st && back) st = tinyi_product_check_input(ctx, name, "g", op->in[TINYI_PRODUCT_BACK_G], x, h[TINYI_PC_G]);
+    if (st) return st;
+    if ((!back && h[TINYI_PC_G]) || (back && h[TINYI_PC_OUT] != h[TINYI_PC_X] + h[TINYI_PC_Y] + h[TINYI_PC_W]))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the program is one of the other direction", name);
+    dim[0] = x->dim[0];
+    dim[1] = x->dim[1];
+    for (i = 0; i < (back ? 3 : 1); i++) {
+        dim[2] = back ? h[TINYI_PC_X + i] : h[TINYI_PC_OUT];
+        tinyi_want(&want[i], x->dtype, 3, dim);
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_product_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    return tinyi_product_shape_of(ctx, op, 0, want);
+}
+static tiny_status tinyi_product_back_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    return tinyi_product_shape_of(ctx, op, 1, want);
+}
+
+static double tinyi_product_depth(const tiny_op *op)
+{
+    /* terms on the longest way to a result: the largest row, with the rows that add to it, and those before */
+    const int32_t *h = (const int32_t *)op->in[TINYI_PRODUCT_IN_CODE]->data, *row = h + TINYI_PC_HEAD;
+    double most = 0.0;
+    int32_t r;
+    for (r = 0; r < h[TINYI_PC_ROWS]; r++) most = TINYI_MAX(most, (double)(row[4 * r + 3] - row[4 * r + 2]));
+    return most;
+}
+
+static void tinyi_product_cost(const tiny_op *op, tiny_cost *c)
+{
+    const int32_t *h = (const int32_t *)op->in[TINYI_PRODUCT_IN_CODE]->data;
+    const double lanes = (double)op->in[0]->dim[0] * (double)op->in[0]->dim[1];
+    c->flops = lanes * (double)h[TINYI_PC_TERMS] * 2.0;
+    c->bytes = lanes * 4.0 *
+               (double)(h[TINYI_PC_X] + h[TINYI_PC_Y] + h[TINYI_PC_W] + h[TINYI_PC_G] + h[TINYI_PC_OUT]);
+}
+
+/* Programs of the kit: rows of three terms that read inputs and earlier rows. */
+enum { TINYI_PRODUCT_CASE_TERMS = 3, TINYI_PRODUCT_CASE_ROWS = 9 };
+static void tinyi_product_case_fill(tiny_case *c, int i_input, void *data)
+{
+    const int back = c->limit[TINYI_PRODUCT_IN_CODE] == 2;
+    const int has_w = c->in[back ? TINYI_PRODUCT_BACK_W : TINYI_PRODUCT_IN_W].rank == 3;
+    int32_t *code = (int32_t *)data, *row, *term, h[TINYI_PC_HEAD], r, t, n_in;
+    if (i_input == TINYI_PRODUCT_IN_COEF) {
+        float *coef = (float *)data;
+        for (t = 0; t < c->in[i_input].dim[0]; t++)
+            coef[t] = t / TINYI_PRODUCT_CASE_TERMS % 4 == 3 ? 1.0f : (float)(0.25 + 0.5 * tiny_rng_uniform64(&c->rng));
+        return;
+    }
+    memset(h, 0, sizeof h);
+    h[TINYI_PC_X] = (int32_t)c->in[TINYI_PRODUCT_IN_X].dim[2];
+    h[TINYI_PC_Y] = (int32_t)c->in[TINYI_PRODUCT_IN_Y].dim[2];
+    if (has_w) h[TINYI_PC_W] = (int32_t)c->in[back ? TINYI_PRODUCT_BACK_W : TINYI_PRODUCT_IN_W].dim[2];
+    if (back) h[TINYI_PC_G] = (int32_t)c->in[TINYI_PRODUCT_BACK_G].dim[2];
+    n_in = h[TINYI_PC_X] + h[TINYI_PC_Y] + h[TINYI_PC_W] + h[TINYI_PC_G];
+    h[TINYI_PC_OUT] = back ? n_in - h[TINYI_PC_G] : 5;
+    h[TINYI_PC_ROWS] = TINYI_PRODUCT_CASE_ROWS + h[TINYI_PC_OUT];
+    h[TINYI_PC_REGS] = n_in + h[TINYI_PC_ROWS];
+    h[TINYI_PC_TERMS] = h[TINYI_PC_ROWS] * TINYI_PRODUCT_CASE_TERMS;
+    memcpy(code, h, sizeof h);
+    row = code + TINYI_PC_HEAD;
+    term = row + 4 * h[TINYI_PC_ROWS];
+    for (r = 0; r < h[TINYI_PC_ROWS]; r++) {
+        const int add = r % 3 == 2 && r < TINYI_PRODUCT_CASE_ROWS,
+                  pairs = r < TINYI_PRODUCT_CASE_ROWS / 2 || r % 4 == 3;
+        row[4 * r] = n_in + r - add;
+        row[4 * r + 1] = (pairs ? TINYI_PC_PAIRS : 0) | (add ? TINYI_PC_ADD : 0) | (r % 4 == 3 ? TINYI_PC_ONES : 0);
+        row[4 * r + 2] = r * TINYI_PRODUCT_CASE_TERMS;
+        row[4 * r + 3] = (r + 1) * TINYI_PRODUCT_CASE_TERMS;
+        for (t = row[4 * r + 2]; t < row[4 * r + 3]; t++) {
+            /* every third row keeps its register; pairs read inputs only, since products of products grow too fast */
+            const int any = tiny_case_pick(c, n_in + (pairs ? 0 : TINYI_MIN((r + 2) / 3, 3)));
+            term[2 * t] = any < n_in ? any : n_in + 3 * (any - n_in);
+            term[2 * t + 1] = tiny_case_pick(c, n_in);
+        }
+    }
+}
+
+static void tinyi_product_case(tiny_case *c, int back)
+{
+    const int has_w = c->index ? tiny_case_pick(c, 2) : 0;
+    tiny_idx dim[3], n_in;
+    int d[4], i;
+    dim[0] = tiny_case_dim(c, 40);
+    dim[1] = tiny_case_dim(c, 40);
+    for (i = 0; i < 4; i++) d[i] = c->index ? 1 + tiny_case_pick(c, 26) : 1;
+    for (i = 0; i < 2; i++) {
+        dim[2] = d[i];
+        c->in[i] = tiny_tensor_nd(NULL, TINY_F32, 3, dim);
+    }
+    c->in[TINYI_PRODUCT_IN_W].rank = -1;
+    if (back) {
+        dim[2] = d[3];
+        c->in[TINYI_PRODUCT_BACK_G] = tiny_tensor_nd(NULL, TINY_F32, 3, dim);
+        c->in[TINYI_PRODUCT_BACK_W].rank = -1;
+    }
+    if (has_w) {
+        dim[2] = d[2];
+        c->in[back ? TINYI_PRODUCT_BACK_W : TINYI_PRODUCT_IN_W] = tiny_tensor_nd(NULL, TINY_F32, 3, dim);
+    }
+    n_in = d[0] + d[1] + (has_w ? d[2] : 0);
+    n_in = TINYI_PRODUCT_CASE_ROWS + (back ? n_in : 5);             /* rows */
+    c->in[TINYI_PRODUCT_IN_CODE] =
+        tiny_tensor_1d(NULL, TINY_I32, TINYI_PC_HEAD + 4 * n_in + 2 * n_in * TINYI_PRODUCT_CASE_TERMS);
+    c->in[TINYI_PRODUCT_IN_COEF] = tiny_tensor_1d(NULL, TINY_F32, n_in * TINYI_PRODUCT_CASE_TERMS);
+    for (i = TINYI_PRODUCT_IN_CODE; i <= TINYI_PRODUCT_IN_COEF; i++) {
+        c->dense[i] = 1;
+        c->fill[i] = TINY_FILL_TABLE;
+    }
+    c->limit[TINYI_PRODUCT_IN_CODE] = back ? 2 : 1;
+    c->fill_table = tinyi_product_case_fill;
+    c->no_specials = 1;                     /* sums of outliers overflow in float, and not in double */
+}
+static void tinyi_product_cases(tiny_case *c) { tinyi_product_case(c, 0); }
+static void tinyi_product_back_cases(tiny_case *c) { tinyi_product_case(c, 1); }
+
+static const short tinyi_product_slots[] = { TINYI_K_transpose_b4, -1 };
+static const tiny_op_row tinyi_row_product_back = TINYI_ROW_OF(
+    "product_back", TGNN_OP_PRODUCT_BACK, TAKES(6, 5), GIVES(3), PARAMS(tgnn_product_params),
+    FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_product_back_shape), REFERENCE(tinyi_product_ref),
+    FAST(tinyi_product_fast, tinyi_product_work), COST(tinyi_product_cost), CASES(tinyi_product_back_cases),
+    BOUND(TINY_BOUND_LINEAR, 12, 4), TERMS(tinyi_product_depth), GRADIENT(NULL), KERNELS(tinyi_product_slots),
+    SAYS("dx, dy, dw = the gradients of a product of two features that turn with space"));
+
+static tiny_status tinyi_product_grad(tiny_grad *g, const tiny_op *op)
+{
+    const tgnn_product_params *params = (const tgnn_product_params *)op->params;
+    const tiny_tensor *w = op->in[TINYI_PRODUCT_IN_W];
+    tiny_tensor dx, dy, dw;
+    tiny_op back;
+    tiny_status st;
+    if (!params || !params->plan)
+        return tinyi_fail(tiny_grad_ctx(g), TINY_E_ARGUMENT, "product: without a plan in params it has no gradient");
+    memset(&back, 0, sizeof back);
+    back.row = &tinyi_row_product_back;
+    back.kind = TGNN_OP_PRODUCT_BACK;
+    back.in[TINYI_PRODUCT_IN_X] = op->in[TINYI_PRODUCT_IN_X];
+    back.in[TINYI_PRODUCT_IN_Y] = op->in[TINYI_PRODUCT_IN_Y];
+    back.in[TINYI_PRODUCT_IN_CODE] = &params->plan->back.code;
+    back.in[TINYI_PRODUCT_IN_COEF] =
+        op->in[0]->dtype == TINY_F64 ? &params->plan->back.coef : &params->plan->back.coef_f32;
+    back.params = params;
+    back.in[TINYI_PRODUCT_BACK_G] = tiny_grad_of(g, 0);
+    back.in[TINYI_PRODUCT_BACK_W] = w;
+    if (!back.in[TINYI_PRODUCT_BACK_G]) return TINY_OK;
+    st = tiny_grad_new(g, op->in[0]->dtype, 3, op->in[0]->dim, &dx);
+    if (!st) st = tiny_grad_new(g, op->in[0]->dtype, 3, op->in[1]->dim, &dy);
+    if (!st) {
+        tiny_idx dim[3];
+        memcpy(dim, op->in[0]->dim, sizeof dim);
+        dim[2] = w ? w->dim[2] : 0;
+        st = tiny_grad_new(g, op->in[0]->dtype, 3, dim, &dw);
+    }
+    back.out[0] = &dx;
+    back.out[1] = &dy;
+    back.out[2] = &dw;
+    if (!st) st = tiny_grad_op(g, &back);
+    if (!st && tiny_grad_wants(g, TINYI_PRODUCT_IN_X)) st = tiny_grad_add(g, TINYI_PRODUCT_IN_X, &dx);
+    if (!st && tiny_grad_wants(g, TINYI_PRODUCT_IN_Y)) st = tiny_grad_add(g, TINYI_PRODUCT_IN_Y, &dy);
+    if (!st && w && tiny_grad_wants(g, TINYI_PRODUCT_IN_W)) st = tiny_grad_add(g, TINYI_PRODUCT_IN_W, &dw);
+    return st;
+}
+
+static const tiny_op_row tinyi_row_product = TINYI_ROW_OF(
+    "product", TGNN_OP_PRODUCT, TAKES(5, 4), GIVES(1), PARAMS(tgnn_product_params), FLAGS(TINY_OP_LOOSE | TINY_OP_F64),
+    SHAPE(tinyi_product_shape), REFERENCE(tinyi_product_ref), FAST(tinyi_product_fast, tinyi_product_work),
+    COST(tinyi_product_cost), CASES(tinyi_product_cases), BOUND(TINY_BOUND_LINEAR, 12, 4), TERMS(tinyi_product_depth),
+    GRADIENT(tinyi_product_grad), KERNELS(tinyi_product_slots),
+    SAYS("out = the product of two features that turn with space, by the program of a plan"));
+TINY_API const tiny_op_row *tgnn_product_row(void) { return &tinyi_row_product; }
+TINY_API const tiny_op_row *tgnn_product_back_row(void) { return &tinyi_row_product_back; }
+
+/* ---- plans */
+
+TINY_API const char *tgnn_product_kind_name(int kind)
+{
+    static const char *const name[] = { "Clebsch-Gordan", "Clebsch-Gordan, dense", "Clebsch-Gordan, sparse", "Gaunt",
+                                        "Gaunt by list", "Gaunt by Fourier series", "Gaunt by grid", "vector fields",
+                                        "matrices", "paths of irreps" };
+    return kind < 0 || kind > TGNN_PRODUCT_PATHS ? "?" : name[kind];
+}
+
+TINY_API void tgnn_product_close(tiny_ctx *ctx, tgnn_product *p)
+{
+    if (!p || tinyi_ctx_check(ctx)) return;
+    tinyi_program_free(ctx, &p->forward);
+    tinyi_program_free(ctx, &p->back);
+    tiny_free(ctx, p->table.data);
+    tiny_free(ctx, p->entry.data);
+    tiny_free(ctx, p->value.data);
+    tiny_free(ctx, p->path);
+    tiny_free(ctx, p);
+}
+
+static tiny_status tinyi_product_check_desc(tiny_ctx *ctx, const tgnn_product_desc *d)
+{
+    const int cg = d->kind <= TGNN_PRODUCT_CG_SPARSE;
+    int i, l;
+    if (d->kind < 0 || d->kind >= TGNN_PRODUCT_KINDS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: kind %d, it must be 0 to %d", d->kind,
+                          TGNN_PRODUCT_KINDS - 1);
+    for (i = 0; i < 3; i++) {
+        l = i == 0 ? d->l1 : i == 1 ? d->l2 : d->l3;
+        if (l < 0 || l > TGNN_L_MAX)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: degree %d, it must be 0 to %d", l, TGNN_L_MAX);
+    }
+    if (d->norm < 0 || d->norm > TGNN_PRODUCT_NORM)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: norm %d, it must be 0 to %d", d->norm, TGNN_PRODUCT_NORM);
+    if (!cg && (d->norm || d->even || d->apart || d->weighted))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: %s has no norms, paths or weights to choose",
+                          tgnn_product_kind_name(d->kind));
+    if ((d->n_polar || d->n_azimuth) && d->kind != TGNN_PRODUCT_GAUNT_GRID && d->kind != TGNN_PRODUCT_VECTOR)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: %s has no grid", tgnn_product_kind_name(d->kind));
+    if (d->n_polar < 0 || d->n_azimuth < 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: a grid of %d polar angles and %d azimuths", d->n_polar,
+                          d->n_azimuth);
+    return TINY_OK;
+}
+
+/* counts paths, and lists them where p->path is there; returns the numbers of all their blocks */
+static int tinyi_product_paths(tgnn_product *p)
+{
+    const tgnn_product_desc *d = &p->desc;
+    int l1, l2, l3, n = 0, size = 0;
+    for (l1 = 0; l1 <= d->l1; l1++)
+        for (l2 = 0; l2 <= d->l2; l2++)
+            for (l3 = l1 > l2 ? l1 - l2 : l2 - l1; l3 <= l1 + l2 && l3 <= d->l3; l3++) {
+                if (d->even && (l1 + l2 + l3) & 1) continue;
+                if (p->path) {
+                    p->path[n][0] = l1;
+                    p->path[n][1] = l2;
+                    p->path[n][2] = l3;
+                }
+                n++;
+                size += 2 * l3 + 1;
+            }
+    p->n_paths = n;
+    return size;
+}
+
+/* Builds the candidate `kind`; the plan keeps the one with the least cost. A form that needs too many registers is
+ * passed over where there is another. */
+static tiny_status tinyi_product_try(tiny_ctx *ctx, tgnn_product *p, int kind, int last, double *least, size_t *said)
+{
+    tinyi_program forward, back;
+    tinyi_pc pc, reverse;
+    double cost = 0.0;
+    tiny_status st;
+    memset(&pc, 0, sizeof pc);
+    memset(&reverse, 0, sizeof reverse);
+    memset(&forward, 0, sizeof forward);
+    memset(&back, 0, sizeof back);
+    st = tinyi_product_build(ctx, p, kind, &pc);
+    if (!st) {
+        cost = tinyi_pc_operations(&pc) + TINYI_PRODUCT_ROW * (double)pc.n_rows;
+        *said += (size_t)snprintf(p->why + *said, sizeof p->why - *said, "%s%s %.0f", *said ? ", " : "",
+                                  tgnn_product_kind_name(kind), cost);
+        st = tinyi_pc_finish(&pc, &forward);
+    }
+    if (!st) tinyi_pc_reverse(&reverse, &pc);
+    if (!st) st = tinyi_pc_finish(&reverse, &back);
+    if (!st && (p->kind < 0 || cost < *least)) {
+        tinyi_program_free(ctx, &p->forward);
+        tinyi_program_free(ctx, &p->back);
+        p->forward = forward;
+        p->back = back;
+        p->kind = kind;
+        p->operations = tinyi_pc_operations(&pc);
+        *least = cost;
+    } else {
+        tinyi_program_free(ctx, &forward);
+        tinyi_program_free(ctx, &back);
+    }
+    tinyi_pc_free(&pc);
+    tinyi_pc_free(&reverse);
+    return st == TINY_E_UNSUPPORTED && (!last || p->kind >= 0) ? TINY_OK : st;
+}
+
+TINY_API tiny_status tgnn_product_open(tiny_ctx *ctx, const tgnn_product_desc *desc, tgnn_product **out)
+{
+    tgnn_product *p;
+    double least = 0.0;
+    size_t said = 0;
+    int first, last, kind, size;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!desc || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: the description or the place of the plan is missing");
+    st = tinyi_product_check_desc(ctx, desc);
+    if (st) return st;
+    p = (tgnn_product *)tinyi_alloc(ctx, 1, sizeof *p);
+    if (!p) return tiny_ctx_status(ctx);
+    memset(p, 0, sizeof *p);
+    p->desc = *desc;
+    p->kind = -1;
+    p->dim[TGNN_PRODUCT_X] = (desc->l1 + 1) * (desc->l1 + 1);
+    p->dim[TGNN_PRODUCT_Y] = (desc->l2 + 1) * (desc->l2 + 1);
+    p->dim[TGNN_PRODUCT_OUT] = (desc->l3 + 1) * (desc->l3 + 1);
+    if (desc->kind <= TGNN_PRODUCT_CG_SPARSE) {
+        size = tinyi_product_paths(p);
+        p->path = (int (*)[3])tinyi_alloc(ctx, (size_t)p->n_paths + 1, sizeof *p->path);
+        if (!p->path) st = tiny_ctx_status(ctx);
+        else (void)tinyi_product_paths(p);
+        if (desc->apart) p->dim[TGNN_PRODUCT_OUT] = size;
+        if (desc->weighted) p->dim[TGNN_PRODUCT_W] = p->n_paths;
+    }
+    first = last = desc->kind;
+    if (desc->kind == TGNN_PRODUCT_CG) { first++; last = TGNN_PRODUCT_CG_SPARSE; }
+    if (desc->kind == TGNN_PRODUCT_GAUNT) { first++; last = TGNN_PRODUCT_GAUNT_GRID; }
+    for (kind = first; !st && kind <= last; kind++) st = tinyi_product_try(ctx, p, kind, kind == last, &least, &said);
+    if (!st && said < sizeof p->why) {
+        char list[sizeof p->why];
+        memcpy(list, p->why, sizeof list);
+        (void)snprintf(p->why, sizeof p->why, "%s, %s (cost of a channel: %.150s)", tgnn_product_kind_name(p->kind),
+                       first == last ? "as asked" : "the cheapest", list);
+    }
+    if (st) {
+        tgnn_product_close(ctx, p);
+        return st;
+    }
+    *out = p;
+    return TINY_OK;
+}
+
+TINY_API int tgnn_product_kind(const tgnn_product *p) { return p ? p->kind : -1; }
+TINY_API const char *tgnn_product_why(const tgnn_product *p) { return p ? p->why : ""; }
+TINY_API double tgnn_product_operations(const tgnn_product *p) { return p ? p->operations : 0.0; }
+
+TINY_API tiny_idx tgnn_product_dim(const tgnn_product *p, int which)
+{
+    return !p || which < 0 || which > TGNN_PRODUCT_OUT ? -1 : p->dim[which];
+}
+
+TINY_API int tgnn_product_path(const tgnn_product *p, int i, int l[3])
+{
+    if (!p || !l || i < 0 || i >= p->n_paths) return 0;
+    memcpy(l, p->path[i], 3 * sizeof *l);
+    return 1;
+}
+
+static tiny_status tinyi_product_plan_check(tiny_ctx *ctx, const tgnn_product *p)
+{
+    const tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!p) return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: the plan is missing");
+    if (!p->forward.code.data)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: a plan for irreps goes to tgnn_paths_run");
+    return TINY_OK;
+}
+
+static void tinyi_product_op_of(const tgnn_product *p, tgnn_product_params *params, const tiny_tensor *x,
+                                const tiny_tensor *y, const tiny_tensor *w, tiny_op *op)
+{
+    params->plan = p;
+    memset(op, 0, sizeof *op);
+    op->row = &tinyi_row_product;
+    op->kind = TGNN_OP_PRODUCT;
+    op->in[TINYI_PRODUCT_IN_X] = x;
+    op->in[TINYI_PRODUCT_IN_Y] = y;
+    op->in[TINYI_PRODUCT_IN_CODE] = &p->forward.code;
+    op->in[TINYI_PRODUCT_IN_COEF] = x && x->dtype == TINY_F64 ? &p->forward.coef : &p->forward.coef_f32;
+    op->in[TINYI_PRODUCT_IN_W] = w;
+    op->params = params;
+}
+
+TINY_API tiny_status tgnn_product_run(tiny_ctx *ctx, const tgnn_product *p, const tiny_tensor *x, const tiny_tensor *y,
+                                      const tiny_tensor *w, const tiny_tensor *out)
+{
+    const tiny_status st = tinyi_product_plan_check(ctx, p);
+    tgnn_product_params params;
+    tiny_op op;
+    if (st) return st;
+    tinyi_product_op_of(p, &params, x, y, w, &op);
+    op.out[0] = out;
+    return tiny_run(ctx, &op);
+}
+
+TINY_API tiny_status tgnn_product_back(tiny_ctx *ctx, const tgnn_product *p, const tiny_tensor *x, const tiny_tensor *y,
+                                       const tiny_tensor *w, const tiny_tensor *g, const tiny_tensor *dx,
+                                       const tiny_tensor *dy, const tiny_tensor *dw)
+{
+    const tiny_status st = tinyi_product_plan_check(ctx, p);
+    tgnn_product_params params;
+    tiny_tensor none;
+    tiny_op op;
+    if (st) return st;
+    memset(&op, 0, sizeof op);
+    op.row = &tinyi_row_product_back;
+    op.kind = TGNN_OP_PRODUCT_BACK;
+    op.in[TINYI_PRODUCT_IN_X] = x;
+    op.in[TINYI_PRODUCT_IN_Y] = y;
+    op.in[TINYI_PRODUCT_IN_CODE] = &p->back.code;
+    op.in[TINYI_PRODUCT_IN_COEF] = x && x->dtype == TINY_F64 ? &p->back.coef : &p->back.coef_f32;
+    params.plan = p;
+    op.params = &params;
+    op.in[TINYI_PRODUCT_BACK_G] = g;
+    op.in[TINYI_PRODUCT_BACK_W] = w;
+    op.out[0] = dx;
+    op.out[1] = dy;
+    op.out[2] = dw;
+    if (!dw && x && !p->dim[TGNN_PRODUCT_W] && x->rank == 3) {
+        none = tiny_tensor_3d(NULL, x->dtype, x->dim[0], x->dim[1], 0);
+        op.out[2] = &none;
+    }
+    return tiny_run(ctx, &op);
+}
+
+TINY_API tiny_tensor tgnn_tape_product(tiny_tape *tape, const tgnn_product *p, const tiny_tensor *x,
+                                       const tiny_tensor *y, const tiny_tensor *w)
+{
+    tgnn_product_params params;
+    tiny_tensor out;
+    tiny_op op;
+    memset(&out, 0, sizeof out);
+    if (!tape) return out;
+    if (!p || !p->forward.code.data) {
+        (void)tinyi_tape_refuse(tape, TINY_E_ARGUMENT, "product: the plan is missing, or one for irreps");
+        return out;
+    }
+    tinyi_product_op_of(p, &params, x, y, w, &op);
+    (void)tiny_tape_op(tape, &op, &out);
+    return out;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_EQUIVARIANT
+/* src/gnn/equivariant/paths_inside.h - what weighted products (paths.c), their sums over edges (paths_conv.c) and their
+ * plans (paths_plan.c) share */
+#ifndef TINYI_GNN_PATHS_H
+#define TINYI_GNN_PATHS_H
+TINYI_C_BEGIN
+
+#define TINYI_TP_SIDE (2 * TGNN_L_MAX + 1)
+
+/* inputs of the operations */
+enum { TINYI_TP_X, TINYI_TP_Y, TINYI_TP_TABLE, TINYI_TP_ENTRY, TINYI_TP_VALUE, TINYI_TP_W, TINYI_TP_G = 5,
+       TINYI_TP_BACK_W, TINYI_TC_OFFSET = 0, TINYI_TC_X, TINYI_TC_COL, TINYI_TC_Y, TINYI_TC_TABLE, TINYI_TC_ENTRY,
+       TINYI_TC_VALUE, TINYI_TC_W };
+
+typedef struct tinyi_tp_op {
+    const tiny_tensor *x, *y, *w, *g;       /* w: NULL without weights */
+    const tinyi_tp_path *path;
+    const int32_t *entry;
+    const double *value;
+    tiny_idx n_paths, n_entries, n;         /* n: samples, or edges */
+    int shared;                             /* one row of weights for all */
+} tinyi_tp_op;
+
+/* What a thread has: the values as floats, one row of shared weights without gaps, and blocks of lanes. */
+typedef struct tinyi_tp_room { float *value, *weight, *x, *y, *w, *g, *dx, *dy, *dw, *t; } tinyi_tp_room;
+
+typedef struct tinyi_tc_job {
+    tinyi_tp_op o;
+    tinyi_edge_op edges;
+    const tinyi_product_kernels *k;
+    tinyi_tp_room r;
+    float *acc, *turned, *y, *w, *t, *room; /* rows of the result (2), of y and w, a matrix, a row of x */
+    const float *x;
+    tiny_idx x_row;
+    int fold, last;
+} tinyi_tc_job;
+
+/* table: the three tensors of a plan */
+TINYI_FN tinyi_tp_op tinyi_tp_read(const tiny_tensor *const *table, const tiny_tensor *x, const tiny_tensor *y,
+                                   const tiny_tensor *w);
+TINYI_FN int64_t tinyi_tp_weights(const tinyi_tp_path *p);
+/* the number `at` of a result (axis 2), of dx (0) or of dy (1), from row zx of x and row z of the others */
+TINYI_FN double tinyi_tp_number(const tinyi_tp_op *o, int axis, tiny_idx at, tiny_idx zx, tiny_idx z);
+/* n rounded up to 16 */
+TINYI_FN size_t tinyi_tp_padded(tiny_idx n);
+TINYI_FN size_t tinyi_tp_room_floats(const tinyi_tp_op *o, tiny_idx d_out, int back);
+TINYI_FN tinyi_tp_room tinyi_tp_room_of(const tinyi_tp_op *o, float *at, tiny_idx d_out, int lanes, int back);
+/* rows z .. z + n - 1 side by side, zeros in the lanes after them */
+TINYI_FN void tinyi_tp_in(const tiny_team *team, float *block, const tiny_tensor *t, tiny_idx z, tiny_idx n, int lanes);
+TINYI_FN int tinyi_tp_mode_fits(const tinyi_tp_path *p);
+/* checks every number of the tables */
+TINYI_FN tiny_status tinyi_tp_tables(tiny_ctx *ctx, const char *name, const tiny_tensor *const *table, tiny_idx d1,
+                                     tiny_idx d2, tiny_idx d3, const tiny_tensor *w);
+/* checks a tensor of n rows, or of one */
+TINYI_FN tiny_status tinyi_tp_rows(tiny_ctx *ctx, const char *name, const char *what, const tiny_tensor *t,
+                                   tiny_dtype type, tiny_idx n, int one);
+TINYI_FN double tinyi_tp_operations(const tinyi_tp_op *o);
+TINYI_FN double tinyi_tp_terms_of(const tinyi_tp_op *o);
+/* tables of a case of the kit, from input `table` on; d: numbers of x, y, result, weights */
+TINYI_FN void tinyi_tp_case_tables(tiny_case *c, int table, int fold, tiny_idx d[4]);
+TINYI_FN void tinyi_tp_back_op(tiny_op *back, const tiny_tensor *const *table, const tiny_tensor *x,
+                               const tiny_tensor *y, const tiny_tensor *w, const tiny_tensor *g);
+/* runs it into new scratch */
+TINYI_FN tiny_status tinyi_tp_back_run(tiny_grad *g, tiny_op *back, tiny_tensor d[3]);
+/* every path is UVU with one copy of y, and no two paths see the same numbers of x in two ways */
+TINYI_FN int tinyi_tc_folds(const tinyi_tp_op *o);
+/* one row of x, copies next to each other: in place, or in room */
+TINYI_FN const float *tinyi_tc_row_of_x(const tiny_team *team, const tinyi_tp_op *o, tiny_idx row, int last, float *to,
+                                        float *room);
+/* acc += the product of such a row with rows p of y and w */
+TINYI_FN void tinyi_tc_fold_row(tinyi_tc_job *j, const float *x, tiny_idx p);
+TINYI_FN void tinyi_tc_row_out(const tiny_team *team, tinyi_tc_job *j, const tiny_tensor *out, tiny_idx row);
+TINYI_FN void tinyi_tc_open(tinyi_tc_job *j, tinyi_tp_op o, const tiny_team *team, tiny_idx d_out);
+TINYI_FN size_t tinyi_tc_floats(const tinyi_tp_op *o, tiny_idx d_out);
+
+TINYI_C_END
+#endif
+
+#endif
+#ifndef TINYI_NO_EQUIVARIANT
+#if TINYI_SLICE(8)
+/* src/gnn/equivariant/paths.c - weighted products of irreps, their gradients, and their sums over edges
+ * Papers   M. Geiger, T. Smidt, "e3nn: Euclidean Neural Networks", 2022 (arXiv 2207.09453): modes and factors. S.
+ *          Batzner et al., "E(3)-equivariant graph neural networks for data-efficient and accurate interatomic
+ *          potentials", 2022: the convolution. Formula: gnn/equivariant/paths.h.
+ * Tables   a row of TINYI_TP_COLUMNS numbers for each path; its entries (i, j, k), in the order of k, i, j, and their
+ *          values, the factor of the path in them.
+ * Method   run and back: samples side by side, one in each lane. conv: for each edge and path first the matrix
+ *          t[k][i] = sum_j C[i][j][k] y[j], then out[k][u] += w[u] sum_i t[k][i] x[i][u] with copies u in the lanes:
+ *          for a degree of 2, 35 multiply-adds a copy instead of 2 * 43. A row of the result is summed in the first
+ *          cache and written once. Other modes: the edges of a row side by side.
+ * Threads  conv cuts edges + rows into pieces as math/edges.c does; a row belongs to one thread. The sums over samples
+ *          of dw have TINYI_TP_CHUNKS parts. So the same bits for any number of threads.
+ * Error    LINEAR: the terms of a sum, u; 8 more for its products and the rounded table.
+ * Left out a hub (a row with most of the edges) keeps one thread busy. */
+#include <string.h>
+
+#define TINYI_TP_CHUNKS 16                  /* parts of the samples whose dw are summed each by itself */
+
+tinyi_tp_op tinyi_tp_read(const tiny_tensor *const *table, const tiny_tensor *x, const tiny_tensor *y,
+                                 const tiny_tensor *w)
+{
+    tinyi_tp_op o;
+    o.x = x;
+    o.y = y;
+    o.w = w;
+    o.g = NULL;
+    o.path = (const tinyi_tp_path *)table[0]->data;
+    o.n_paths = table[0]->dim[0];
+    o.entry = (const int32_t *)table[1]->data;
+    o.n_entries = table[1]->dim[0];
+    o.value = (const double *)table[2]->data;
+    o.n = y->dim[0];
+    o.shared = w && w->dim[0] == 1;
+    return o;
+}
+
+static tinyi_tp_op tinyi_tp_of(const tiny_op *op)
+{
+    const int back = op->out[1] != NULL;
+    tinyi_tp_op o = tinyi_tp_read(op->in + TINYI_TP_TABLE, op->in[TINYI_TP_X], op->in[TINYI_TP_Y],
+                                  op->in[back ? TINYI_TP_BACK_W : TINYI_TP_W]);
+    if (back) o.g = op->in[TINYI_TP_G];
+    return o;
+}
+
+/* ---- copies that go together */
+
+/* the ranges of u, v and w of a path where that of one axis (0, 1, 2) is `at` alone; axis -1: all */
+static void tinyi_tp_ranges(const tinyi_tp_path *p, int axis, int32_t at, int32_t low[3], int32_t high[3])
+{
+    const int uv = p->mode == TGNN_PATH_UUW || p->mode == TGNN_PATH_UUU,
+              uw = p->mode == TGNN_PATH_UVU || p->mode == TGNN_PATH_UUU,
+              vw = p->mode == TGNN_PATH_UVV || p->mode == TGNN_PATH_UUU;
+    int i;
+    low[0] = low[1] = low[2] = 0;
+    high[0] = p->mul1;
+    high[1] = p->mul2;
+    high[2] = p->mul3;
+    if (axis < 0) return;
+    for (i = 0; i < 3; i++)
+        if (i == axis || (uv && i + axis == 1) || (uw && i + axis == 2 && i != 1) || (vw && i + axis == 3)) {
+            low[i] = at;
+            high[i] = at + 1;
+        }
+}
+/* copies that are multiplied in this mode */
+static int tinyi_tp_joined(int mode, int32_t u, int32_t v, int32_t w)
+{
+    switch (mode) {
+    case TGNN_PATH_UVU: return u == w;
+    case TGNN_PATH_UVV: return v == w;
+    case TGNN_PATH_UUW: return u == v;
+    case TGNN_PATH_UUU: return u == v && v == w;
+    default: return 1;
+    }
+}
+
+static tiny_idx tinyi_tp_weight_of(const tinyi_tp_path *p, tiny_idx u, tiny_idx v, tiny_idx w)
+{
+    switch (p->mode) {
+    case TGNN_PATH_UVW: return p->weight + (u * p->mul2 + v) * p->mul3 + w;
+    case TGNN_PATH_UUW: return p->weight + u * p->mul3 + w;
+    case TGNN_PATH_UUU: return p->weight + u;
+    default: return p->weight + u * p->mul2 + v;
+    }
+}
+
+int64_t tinyi_tp_weights(const tinyi_tp_path *p)
+{
+    const int64_t a = p->mul1, b = p->mul2, c = p->mul3;
+    switch (p->mode) {
+    case TGNN_PATH_UVW: return a * b > INT32_MAX ? INT64_MAX : a * b * c;
+    case TGNN_PATH_UUW: return a * c;
+    case TGNN_PATH_UUU: return a;
+    default: return a * b;
+    }
+}
+
+/* number of copy u and component i in a block */
+static tiny_idx tinyi_tp_at(int32_t off, int32_t mul, int32_t l, int32_t last, tiny_idx u, tiny_idx i)
+{
+    return off + (last ? i * mul + u : u * (2 * l + 1) + i);
+}
+
+/* ---- reference: every number of a result by itself */
+
+TINY_REF_BEGIN
+static double tinyi_tp_value(const tiny_tensor *t, tiny_idx row, tiny_idx i)
+{
+    return tinyi_real(t->data, t->dtype, row * t->stride[0] + i * t->stride[1]);
+}
+
+/* the number `at` of a result (axis 2), of dx (0) or of dy (1), from row zx of x and row z of the others */
+double tinyi_tp_number(const tinyi_tp_op *o, int axis, tiny_idx at, tiny_idx zx, tiny_idx z)
+{
+    double sum = 0.0;
+    tiny_idx i_path;
+    for (i_path = 0; i_path < o->n_paths; i_path++) {
+        const tinyi_tp_path *p = o->path + i_path;
+        const int32_t l = axis == 0 ? p->l1 : axis == 1 ? p->l2 : p->l3,
+                      mul = axis == 0 ? p->mul1 : axis == 1 ? p->mul2 : p->mul3;
+        const tiny_idx in = at - (axis == 0 ? p->off1 : axis == 1 ? p->off2 : p->off3);
+        int32_t low[3], high[3], u, v, w, e, copy, component;
+        if (in < 0 || in >= (tiny_idx)mul * (2 * l + 1)) continue;
+        copy = (int32_t)(p->last ? in % mul : in / (2 * l + 1));
+        component = (int32_t)(p->last ? in / mul : in % (2 * l + 1));
+        tinyi_tp_ranges(p, axis, copy, low, high);
+        for (u = low[0]; u < high[0]; u++)
+            for (v = low[1]; v < high[1]; v++)
+                for (w = low[2]; w < high[2]; w++) {
+                    double part = 0.0;
+                    if (!tinyi_tp_joined(p->mode, u, v, w)) continue;
+                    for (e = p->first; e < p->end; e++) {
+                        const int32_t *c = o->entry + 3 * e;
+                        double term = o->value[e];
+                        if (c[axis] != component) continue;
+                        if (axis != 0)
+                            term *= tinyi_tp_value(o->x, zx, tinyi_tp_at(p->off1, p->mul1, p->l1, p->last, u, c[0]));
+                        if (axis != 1)
+                            term *= tinyi_tp_value(o->y, z, tinyi_tp_at(p->off2, p->mul2, p->l2, p->last, v, c[1]));
+                        if (axis != 2)
+                            term *= tinyi_tp_value(o->g, z, tinyi_tp_at(p->off3, p->mul3, p->l3, p->last, w, c[2]));
+                        part += term;
+                    }
+                    if (p->weight >= 0)
+                        part *= tinyi_tp_value(o->w, o->shared ? 0 : z, tinyi_tp_weight_of(p, u, v, w));
+                    sum += part;
+                }
+    }
+    return sum;
+}
+
+static void tinyi_tp_ref(const tiny_op *op)
+{
+    const tinyi_tp_op o = tinyi_tp_of(op);
+    const tiny_tensor *out = op->out[0];
+    tiny_idx z, k;
+    for (z = 0; z < o.n; z++)
+        for (k = 0; k < out->dim[1]; k++)
+            tinyi_real_set(out->data, out->dtype, z * out->stride[0] + k * out->stride[1],
+                           tinyi_tp_number(&o, 2, k, z, z));
+}
+
+/* dw of u, v, w of a path, by sample z */
+static double tinyi_tp_weight_slope(const tinyi_tp_op *o, const tinyi_tp_path *p, int32_t u, int32_t v, int32_t w,
+                                    tiny_idx z)
+{
+    double sum = 0.0;
+    int32_t e;
+    for (e = p->first; e < p->end; e++) {
+        const int32_t *c = o->entry + 3 * e;
+        sum += o->value[e] * tinyi_tp_value(o->x, z, tinyi_tp_at(p->off1, p->mul1, p->l1, p->last, u, c[0])) *
+               tinyi_tp_value(o->y, z, tinyi_tp_at(p->off2, p->mul2, p->l2, p->last, v, c[1])) *
+               tinyi_tp_value(o->g, z, tinyi_tp_at(p->off3, p->mul3, p->l3, p->last, w, c[2]));
+    }
+    return sum;
+}
+
+static void tinyi_tp_back_ref(const tiny_op *op)
+{
+    const tinyi_tp_op o = tinyi_tp_of(op);
+    const tiny_tensor *dw = op->out[2];
+    tiny_idx z, k, i_path, row;
+    int axis;
+    for (axis = 0; axis < 2; axis++)
+        for (z = 0; z < o.n; z++)
+            for (k = 0; k < op->out[axis]->dim[1]; k++)
+                tinyi_real_set(op->out[axis]->data, op->out[axis]->dtype,
+                               z * op->out[axis]->stride[0] + k * op->out[axis]->stride[1],
+                               tinyi_tp_number(&o, axis, k, z, z));
+    for (row = 0; row < dw->dim[0]; row++)
+        for (k = 0; k < dw->dim[1]; k++)
+            tinyi_real_set(dw->data, dw->dtype, row * dw->stride[0] + k * dw->stride[1], 0.0);
+    for (i_path = 0; o.w && i_path < o.n_paths; i_path++) {
+        const tinyi_tp_path *p = o.path + i_path;
+        int32_t u, v, w;
+        for (u = 0; p->weight >= 0 && u < p->mul1; u++)
+            for (v = 0; v < p->mul2; v++)
+                for (w = 0; w < p->mul3; w++) {
+                    const tiny_idx to = tinyi_tp_weight_of(p, u, v, w);
+                    if (!tinyi_tp_joined(p->mode, u, v, w)) continue;
+                    for (row = 0; row < dw->dim[0]; row++) {
+                        double sum = 0.0;
+                        for (z = o.shared ? 0 : row; z < (o.shared ? o.n : row + 1); z++)
+                            sum += tinyi_tp_weight_slope(&o, p, u, v, w, z);
+                        tinyi_real_set(dw->data, dw->dtype, row * dw->stride[0] + to * dw->stride[1], sum);
+                    }
+                }
+    }
+}
+
+TINY_REF_END
+
+/* ---- fast */
+
+#define TINYI_TP_MOST_LANES 16
+
+size_t tinyi_tp_padded(tiny_idx n) { return ((size_t)n + 15) / 16 * 16; }
+
+size_t tinyi_tp_room_floats(const tinyi_tp_op *o, tiny_idx d_out, int back)
+{
+    const size_t d = tinyi_tp_padded(o->x->dim[1]) + tinyi_tp_padded(o->y->dim[1]),
+                 w = o->w && !o->shared ? tinyi_tp_padded(o->w->dim[1]) : 0;
+    return tinyi_tp_padded(o->n_entries) + (o->shared ? tinyi_tp_padded(o->w->dim[1]) : 0) +
+           TINYI_TP_MOST_LANES * ((back ? 2 : 1) * (d + w) + tinyi_tp_padded(d_out) + 2 * TINYI_TP_SIDE);
+}
+
+tinyi_tp_room tinyi_tp_room_of(const tinyi_tp_op *o, float *at, tiny_idx d_out, int lanes, int back)
+{
+    const size_t w = o->w && !o->shared ? tinyi_tp_padded(o->w->dim[1]) : 0, x = tinyi_tp_padded(o->x->dim[1]),
+                 y = tinyi_tp_padded(o->y->dim[1]), n = (size_t)lanes;
+    tinyi_tp_room r;
+    tiny_idx i;
+    r.value = at;
+    for (i = 0; i < o->n_entries; i++) at[i] = (float)o->value[i];
+    r.weight = at += tinyi_tp_padded(o->n_entries);
+    if (o->shared) {
+        for (i = 0; i < o->w->dim[1]; i++) at[i] = ((const float *)o->w->data)[i * o->w->stride[1]];
+        at += tinyi_tp_padded(o->w->dim[1]);
+    }
+    r.x = at;
+    r.y = r.x + x * n;
+    r.w = r.y + y * n;
+    r.g = r.w + w * n;
+    r.t = r.g + tinyi_tp_padded(d_out) * n;
+    r.dx = r.t + 2 * TINYI_TP_SIDE * n;
+    r.dy = r.dx + (back ? x * n : 0);
+    r.dw = r.dy + (back ? y * n : 0);
+    return r;
+}
+
+/* rows z .. z + n - 1 side by side, zeros in the lanes after them */
+void tinyi_tp_in(const tiny_team *team, float *block, const tiny_tensor *t, tiny_idx z, tiny_idx n, int lanes)
+{
+    const float *from = (const float *)t->data + z * t->stride[0];
+    tiny_idx i, k;
+    if (t->stride[1] == 1 && t->stride[0] > 0)
+        TINYI_OF(team->k, transpose_b4)
+        ((unsigned char *)block, lanes * 4, (const unsigned char *)from, t->stride[0] * 4, (size_t)t->dim[1],
+         (size_t)n);
+    else
+        for (k = 0; k < t->dim[1]; k++)
+            for (i = 0; i < n; i++) block[k * lanes + i] = from[i * t->stride[0] + k * t->stride[1]];
+    for (k = 0; n < lanes && k < t->dim[1]; k++)
+        for (i = n; i < lanes; i++) block[k * lanes + i] = 0.0f;
+}
+
+static void tinyi_tp_out(const tiny_team *team, const float *block, const tiny_tensor *t, tiny_idx z, tiny_idx n,
+                         int lanes)
+{
+    float *to = (float *)t->data + z * t->stride[0];
+    tiny_idx i, k;
+    if (t->stride[1] == 1 && t->stride[0] > 0)
+        TINYI_OF(team->k, transpose_b4)((unsigned char *)to, t->stride[0] * 4, (const unsigned char *)block, lanes * 4,
+                                        (size_t)n, (size_t)t->dim[1]);
+    else
+        for (k = 0; k < t->dim[1]; k++)
+            for (i = 0; i < n; i++) to[i * t->stride[0] + k * t->stride[1]] = block[k * lanes + i];
+}
+
+static void tinyi_tp_back_block(const tiny_team *team, const tinyi_product_kernels *k, const tinyi_tp_op *o,
+                                const tinyi_tp_room *r, const tiny_op *op, tiny_idx z, tiny_idx n, float *dw)
+{
+    const tiny_idx lanes = k->lanes;
+    tiny_idx i;
+    tinyi_tp_in(team, r->x, o->x, z, n, k->lanes);
+    tinyi_tp_in(team, r->y, o->y, z, n, k->lanes);
+    tinyi_tp_in(team, r->g, o->g, z, n, k->lanes);
+    if (o->w && !o->shared) {
+        tinyi_tp_in(team, r->w, o->w, z, n, k->lanes);
+        memset(r->dw, 0, (size_t)(o->w->dim[1] * lanes) * sizeof(float));
+    }
+    memset(r->dx, 0, (size_t)(o->x->dim[1] * lanes) * sizeof(float));
+    memset(r->dy, 0, (size_t)(o->y->dim[1] * lanes) * sizeof(float));
+    for (i = 0; i < o->n_paths; i++)
+        k->back(o->path + i, o->entry, r->value, r->x, r->y, o->shared ? r->weight : r->w, r->g, o->shared, r->dx,
+                r->dy, o->shared ? dw : r->dw, r->t);
+    tinyi_tp_out(team, r->dx, op->out[0], z, n, k->lanes);
+    tinyi_tp_out(team, r->dy, op->out[1], z, n, k->lanes);
+    if (o->w && !o->shared) tinyi_tp_out(team, r->dw, op->out[2], z, n, k->lanes);
+}
+
+static void tinyi_tp_back_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_tp_op o = tinyi_tp_of(op);
+    const tinyi_product_kernels *k = tinyi_product_kernels_of(team->k);
+    const tiny_tensor *dw = op->out[2];
+    const tinyi_tp_room r = tinyi_tp_room_of(&o, (float *)team->own, o.g->dim[1], k->lanes, 1);
+    const size_t wide = o.shared ? tinyi_tp_padded(o.w->dim[1]) : 0;
+    const tiny_idx lanes = k->lanes, blocks = (o.n + lanes - 1) / lanes;
+    float *part = (float *)team->shared;
+    tiny_idx c, c1, b, i, i1;
+    while (tiny_take(team, o.shared ? TINYI_TP_CHUNKS : blocks, o.shared ? 1 : 4, &c, &c1))
+        for (; c < c1; c++) {
+            const tiny_idx from = o.shared ? blocks * c / TINYI_TP_CHUNKS : c,
+                           to = o.shared ? blocks * (c + 1) / TINYI_TP_CHUNKS : c + 1;
+            if (o.shared) memset(part + wide * (size_t)c, 0, wide * sizeof *part);
+            for (b = from; b < to; b++)
+                tinyi_tp_back_block(team, k, &o, &r, op, b * lanes, TINYI_MIN(o.n - b * lanes, lanes),
+                                    part + wide * (size_t)c);
+        }
+    team->ran_on = k->from;
+    if (!o.shared) return;
+    tiny_barrier(team);
+    while (tiny_take(team, dw->dim[1], 1024, &i, &i1))
+        for (; i < i1; i++) {
+            float sum = 0.0f;
+            for (c = 0; c < TINYI_TP_CHUNKS; c++) sum += part[wide * (size_t)c + (size_t)i];
+            ((float *)dw->data)[i * dw->stride[1]] = sum;
+        }
+    team->ran_on = k->from;
+}
+
+static void tinyi_tp_back_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    const tinyi_tp_op o = tinyi_tp_of(op);
+    (void)n_threads;
+    *shared = o.shared ? TINYI_TP_CHUNKS * tinyi_tp_padded(o.w->dim[1]) * sizeof(float) : 0;
+    *own = tinyi_tp_room_floats(&o, o.g->dim[1], 1) * sizeof(float);
+}
+
+/* products alone: samples side by side, or, with many copies that fold, each sample by itself */
+static int tinyi_tp_wide(const tinyi_tp_op *o)
+{
+    tiny_idx i, copies = 0;
+    for (i = 0; i < o->n_paths; i++) copies += o->path[i].mul1;
+    return copies >= 8 * o->n_paths && o->n_paths && tinyi_tc_folds(o);
+}
+
+static void tinyi_tp_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_tp_op o = tinyi_tp_of(op);
+    const tinyi_product_kernels *k = tinyi_product_kernels_of(team->k);
+    const tiny_tensor *out = op->out[0];
+    const tiny_idx lanes = k->lanes;
+    const tinyi_tp_room r = tinyi_tp_room_of(&o, (float *)team->own, out->dim[1], k->lanes, 0);
+    tiny_idx b, b1, i;
+    if (tinyi_tp_wide(&o)) {
+        tinyi_tc_job j;
+        tinyi_tc_open(&j, o, team, out->dim[1]);
+        while (tiny_take(team, o.n, 16, &b, &b1))
+            for (; b < b1; b++) {
+                memset(j.acc, 0, (size_t)out->dim[1] * sizeof *j.acc);
+                tinyi_tc_fold_row(&j, tinyi_tc_row_of_x(team, &o, b, j.last, j.room, j.r.x), b);
+                tinyi_tc_row_out(team, &j, out, b);
+            }
+        team->ran_on = k->from;
+        return;
+    }
+    while (tiny_take(team, (o.n + lanes - 1) / lanes, 4, &b, &b1))
+        for (; b < b1; b++) {
+            const tiny_idx z = b * lanes, n = TINYI_MIN(o.n - z, lanes);
+            tinyi_tp_in(team, r.x, o.x, z, n, k->lanes);
+            tinyi_tp_in(team, r.y, o.y, z, n, k->lanes);
+            if (o.w && !o.shared) tinyi_tp_in(team, r.w, o.w, z, n, k->lanes);
+            memset(r.g, 0, (size_t)(out->dim[1] * lanes) * sizeof(float));
+            for (i = 0; i < o.n_paths; i++)
+                k->side(o.path + i, o.entry, r.value, r.g, r.x, r.y, o.shared ? r.weight : r.w, o.shared, r.t);
+            tinyi_tp_out(team, r.g, out, z, n, k->lanes);
+        }
+    team->ran_on = k->from;
+}
+
+static void tinyi_tp_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    const tinyi_tp_op o = tinyi_tp_of(op);
+    (void)n_threads;
+    *shared = 0;
+    *own = tinyi_tc_floats(&o, op->out[0]->dim[1]) * sizeof(float);
+}
+
+/* ---- the rows */
+
+static int tinyi_tp_block_fits(int32_t off, int32_t mul, int32_t l, tiny_idx d)
+{
+    return off >= 0 && mul >= 0 && mul <= TGNN_IRREPS_MUL && l >= 0 && l <= TGNN_L_MAX &&
+           (int64_t)off + (int64_t)mul * (2 * l + 1) <= (int64_t)d;
+}
+
+int tinyi_tp_mode_fits(const tinyi_tp_path *p)
+{
+    switch (p->mode) {
+    case TGNN_PATH_UVW: return 1;
+    case TGNN_PATH_UVU: return p->mul1 == p->mul3;
+    case TGNN_PATH_UVV: return p->mul2 == p->mul3;
+    case TGNN_PATH_UUW: return p->mul1 == p->mul2;
+    case TGNN_PATH_UUU: return p->mul1 == p->mul2 && p->mul2 == p->mul3;
+    default: return 0;
+    }
+}
+
+/* every number of the tables: blocks within x, y, out and w, entries within blocks and in the order of k */
+tiny_status tinyi_tp_tables(tiny_ctx *ctx, const char *name, const tiny_tensor *const *table, tiny_idx d1,
+                                   tiny_idx d2, tiny_idx d3, const tiny_tensor *w)
+{
+    const tiny_tensor *t = table[0], *entry = table[1], *value = table[2];
+    const tinyi_tp_path *p = (const tinyi_tp_path *)t->data;
+    const int32_t *c = (const int32_t *)entry->data;
+    tiny_idx i;
+    int32_t e;
+    if (t->dtype != TINY_I32 || t->rank != 2 || t->dim[1] != TINYI_TP_COLUMNS || entry->dtype != TINY_I32 ||
+        entry->rank != 2 || entry->dim[1] != 3 || value->dtype != TINY_F64 || value->rank != 1 ||
+        value->dim[0] != entry->dim[0] || !tiny_tensor_is_dense(t) || !tiny_tensor_is_dense(entry) ||
+        !tiny_tensor_is_dense(value))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the tables of paths and entries are not those of a plan", name);
+    for (i = 0; i < t->dim[0]; i++, p++) {
+        int ok = tinyi_tp_block_fits(p->off1, p->mul1, p->l1, d1) && tinyi_tp_block_fits(p->off2, p->mul2, p->l2, d2) &&
+                 tinyi_tp_block_fits(p->off3, p->mul3, p->l3, d3) && tinyi_tp_mode_fits(p) && p->first >= 0 &&
+                 p->end >= p->first && p->end <= entry->dim[0] && (p->last == 0 || p->last == 1) && p->weight >= -1;
+        if (ok && p->weight >= 0) ok = w && p->weight <= w->dim[1] && tinyi_tp_weights(p) <= w->dim[1] - p->weight;
+        for (e = p->first; ok && e < p->end; e++)
+            ok = c[3 * e] >= 0 && c[3 * e] <= 2 * p->l1 && c[3 * e + 1] >= 0 && c[3 * e + 1] <= 2 * p->l2 &&
+                 c[3 * e + 2] >= (e > p->first ? c[3 * e - 1] : 0) && c[3 * e + 2] <= 2 * p->l3;
+        if (!ok)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: path %td does not fit x, y, w and the result of %td, %td, %td "
+                              "and %td numbers", name, i, d1, d2, w ? w->dim[1] : 0, d3);
+    }
+    return TINY_OK;
+}
+
+tiny_status tinyi_tp_rows(tiny_ctx *ctx, const char *name, const char *what, const tiny_tensor *t,
+                                 tiny_dtype type, tiny_idx n, int one)
+{
+    char text[96];
+    if (t->dtype == type && tinyi_is_real(t) && t->rank == 2 && (t->dim[0] == n || (one && t->dim[0] == 1)))
+        return TINY_OK;
+    return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must be of rank 2, %td%s rows of %s", name, what,
+                      tinyi_shape_text(t, text), n, one ? " or 1" : "",
+                      tinyi_is_real(t) ? tiny_dtype_name(type) : "f32");
+}
+
+static tiny_status tinyi_tp_shape_of(tiny_ctx *ctx, const tiny_op *op, int back, tiny_tensor *want)
+{
+    const char *name = back ? "paths_back" : "paths";
+    const tiny_tensor *x = op->in[TINYI_TP_X], *y = op->in[TINYI_TP_Y], *g = back ? op->in[TINYI_TP_G] : NULL,
+                      *w = op->in[back ? TINYI_TP_BACK_W : TINYI_TP_W];
+    const tgnn_paths_params *params = (const tgnn_paths_params *)op->params;
+    tiny_idx dim[2];
+    tiny_status st = tinyi_tp_rows(ctx, name, "x", x, x->dtype, x->rank == 2 ? x->dim[0] : 0, 0);
+    if (!st) st = tinyi_tp_rows(ctx, name, "y", y, x->dtype, x->dim[0], 0);
+    if (!st && w) st = tinyi_tp_rows(ctx, name, "w", w, x->dtype, x->dim[0], 1);
+    if (!st && g) st = tinyi_tp_rows(ctx, name, "g", g, x->dtype, x->dim[0], 0);
+    if (st) return st;
+    if (!back && (!params || params->dim < 0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: params must give the numbers of a result");
+    dim[0] = x->dim[0];
+    dim[1] = back ? g->dim[1] : params->dim;
+    st = tinyi_tp_tables(ctx, name, op->in + TINYI_TP_TABLE, x->dim[1], y->dim[1], dim[1], w);
+    if (st) return st;
+    if (!back) {
+        tinyi_want(&want[0], x->dtype, 2, dim);
+        return TINY_OK;
+    }
+    tinyi_want(&want[0], x->dtype, 2, x->dim);
+    tinyi_want(&want[1], x->dtype, 2, y->dim);
+    dim[0] = w ? w->dim[0] : 1;
+    dim[1] = w ? w->dim[1] : 0;
+    tinyi_want(&want[2], x->dtype, 2, dim);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_tp_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    return tinyi_tp_shape_of(ctx, op, 0, want);
+}
+static tiny_status tinyi_tp_back_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    return tinyi_tp_shape_of(ctx, op, 1, want);
+}
+
+/* multiply-adds of a sample */
+double tinyi_tp_operations(const tinyi_tp_op *o)
+{
+    double n = 0.0;
+    tiny_idx i;
+    for (i = 0; i < o->n_paths; i++) {
+        const tinyi_tp_path *p = o->path + i;
+        const double same = p->mode == TGNN_PATH_UUW || p->mode == TGNN_PATH_UUU ? 1.0 : (double)p->mul2,
+                     pairs = (double)p->mul1 * same,
+                     to = p->mode == TGNN_PATH_UVW || p->mode == TGNN_PATH_UUW ? (double)p->mul3 : 1.0;
+        n += pairs * (2.0 * (double)(p->end - p->first) + to * (2.0 * p->l3 + 1.0));
+    }
+    return n;
+}
+
+static void tinyi_tp_cost(const tiny_op *op, tiny_cost *c)
+{
+    const tinyi_tp_op o = tinyi_tp_of(op);
+    const double n = (double)o.n, d = (double)(o.x->dim[1] + o.y->dim[1] + (o.w && !o.shared ? o.w->dim[1] : 0));
+    c->flops = 2.0 * n * tinyi_tp_operations(&o) * (o.g ? 3.0 : 1.0);
+    c->bytes = 4.0 * n * (o.g ? 2.0 * d + (double)o.g->dim[1] : d + (double)op->out[0]->dim[1]);
+}
+
+/* the most terms of a number of the result or of the gradients */
+double tinyi_tp_terms_of(const tinyi_tp_op *o)
+{
+    double n = 0.0;
+    tiny_idx i;
+    for (i = 0; i < o->n_paths; i++) {
+        const tinyi_tp_path *p = o->path + i;
+        const double most = (double)TINYI_MAX(TINYI_MAX(p->mul1, p->mul2), p->mul3);
+        n += most * (p->mode == TGNN_PATH_UVW ? most : 1.0) * (double)(2 * TINYI_MIN(p->l1, p->l2) + 1);
+    }
+    return n;
+}
+static double tinyi_tp_terms(const tiny_op *op)
+{
+    const tinyi_tp_op o = tinyi_tp_of(op);
+    return tinyi_tp_terms_of(&o) + (o.g && o.shared ? (double)o.n / 8.0 : 0.0);
+}
+
+/* ---- cases of the kit: up to three paths of any modes, with entries that need not be those of rotations */
+
+static void tinyi_tp_case_path(tiny_case *c, tinyi_tp_path *p, const tinyi_tp_path *before, int fold, int weighted,
+                               int last)
+{
+    memset(p, 0, sizeof *p);
+    p->mode = fold ? TGNN_PATH_UVU : tiny_case_pick(c, 5);
+    p->mul1 = fold ? 1 + tiny_case_pick(c, 40) : 1 + tiny_case_pick(c, 4);
+    p->mul2 = fold ? 1 : p->mode >= TGNN_PATH_UUW ? p->mul1 : 1 + tiny_case_pick(c, 4);
+    p->mul3 = p->mode == TGNN_PATH_UVU || p->mode == TGNN_PATH_UUU ? p->mul1
+              : p->mode == TGNN_PATH_UVV                            ? p->mul2
+                                                                    : 1 + tiny_case_pick(c, 5);
+    p->l1 = tiny_case_pick(c, 3);
+    p->l2 = tiny_case_pick(c, 3);
+    p->l3 = tiny_case_pick(c, 3);
+    p->last = last;
+    p->weight = -1;
+    if (before) {
+        p->off1 = before->off1 + before->mul1 * (2 * before->l1 + 1);
+        p->off2 = before->off2 + before->mul2 * (2 * before->l2 + 1);
+        p->off3 = before->off3 + before->mul3 * (2 * before->l3 + 1);
+        p->first = before->end;
+    }
+    p->end = p->first + 4;
+    if (weighted) p->weight = before ? before->weight + (int32_t)tinyi_tp_weights(before) : 0;
+}
+
+/* the paths of a case: the same again from the same numbers */
+enum { TINYI_TP_CASE_PATHS = 3 };
+static void tinyi_tp_case_paths(const tiny_case *c, int table, tinyi_tp_path *p)
+{
+    tiny_case own = *c;
+    int i;
+    const int fold = (int)(c->limit[table] & 1), weighted = (int)(c->limit[table] >> 1 & 1),
+              last = (int)(c->limit[table] >> 2 & 1);
+    own.rng = tiny_rng_make((uint64_t)c->limit[table], 77);
+    for (i = 0; i < TINYI_TP_CASE_PATHS; i++)
+        tinyi_tp_case_path(&own, p + i, i ? p + i - 1 : NULL, fold, weighted, last);
+}
+
+static void tinyi_tp_case_fill(tiny_case *c, int i_input, void *data)
+{
+    const int table = c->in[0].dtype == TINY_I64 ? TINYI_TC_TABLE : TINYI_TP_TABLE;
+    tinyi_tp_path p[TINYI_TP_CASE_PATHS];
+    int32_t *to = (int32_t *)data;
+    int i, e;
+    if (i_input == 0) {
+        tinyi_edge_fill(c, i_input, data);
+        return;
+    }
+    tinyi_tp_case_paths(c, table, p);
+    if (i_input == table) memcpy(data, p, sizeof p);
+    for (i = 0; i < TINYI_TP_CASE_PATHS && i_input == table + 1; i++)
+        for (e = 0; e < 4; e++) {
+            to[3 * (4 * i + e)] = tiny_case_pick(c, 2 * p[i].l1 + 1);
+            to[3 * (4 * i + e) + 1] = tiny_case_pick(c, 2 * p[i].l2 + 1);
+            to[3 * (4 * i + e) + 2] = e * p[i].l3 / 2;
+        }
+    for (i = 0; i < 4 * TINYI_TP_CASE_PATHS && i_input == table + 2; i++)
+        ((double *)data)[i] = tiny_rng_uniform64(&c->rng) - 0.5;
+}
+
+/* tables from `table` on; d: numbers of x, y, result, weights */
+void tinyi_tp_case_tables(tiny_case *c, int table, int fold, tiny_idx d[4])
+{
+    const int weighted = tiny_case_pick(c, 4) != 0, last = tiny_case_pick(c, 2);
+    tinyi_tp_path p[TINYI_TP_CASE_PATHS], *end = p + TINYI_TP_CASE_PATHS - 1;
+    int i;
+    c->limit[table] = 8 * tiny_case_pick(c, 1000) + 4 * last + 2 * weighted + fold;
+    tinyi_tp_case_paths(c, table, p);
+    d[0] = end->off1 + end->mul1 * (2 * end->l1 + 1);
+    d[1] = end->off2 + end->mul2 * (2 * end->l2 + 1);
+    d[2] = end->off3 + end->mul3 * (2 * end->l3 + 1);
+    d[3] = weighted ? end->weight + (tiny_idx)tinyi_tp_weights(end) : 0;
+    c->in[table] = tiny_tensor_2d(NULL, TINY_I32, TINYI_TP_CASE_PATHS, TINYI_TP_COLUMNS);
+    c->in[table + 1] = tiny_tensor_2d(NULL, TINY_I32, 4 * TINYI_TP_CASE_PATHS, 3);
+    c->in[table + 2] = tiny_tensor_1d(NULL, TINY_F64, 4 * TINYI_TP_CASE_PATHS);
+    for (i = table; i < table + 3; i++) {
+        c->fill[i] = TINY_FILL_TABLE;
+        c->dense[i] = 1;
+    }
+    c->fill_table = tinyi_tp_case_fill;
+    c->no_specials = 1;                     /* sums of outliers overflow in float, and not in double */
+}
+
+static void tinyi_tp_case(tiny_case *c, int back)
+{
+    const tiny_idx n = tiny_case_dim(c, 70);
+    const int w = back ? TINYI_TP_BACK_W : TINYI_TP_W;
+    tgnn_paths_params params;
+    tiny_idx d[4];
+    memset(&params, 0, sizeof params);
+    tinyi_tp_case_tables(c, TINYI_TP_TABLE, !back && tiny_case_pick(c, 3) == 0, d);
+    c->in[TINYI_TP_X] = tiny_tensor_2d(NULL, TINY_F32, n, d[0]);
+    c->in[TINYI_TP_Y] = tiny_tensor_2d(NULL, TINY_F32, n, d[1]);
+    if (back) c->in[TINYI_TP_G] = tiny_tensor_2d(NULL, TINY_F32, n, d[2]);
+    c->in[w] = tiny_tensor_2d(NULL, TINY_F32, tiny_case_pick(c, 2) ? 1 : n, d[3]);
+    if (!d[3]) c->in[w].rank = -1;
+    params.dim = (int)d[2];
+    if (!back) memcpy(c->params.bytes, &params, sizeof params);
+}
+static void tinyi_tp_cases(tiny_case *c) { tinyi_tp_case(c, 0); }
+static void tinyi_tp_back_cases(tiny_case *c) { tinyi_tp_case(c, 1); }
+
+static const short tinyi_tp_slots[] = { TINYI_K_transpose_b4, -1 };
+static const tiny_op_row tinyi_row_paths_back = TINYI_ROW_OF(
+    "paths_back", TGNN_OP_PATHS_BACK, TAKES(7, 6), GIVES(3), NO_PARAMS, FLAGS(TINY_OP_LOOSE | TINY_OP_F64),
+    SHAPE(tinyi_tp_back_shape), REFERENCE(tinyi_tp_back_ref), FAST(tinyi_tp_back_fast, tinyi_tp_back_work),
+    COST(tinyi_tp_cost), CASES(tinyi_tp_back_cases), BOUND(TINY_BOUND_LINEAR, 8, 1), TERMS(tinyi_tp_terms),
+    GRADIENT(NULL), KERNELS(tinyi_tp_slots), SAYS("dx, dy, dw = the gradients of a weighted product of irreps"));
+
+void tinyi_tp_back_op(tiny_op *back, const tiny_tensor *const *table, const tiny_tensor *x,
+                             const tiny_tensor *y, const tiny_tensor *w, const tiny_tensor *g)
+{
+    memset(back, 0, sizeof *back);
+    back->row = &tinyi_row_paths_back;
+    back->kind = TGNN_OP_PATHS_BACK;
+    back->in[TINYI_TP_X] = x;
+    back->in[TINYI_TP_Y] = y;
+    memcpy(back->in + TINYI_TP_TABLE, table, 3 * sizeof *table);
+    back->in[TINYI_TP_G] = g;
+    back->in[TINYI_TP_BACK_W] = w;
+}
+
+/* runs it into new scratch */
+tiny_status tinyi_tp_back_run(tiny_grad *g, tiny_op *back, tiny_tensor d[3])
+{
+    const tiny_tensor *x = back->in[TINYI_TP_X], *y = back->in[TINYI_TP_Y], *w = back->in[TINYI_TP_BACK_W];
+    tiny_idx dim[2] = { 1, 0 };
+    tiny_status st = tiny_grad_new(g, x->dtype, 2, x->dim, &d[0]);
+    int i;
+    if (!st) st = tiny_grad_new(g, x->dtype, 2, y->dim, &d[1]);
+    if (!st) st = tiny_grad_new(g, x->dtype, 2, w ? w->dim : dim, &d[2]);
+    for (i = 0; i < 3; i++) back->out[i] = &d[i];
+    return st ? st : tiny_grad_op(g, back);
+}
+
+static tiny_status tinyi_tp_grad(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_tensor *dy = tiny_grad_of(g, 0);
+    tiny_tensor d[3];
+    tiny_op back;
+    tiny_status st;
+    if (!dy) return TINY_OK;
+    tinyi_tp_back_op(&back, op->in + TINYI_TP_TABLE, op->in[TINYI_TP_X], op->in[TINYI_TP_Y], op->in[TINYI_TP_W], dy);
+    st = tinyi_tp_back_run(g, &back, d);
+    if (!st && tiny_grad_wants(g, TINYI_TP_X)) st = tiny_grad_add(g, TINYI_TP_X, &d[0]);
+    if (!st && tiny_grad_wants(g, TINYI_TP_Y)) st = tiny_grad_add(g, TINYI_TP_Y, &d[1]);
+    if (!st && op->in[TINYI_TP_W] && tiny_grad_wants(g, TINYI_TP_W)) st = tiny_grad_add(g, TINYI_TP_W, &d[2]);
+    return st;
+}
+
+static const tiny_op_row tinyi_row_paths = TINYI_ROW_OF(
+    "paths", TGNN_OP_PATHS, TAKES(6, 5), GIVES(1), PARAMS(tgnn_paths_params), FLAGS(TINY_OP_LOOSE | TINY_OP_F64),
+    SHAPE(tinyi_tp_shape), REFERENCE(tinyi_tp_ref), FAST(tinyi_tp_fast, tinyi_tp_work), COST(tinyi_tp_cost),
+    CASES(tinyi_tp_cases), BOUND(TINY_BOUND_LINEAR, 8, 1), TERMS(tinyi_tp_terms), GRADIENT(tinyi_tp_grad),
+    KERNELS(tinyi_tp_slots), SAYS("out_w = sum over paths, u, v of W_uvw C x_u y_v"));
+
+TINY_API const tiny_op_row *tgnn_paths_row(void) { return &tinyi_row_paths; }
+TINY_API const tiny_op_row *tgnn_paths_back_row(void) { return &tinyi_row_paths_back; }
+
+#endif
+#endif
+#ifndef TINYI_NO_EQUIVARIANT
+#if TINYI_SLICE(8)
+/* src/gnn/equivariant/layers.c - linear maps of irreps and gates, as views and operations of math
+ * Paper    M. Geiger, T. Smidt, "e3nn: Euclidean Neural Networks", 2022 (arXiv 2207.09453): both layers.
+ * Formula  y[w][k] = sum over blocks i of the same irrep, u of W_i[u][w] x_i[u][k] / sqrt(s); gates: gnn/equivariant/
+ *          layers.h. The constant of f is 1 / sqrt(int f(z)^2 exp(-z^2 / 2) / sqrt(2 pi) dz), by the trapezoidal rule
+ *          on -12 .. 12 with steps of 1/64: 1e-12 for smooth f.
+ * Method   a block is a view (n, 2 l + 1, mul), so each two blocks are one product of matrices with batches. */
+#include <string.h>
+
+static int tinyi_il_same(const tgnn_irrep *a, const tgnn_irrep *b) { return a->l == b->l && a->parity == b->parity; }
+
+TINY_API tiny_idx tgnn_irreps_linear_weights(const tgnn_irreps_linear_desc *d)
+{
+    tiny_idx n = 0;
+    int i, o;
+    if (!d || tgnn_irreps_dim(d->in, d->n_in) < 0 || tgnn_irreps_dim(d->out, d->n_out) < 0) return -1;
+    for (i = 0; i < d->n_in; i++)
+        for (o = 0; o < d->n_out; o++)
+            if (tinyi_il_same(d->in + i, d->out + o)) {
+                const tiny_idx a = d->in[i].mul, b = d->out[o].mul;
+                if (b && a > (TINY_IDX_MAX - n) / b) return -1;
+                n += a * b;
+            }
+    return n;
+}
+
+TINY_API tiny_idx tgnn_irreps_linear_biases(const tgnn_irreps_linear_desc *d)
+{
+    tiny_idx n = 0;
+    int o;
+    if (!d || tgnn_irreps_dim(d->out, d->n_out) < 0) return -1;
+    for (o = 0; o < d->n_out; o++)
+        if (d->out[o].l == 0 && d->out[o].parity == 1) n += d->out[o].mul;
+    return n;
+}
+
+/* block i of rows of t as (n, 2 l + 1, mul) */
+static tiny_tensor tinyi_il_block(const tiny_tensor *t, const tgnn_irrep *list, int i, int last)
+{
+    const tiny_idx side = 2 * list[i].l + 1;
+    tiny_tensor b = *t;
+    b.data = (unsigned char *)t->data +
+             (t->data ? tgnn_irreps_dim(list, i) * t->stride[1] * (tiny_idx)tiny_dtype_bytes(t->dtype) : 0);
+    b.rank = 3;
+    b.dim[1] = side;
+    b.dim[2] = list[i].mul;
+    b.stride[1] = t->stride[1] * (last ? list[i].mul : 1);
+    b.stride[2] = t->stride[1] * (last ? 1 : side);
+    return b;
+}
+
+static tiny_tensor tinyi_il_none(void)
+{
+    tiny_tensor t;
+    memset(&t, 0, sizeof t);
+    return t;
+}
+
+static tiny_tensor tinyi_il_refuse(tiny_tape *tape, const char *text)
+{
+    (void)tinyi_tape_refuse(tape, TINY_E_SHAPE, text);
+    return tinyi_il_none();
+}
+
+/* numbers first .. first + n - 1 of the rows of t, or of a vector */
+static tiny_tensor tinyi_il_part(const tiny_tensor *t, tiny_idx first, tiny_idx n)
+{
+    tiny_tensor b = *t;
+    const int axis = t->rank - 1;
+    b.data = (unsigned char *)t->data + (t->data ? first * t->stride[axis] * (tiny_idx)tiny_dtype_bytes(t->dtype) : 0);
+    b.dim[axis] = n;
+    return b;
+}
+
+static void tinyi_il_op(tiny_tape *tape, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *bias,
+                        const void *params, const tiny_tensor *y)
+{
+    tiny_tensor out[TINY_OP_MAX_OUT];
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = kind;
+    op.in[0] = a;
+    op.in[1] = b;
+    op.in[2] = bias;
+    op.params = params;
+    op.out[0] = y;
+    (void)tiny_tape_op(tape, &op, out);
+}
+
+/* zeros into a view */
+static void tinyi_il_clear(tiny_tape *tape, const tiny_tensor *y)
+{
+    static const double zero[1] = { 0.0 };
+    tiny_tensor z = *y;
+    int i;
+    z.data = (void *)(uintptr_t)zero;
+    for (i = 0; i < z.rank; i++) z.stride[i] = 0;
+    tinyi_il_op(tape, TINY_OP_COPY, &z, NULL, NULL, NULL, y);
+}
+
+/* the copies of the irrep of block o in x */
+static double tinyi_il_copies(const tgnn_irreps_linear_desc *d, int o)
+{
+    double n = 0.0;
+    int i;
+    for (i = 0; i < d->n_in; i++)
+        if (tinyi_il_same(d->in + i, d->out + o)) n += d->in[i].mul;
+    return n;
+}
+
+/* where the weights of blocks i and o begin */
+static tiny_idx tinyi_il_weight(const tgnn_irreps_linear_desc *d, int i, int o)
+{
+    tiny_idx n = 0;
+    int a, b;
+    for (a = 0; a <= i; a++)
+        for (b = 0; b < (a < i ? d->n_out : o); b++)
+            if (tinyi_il_same(d->in + a, d->out + b)) n += (tiny_idx)d->in[a].mul * d->out[b].mul;
+    return n;
+}
+
+TINY_API tiny_tensor tgnn_tape_irreps_linear(tiny_tape *tape, const tgnn_irreps_linear_desc *d, const tiny_tensor *x,
+                                             const tiny_tensor *w, const tiny_tensor *bias)
+{
+    const tiny_idx n_weights = tgnn_irreps_linear_weights(d), n_biases = tgnn_irreps_linear_biases(d);
+    tiny_idx dim[2], at_bias = 0;
+    tiny_tensor y;
+    int i, o;
+    if (!tape || tiny_tape_status(tape)) return tinyi_il_none();
+    if (n_weights < 0 || n_biases < 0) return tinyi_il_refuse(tape, "irreps_linear: the irreps are invalid");
+    if (!x || !w || x->rank != 2 || x->dim[1] != tgnn_irreps_dim(d->in, d->n_in))
+        return tinyi_il_refuse(tape, "irreps_linear: x must have rows of the numbers of its irreps");
+    if (w->rank != 1 || w->dim[0] != n_weights || w->dtype != x->dtype ||
+        (bias && (bias->rank != 1 || bias->dim[0] != n_biases || bias->dtype != x->dtype)))
+        return tinyi_il_refuse(tape,
+                               "irreps_linear: w or bias is not of rank 1, of the size for these irreps and of the "
+                               "type of x");
+    dim[0] = x->dim[0];
+    dim[1] = tgnn_irreps_dim(d->out, d->n_out);
+    y = tiny_tape_new(tape, x->dtype, 2, dim);
+    for (o = 0; o < d->n_out && !tiny_tape_status(tape); o++) {
+        const tiny_tensor to = tinyi_il_block(&y, d->out, o, d->last);
+        const int is_scalar = d->out[o].l == 0 && d->out[o].parity == 1;
+        tiny_tensor b, *use_bias = NULL, sum = tinyi_il_none();
+        int n = 0, total = 0;
+        if (is_scalar && bias) {
+            b = tinyi_il_part(bias, at_bias, d->out[o].mul);
+            use_bias = &b;
+        }
+        if (is_scalar) at_bias += d->out[o].mul;
+        for (i = 0; i < d->n_in; i++) total += tinyi_il_same(d->in + i, d->out + o) && d->in[i].mul > 0;
+        for (i = 0; i < d->n_in; i++) {
+            const tiny_tensor from = tinyi_il_block(x, d->in, i, d->last);
+            tiny_tensor part, scaled;
+            tiny_matmul_params params;
+            memset(&params, 0, sizeof params);
+            if (!tinyi_il_same(d->in + i, d->out + o) || !d->in[i].mul) continue;
+            part = tinyi_il_part(w, tinyi_il_weight(d, i, o), (tiny_idx)d->in[i].mul * d->out[o].mul);
+            part.rank = 2;
+            part.dim[0] = d->in[i].mul;
+            part.dim[1] = d->out[o].mul;
+            part.stride[1] = w->stride[0];
+            part.stride[0] = w->stride[0] * d->out[o].mul;
+            scaled = tiny_tape_scale(tape, &part, 1.0 / tinyi_sqrt(tinyi_il_copies(d, o)), 0.0);
+            if (total == 1) tinyi_il_op(tape, TINY_OP_MATMUL, &from, &scaled, use_bias, &params, &to);
+            else {
+                const tiny_tensor more = tiny_tape_call(tape, TINY_OP_MATMUL, &from, &scaled, n ? NULL : use_bias, NULL,
+                                                        &params);
+                if (++n < total) sum = n == 1 ? more : tiny_tape_add(tape, &sum, &more);
+                else tinyi_il_op(tape, TINY_OP_ADD, &sum, &more, NULL, NULL, &to);
+            }
+        }
+        if (!total && use_bias) {
+            tiny_tensor row = b;            /* the bias alone */
+            row.rank = 3;
+            row.dim[2] = b.dim[0];
+            row.stride[2] = b.stride[0];
+            row.dim[0] = x->dim[0];
+            row.dim[1] = 1;
+            row.stride[0] = row.stride[1] = 0;
+            tinyi_il_op(tape, TINY_OP_COPY, &row, NULL, NULL, NULL, &to);
+        } else if (!total) tinyi_il_clear(tape, &to);
+    }
+    return tiny_tape_status(tape) ? tinyi_il_none() : y;
+}
+
+/* ---- gates */
+
+static tiny_idx tinyi_il_gates(const tgnn_gate_desc *d)
+{
+    tiny_idx n = 0;
+    int i;
+    if (!d || d->n_even < 0 || d->n_odd < 0 || d->n_even > TGNN_IRREPS_MUL || d->n_odd > TGNN_IRREPS_MUL ||
+        tgnn_irreps_dim(d->gated, d->n_gated) < 0)
+        return -1;
+    for (i = 0; i < d->n_gated; i++) n += d->gated[i].mul;
+    return n;
+}
+
+TINY_API tiny_idx tgnn_gate_dim_in(const tgnn_gate_desc *d)
+{
+    const tiny_idx gates = tinyi_il_gates(d);
+    return gates < 0 ? -1 : d->n_even + d->n_odd + gates + tgnn_irreps_dim(d->gated, d->n_gated);
+}
+
+TINY_API tiny_idx tgnn_gate_dim_out(const tgnn_gate_desc *d)
+{
+    return tinyi_il_gates(d) < 0 ? -1 : d->n_even + d->n_odd + tgnn_irreps_dim(d->gated, d->n_gated);
+}
+
+TINY_REF_BEGIN
+static double tinyi_il_constant(int kind)
+{
+    double sum = 0.0;
+    int i;
+    for (i = -768; i <= 768; i++) {
+        const double z = i / 64.0, f = tinyi_elem_ref_of(kind, z);
+        sum += f * f * tinyi_exp64(-0.5 * z * z) / 64.0;
+    }
+    return 1.0 / tinyi_sqrt(sum / 2.5066282746310005024);
+}
+
+/* f(-z) = -f(z) at some points */
+static int tinyi_il_is_odd(int kind)
+{
+    int i;
+    for (i = 1; i <= 8; i++) {
+        const double z = 0.375 * i, d = tinyi_elem_ref_of(kind, z) + tinyi_elem_ref_of(kind, -z);
+        if (!(d <= 1e-12 && d >= -1e-12)) return 0;
+    }
+    return 1;
+}
+TINY_REF_END
+
+static int tinyi_il_is_function(int kind) { return kind >= TINY_OP_EXP && kind <= TINY_OP_GELU_TANH; }
+
+/* the function of a part of x, times its constant; also into y where it is not NULL */
+static tiny_tensor tinyi_il_act(tiny_tape *tape, int kind, int raw, const tiny_tensor *x, const tiny_tensor *y)
+{
+    tiny_tensor f = tiny_tape_call(tape, kind, x, NULL, NULL, NULL, NULL);
+    if (!raw) f = tiny_tape_scale(tape, &f, tinyi_il_constant(kind), 0.0);
+    if (y) tinyi_il_op(tape, TINY_OP_COPY, &f, NULL, NULL, NULL, y);
+    return f;
+}
+
+TINY_API tiny_tensor tgnn_tape_gate(tiny_tape *tape, const tgnn_gate_desc *d, const tiny_tensor *x)
+{
+    const tiny_idx gates = tinyi_il_gates(d);
+    tiny_idx dim[2], at, n;
+    tiny_tensor y, g, from, to;
+    int even, odd, gate, i;
+    if (!tape || tiny_tape_status(tape)) return tinyi_il_none();
+    if (gates < 0) return tinyi_il_refuse(tape, "gate: the scalars or the gated irreps are invalid");
+    if (!x || x->rank != 2 || x->dim[1] != tgnn_gate_dim_in(d))
+        return tinyi_il_refuse(tape, "gate: x must have rows of scalars, gates and gated irreps");
+    even = d->even ? d->even : TINY_OP_SILU;
+    odd = d->odd ? d->odd : TINY_OP_TANH;
+    gate = d->gate ? d->gate : TINY_OP_SIGMOID;
+    if (!tinyi_il_is_function(even) || !tinyi_il_is_function(odd) || !tinyi_il_is_function(gate))
+        return tinyi_il_refuse(tape, "gate: a function must be one of TINY_OP_EXP to TINY_OP_GELU_TANH");
+    if (d->n_odd && !tinyi_il_is_odd(odd))
+        return tinyi_il_refuse(tape, "gate: the function of odd scalars must be odd, as tanh is");
+    n = d->n_even + d->n_odd;
+    dim[0] = x->dim[0];
+    dim[1] = tgnn_gate_dim_out(d);
+    y = tiny_tape_new(tape, x->dtype, 2, dim);
+    if (d->n_even) {
+        from = tinyi_il_part(x, 0, d->n_even);
+        to = tinyi_il_part(&y, 0, d->n_even);
+        (void)tinyi_il_act(tape, even, d->raw, &from, &to);
+    }
+    if (d->n_odd) {
+        from = tinyi_il_part(x, d->n_even, d->n_odd);
+        to = tinyi_il_part(&y, d->n_even, d->n_odd);
+        (void)tinyi_il_act(tape, odd, d->raw, &from, &to);
+    }
+    if (gates) {
+        from = tinyi_il_part(x, n, gates);
+        g = tinyi_il_act(tape, gate, d->raw, &from, NULL);
+        from = tinyi_il_part(x, n + gates, dim[1] - n);
+        to = tinyi_il_part(&y, n, dim[1] - n);
+        for (i = 0, at = 0; i < d->n_gated && !tiny_tape_status(tape); at += d->gated[i].mul, i++) {
+            const tiny_tensor a = tinyi_il_block(&from, d->gated, i, d->last),
+                              c = tinyi_il_block(&to, d->gated, i, d->last);
+            tiny_tensor b = tinyi_il_part(&g, at, d->gated[i].mul);
+            b.rank = 3;
+            b.dim[2] = b.dim[1];
+            b.stride[2] = b.stride[1];
+            b.dim[1] = 1;
+            if (d->gated[i].mul) tinyi_il_op(tape, TINY_OP_MUL, &a, &b, NULL, NULL, &c);
+        }
+    }
+    return tiny_tape_status(tape) ? tinyi_il_none() : y;
+}
+
+/* ---- without a tape: one that records nothing, of the size of a dry run */
+
+typedef tiny_tensor (*tinyi_il_fn)(tiny_tape *tape, const void *arg);
+typedef struct tinyi_il_job { const void *desc; const tiny_tensor *x, *w, *bias; } tinyi_il_job;
+
+static tiny_tensor tinyi_il_run_linear(tiny_tape *tape, const void *arg)
+{
+    const tinyi_il_job *j = (const tinyi_il_job *)arg;
+    return tgnn_tape_irreps_linear(tape, (const tgnn_irreps_linear_desc *)j->desc, j->x, j->w, j->bias);
+}
+static tiny_tensor tinyi_il_run_gate(tiny_tape *tape, const void *arg)
+{
+    const tinyi_il_job *j = (const tinyi_il_job *)arg;
+    return tgnn_tape_gate(tape, (const tgnn_gate_desc *)j->desc, j->x);
+}
+
+static tiny_status tinyi_il_once(tiny_ctx *ctx, const char *name, tinyi_il_fn fn, const tinyi_il_job *job,
+                                 const tiny_tensor *y)
+{
+    tiny_tape_desc desc;
+    tiny_tape *tape = NULL;
+    int dry;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: y is missing", name);
+    memset(&desc, 0, sizeof desc);
+    for (dry = 1; !st && dry >= 0; dry--) {
+        desc.dry = dry;
+        desc.no_grad = 1;
+        st = tiny_tape_open(ctx, &desc, &tape);
+        if (!st) {
+            const tiny_tensor out = fn(tape, job);
+            st = tiny_tape_status(tape);
+            if (!st && !dry) st = tiny_copy(ctx, &out, y);
+            desc.bytes = tiny_tape_high(tape) + 64;
+            tiny_tape_close(tape);
+        }
+    }
+    return st;
+}
+
+TINY_API tiny_status tgnn_irreps_linear(tiny_ctx *ctx, const tgnn_irreps_linear_desc *desc, const tiny_tensor *x,
+                                        const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y)
+{
+    tinyi_il_job job;
+    job.desc = desc;
+    job.x = x;
+    job.w = w;
+    job.bias = bias;
+    return tinyi_il_once(ctx, "irreps_linear", tinyi_il_run_linear, &job, y);
+}
+
+TINY_API tiny_status tgnn_gate(tiny_ctx *ctx, const tgnn_gate_desc *desc, const tiny_tensor *x, const tiny_tensor *y)
+{
+    tinyi_il_job job;
+    memset(&job, 0, sizeof job);
+    job.desc = desc;
+    job.x = x;
+    return tinyi_il_once(ctx, "gate", tinyi_il_run_gate, &job, y);
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_OPERATOR
+/* src/gnn/operator/modes_inside.h - the kernels of modes, as modes.c calls them and each target has them
+ *
+ * A block holds `lanes` channels of a field, one in each lane: all values are vectors of them. Steps count floats. */
+#ifndef TINYI_GNN_MODES_H
+#define TINYI_GNN_MODES_H
+TINYI_C_BEGIN
+
+#define TINYI_MODES_LANES 16                /* of the widest target */
+
+/* A line has n points; n / 2 + 1 of them are left when points i and n - i are joined.
+ *   fold     s[i] = x[i] + x[n - i], d[i] = x[i] - x[n - i]; s = x and d = 0 at i = 0 and i = n / 2 (n even)
+ *   unfold   y[i] = e[i] - o[i], y[n - i] = e[i] + o[i]
+ *   dots     y[j] = sum over k of t[k][j][0] a[k], z[j] = sum over k of t[k][j][1] b[k]; t holds n_out pairs a row
+ *   apart    the frequencies f and -f of a complex line from the dots of its real parts (r, s: cosines, sines) and its
+ *            imaginary parts (q, p): (r + p, q - s) to up, (r - p, q + s) to down, which may be NULL
+ *   pair     (u + v) to sum and (u - v) to difference; v NULL: u is both; u NULL: v, and -v to difference
+ *   mix      y[c] = sum over k of x[k] w[k][c], complex, for up to TINYI_MODES_ROWS rows: imaginary parts are `pair`
+ *            floats after the real ones; sign: that of the product of the imaginary parts, out: of the imaginary part
+ *            of y
+ * n_a numbers of x are dense, and so are n_c of w and y. */
+#define TINYI_MODES_ROWS 2
+typedef struct tinyi_modes_side { ptrdiff_t row, pair; } tinyi_modes_side;
+typedef struct tinyi_modes_kernels {
+    tiny_target from;
+    int lanes;
+    void (*fold)(float *s, float *d, const float *x, size_t n, ptrdiff_t step);
+    void (*unfold)(float *y, const float *e, const float *o, size_t n, ptrdiff_t step);
+    void (*dots)(float *y, float *z, size_t y_step, const float *a, const float *b, size_t a_step, const float *t,
+                 size_t n_in, size_t n_out);
+    void (*apart)(float *up, float *down, const float *r, const float *s, const float *q, const float *p);
+    void (*pair)(float *sum, float *difference, const float *u, const float *v);
+    void (*mix)(float *y, tinyi_modes_side ys, const float *x, tinyi_modes_side xs, const float *w, tinyi_modes_side ws,
+                size_t k, size_t n_rows, size_t n_c, float sign, float out);
+} tinyi_modes_kernels;
+TINYI_TABLES(tinyi_modes_kernels, tinyi_modes_kernels)
+
+TINYI_C_END
+#endif
+
+#endif
+#ifndef TINYI_NO_OPERATOR
+#if TINYI_SLICE(9)
+/* src/gnn/operator/modes.c - the low Fourier modes of fields: to modes, back to fields, products by mode
+ * Paper    Z. Li et al., "Fourier Neural Operator for Parametric Partial Differential Equations", 2020 (arXiv
+ *          2010.08895), section 4: F, R_phi and the inverse of F on the kept modes.
+ * Formula  see modes.h. The reference is the sum itself in double, points or modes in order, rounded once.
+ * Method   Only the kept modes are computed, axis by axis: each axis is a product with a table of cosines and sines.
+ *          Points n and N - n have the same cosine and opposite sines, and so have the frequencies f and -f. So lines
+ *          are folded first: a real axis costs 1 fma for each point and kept mode and part, a complex one 1 for each
+ *          point, kept mode and part as well, a quarter of the plain product. `lanes` channels stand side by side in
+ *          the lanes of a vector; a thread takes such a block of a sample through all axes.
+ * Cost     2-D, N x N points, K x L modes kept: N^2 L + 2 N K L fma for each channel. A full FFT needs about 2.5 N^2
+ *          log2 N flops at a lower rate, and wins where the last axis keeps more than about 4 log2 N modes.
+ * Error    A sum of n terms in float: for random terms n^0.5 u / 2 of its size. Axes have independent errors, so the
+ *          bound counts the sum of the roots of the lengths, with a factor of 4 (six deviations), against the largest
+ *          number of the output.
+ * Left out FFT for many modes; less than a block of channels on several threads                                    */
+#include <string.h>
+
+TINYI_TABLE_CHOICE(tinyi_modes_kernels, tinyi_modes_kernels)
+
+#define TINYI_MODES_MOST ((tiny_idx)1 << 24)        /* points of an axis */
+
+/* The call with three axes: those that are missing come first, with one point and one mode. */
+typedef struct tinyi_modes_plan {
+    tiny_idx n[3], m[3], points, modes, batch, channels;
+    int back, adjoint;
+    tiny_dtype dtype;
+} tinyi_modes_plan;
+
+static const tgnn_modes_params *tinyi_modes_params_of(const tiny_op *op)
+{
+    static const tgnn_modes_params none = { 0, 0, { 0, 0, 0 }, { 0, 0, 0 } };
+    return op->params ? (const tgnn_modes_params *)op->params : &none;
+}
+
+static tinyi_modes_plan tinyi_modes_plan_of(const tiny_op *op)
+{
+    const tgnn_modes_params *p = tinyi_modes_params_of(op);
+    const tiny_tensor *x = op->in[0];
+    tinyi_modes_plan q;
+    int i;
+    memset(&q, 0, sizeof q);
+    q.points = q.modes = 1;
+    for (i = 0; i < 3; i++) {
+        const int axis = i - (3 - p->d);
+        q.n[i] = axis < 0 ? 1 : p->size[axis];
+        q.m[i] = axis < 0 ? 1 : p->kept[axis];
+        q.points *= q.n[i];
+        q.modes *= q.m[i];
+    }
+    q.back = op->kind == TGNN_OP_MODES_FIELD;
+    q.adjoint = p->adjoint != 0;
+    q.batch = x->dim[0];
+    q.channels = x->dim[x->rank - 1];
+    q.dtype = x->dtype;
+    return q;
+}
+
+/* the frequency of mode f of an axis */
+static tiny_idx tinyi_modes_frequency(const tinyi_modes_plan *q, int axis, tiny_idx f)
+{
+    return axis == 2 ? f : f - q->m[axis] / 2;
+}
+
+/* 1/N for the sum over points, c for the sum over modes, or the other way round */
+static double tinyi_modes_factor(const tinyi_modes_plan *q, tiny_idx f)
+{
+    if (q->back == q->adjoint) return 1.0 / (double)q->points;
+    return f == 0 || 2 * f == q->n[2] ? 1.0 : 2.0;
+}
+
+/* ---- reference */
+
+#define TINYI_MODES_BLOCK 16                /* channels that share the sines of the reference */
+
+TINY_REF_BEGIN
+/* exp(i theta) of mode f at point n */
+static void tinyi_modes_cis(const tinyi_modes_plan *q, tiny_idx n, tiny_idx f, double *c, double *s)
+{
+    double re = 1.0, im = 0.0;
+    int axis;
+    for (axis = 2; axis >= 0; axis--) {
+        const tiny_idx k = tinyi_modes_frequency(q, axis, f % q->m[axis]), at = n % q->n[axis];
+        double a, b, old = re;
+        tinyi_cis64((uint64_t)((k < 0 ? k + q->n[axis] : k) * at % q->n[axis]), (uint64_t)q->n[axis], &a, &b);
+        re = old * a - im * b;
+        im = old * b + im * a;
+        f /= q->m[axis];
+        n /= q->n[axis];
+    }
+    *c = re;
+    *s = im;
+}
+
+/* mode f of n_c channels of sample b, from channel c on */
+static void tinyi_modes_ref_mode(const tinyi_modes_plan *q, const tiny_op *op, tiny_idx b, tiny_idx f, tiny_idx c,
+                                 tiny_idx n_c)
+{
+    const tiny_tensor *x = op->in[0], *y = op->out[0];
+    const double factor = tinyi_modes_factor(q, f % q->m[2]);
+    const tiny_idx to = b * y->stride[0] + f * y->stride[1];
+    double sum[TINYI_MODES_BLOCK][2], co, si;
+    tiny_idx n, i;
+    for (i = 0; i < n_c; i++) sum[i][0] = sum[i][1] = 0.0;
+    for (n = 0; n < q->points; n++) {
+        const tiny_idx from = b * x->stride[0] + n * x->stride[1];
+        tinyi_modes_cis(q, n, f, &co, &si);
+        for (i = 0; i < n_c; i++) {
+            const double v = tinyi_real(x->data, q->dtype, from + (c + i) * x->stride[2]);
+            sum[i][0] += v * co;
+            sum[i][1] -= v * si;
+        }
+    }
+    for (i = 0; i < n_c; i++) {
+        tinyi_real_set(y->data, q->dtype, to + (c + i) * y->stride[3], factor * sum[i][0]);
+        tinyi_real_set(y->data, q->dtype, to + y->stride[2] + (c + i) * y->stride[3], factor * sum[i][1]);
+    }
+}
+
+/* the same for point n */
+static void tinyi_modes_ref_point(const tinyi_modes_plan *q, const tiny_op *op, tiny_idx b, tiny_idx n, tiny_idx c,
+                                  tiny_idx n_c)
+{
+    const tiny_tensor *x = op->in[0], *y = op->out[0];
+    double sum[TINYI_MODES_BLOCK], co, si;
+    tiny_idx f, i;
+    for (i = 0; i < n_c; i++) sum[i] = 0.0;
+    for (f = 0; f < q->modes; f++) {
+        const tiny_idx from = b * x->stride[0] + f * x->stride[1];
+        const double factor = tinyi_modes_factor(q, f % q->m[2]);
+        tinyi_modes_cis(q, n, f, &co, &si);
+        for (i = 0; i < n_c; i++) {
+            const double re = tinyi_real(x->data, q->dtype, from + (c + i) * x->stride[3]);
+            const double im = tinyi_real(x->data, q->dtype, from + x->stride[2] + (c + i) * x->stride[3]);
+            sum[i] += factor * (re * co - im * si);
+        }
+    }
+    for (i = 0; i < n_c; i++)
+        tinyi_real_set(y->data, q->dtype, b * y->stride[0] + n * y->stride[1] + (c + i) * y->stride[2], sum[i]);
+}
+
+static void tinyi_modes_ref(const tiny_op *op)
+{
+    const tinyi_modes_plan q = tinyi_modes_plan_of(op);
+    tiny_idx b, i, c;
+    for (b = 0; b < q.batch; b++)
+        for (i = 0; i < (q.back ? q.points : q.modes); i++)
+            for (c = 0; c < q.channels; c += TINYI_MODES_BLOCK) {
+                const tiny_idx n_c = TINYI_MIN(q.channels - c, TINYI_MODES_BLOCK);
+                if (q.back) tinyi_modes_ref_point(&q, op, b, i, c, n_c);
+                else tinyi_modes_ref_mode(&q, op, b, i, c, n_c);
+            }
+}
+
+static const tgnn_modes_mix_params *tinyi_mix_params_of(const tiny_op *op)
+{
+    static const tgnn_modes_mix_params none = { 0, 0 };
+    return op->params ? (const tgnn_modes_mix_params *)op->params : &none;
+}
+
+static void tinyi_modes_mix_ref(const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *w = op->in[1], *y = op->out[0];
+    const tgnn_modes_mix_params *p = tinyi_mix_params_of(op);
+    tiny_idx a, f, c, k;
+    for (a = 0; a < y->dim[0]; a++)
+        for (f = 0; f < y->dim[1]; f++)
+            for (c = 0; c < y->dim[3]; c++) {
+                const tiny_idx to = a * y->stride[0] + f * y->stride[1] + c * y->stride[3];
+                double re = 0.0, im = 0.0;
+                for (k = 0; k < x->dim[3]; k++) {
+                    const tiny_idx at = a * x->stride[0] + f * x->stride[1] + k * x->stride[3],
+                                   by = f * w->stride[0] + k * w->stride[2] + c * w->stride[3];
+                    const double xr = tinyi_real(x->data, x->dtype, at), wr = tinyi_real(w->data, w->dtype, by);
+                    double xi = tinyi_real(x->data, x->dtype, at + x->stride[2]);
+                    double wi = tinyi_real(w->data, w->dtype, by + w->stride[1]);
+                    if (p->conj_x) xi = -xi;
+                    if (p->conj_w) wi = -wi;
+                    re += xr * wr - xi * wi;
+                    im += xr * wi + xi * wr;
+                }
+                tinyi_real_set(y->data, y->dtype, to, re);
+                tinyi_real_set(y->data, y->dtype, to + y->stride[2], im);
+            }
+}
+TINY_REF_END
+
+/* ---- fast: modes and field */
+
+/* Floats of the workspace, from its start. Tables are for all threads, the rest for each one. A line has h points or
+ * frequencies that are left after folding; the last axis has its kept modes. */
+typedef struct tinyi_modes_room {
+    size_t h[3], f[3];                      /* folded points, folded frequencies of each axis */
+    size_t table[3], unit[3], shared;       /* unit: cosines and sines of k / n, k < n */
+    size_t line[8], slab, rows, modes, own; /* folded lines; 2 axes left; 1 axis left; all modes */
+} tinyi_modes_room;
+
+/* 0: the sizes do not fit */
+static int tinyi_modes_room_of(tinyi_modes_room *r, const tinyi_modes_plan *q, size_t lanes)
+{
+    const double widest = (double)q->n[0] * (double)q->m[1] * (double)q->m[2] + (double)q->n[1] * (double)q->m[2] +
+                          (double)q->modes + 8.0 * (double)(q->n[0] + q->n[1] + q->n[2]);
+    const double tables = ((double)q->n[0] * (double)q->m[0] + (double)q->n[1] * (double)q->m[1] +
+                           (double)q->n[2] * (double)q->m[2]) * 2.0 + 2.0 * (double)(q->n[0] + q->n[1] + q->n[2]);
+    size_t longest = 0;
+    int i;
+    if (widest * 2.0 * (double)lanes + tables + 1024.0 > (double)(SIZE_MAX / 32)) return 0;
+    r->shared = r->own = 0;
+    for (i = 0; i < 3; i++) {
+        r->h[i] = (size_t)q->n[i] / 2 + 1;
+        r->f[i] = i == 2 ? (size_t)q->m[i] : (size_t)q->m[i] / 2 + 1;
+        r->table[i] = r->shared;
+        r->shared += 2 * r->h[i] * r->f[i];
+        longest = TINYI_MAX(longest, TINYI_MAX(r->h[i], r->f[i]));
+    }
+    for (i = 0; i < 3; i++) {
+        r->unit[i] = r->shared;
+        r->shared += 2 * (size_t)q->n[i];
+    }
+    for (i = 0; i < 8; i++, r->own += longest * lanes) r->line[i] = r->own;
+    r->rows = r->own;                       /* (n[1], m[2]) complex, or a line of points */
+    r->own += TINYI_MAX((size_t)q->n[1] * (size_t)q->m[2] * 2, (size_t)q->n[2]) * lanes;
+    r->slab = r->own;                       /* (n[0], m[1], m[2]) */
+    r->own += (size_t)q->n[0] * (size_t)q->m[1] * (size_t)q->m[2] * 2 * lanes;
+    r->modes = r->own;
+    r->own += (size_t)q->modes * 2 * lanes;
+    r->own += (size_t)q->n[2] * lanes;      /* a line of the field, where the tensor has its channels apart */
+    return 1;
+}
+
+/* Rows of the sum that dots takes: points on the way to modes, frequencies on the way back. The sines of the real axis
+ * have the sign of the imaginary part to come; its factors are those of the whole call. */
+static void tinyi_modes_tables(const tinyi_modes_plan *q, const tinyi_modes_room *r, float *shared)
+{
+    int axis;
+    for (axis = 0; axis < 3; axis++) {
+        float *unit = shared + r->unit[axis], *t = shared + r->table[axis];
+        const size_t n = (size_t)q->n[axis];
+        size_t f, i;
+        for (i = 0; i < n; i++) {
+            double c, s;
+            tinyi_cis64(i, n, &c, &s);
+            unit[2 * i] = (float)c;
+            unit[2 * i + 1] = (float)s;
+        }
+        for (f = 0; f < r->f[axis]; f++) {
+            const float by = axis == 2 ? (float)tinyi_modes_factor(q, (tiny_idx)f) : 1.0f;
+            const float sine = axis == 2 && !q->back ? -by : by;
+            size_t at = 0;
+            for (i = 0; i < r->h[axis]; i++) {
+                float *to = t + 2 * (q->back ? f * r->h[axis] + i : i * r->f[axis] + f);
+                to[0] = by * unit[2 * at];
+                to[1] = sine * unit[2 * at + 1];
+                at += f;
+                if (at >= n) at -= n;
+            }
+        }
+    }
+}
+
+typedef struct tinyi_modes_job {
+    const tinyi_modes_plan *q;
+    const tinyi_modes_room *r;
+    const tinyi_modes_kernels *k;
+    const float *shared;
+    float *own;
+    size_t lanes;
+} tinyi_modes_job;
+
+/* Complex lines of one axis, n points or m modes with a step of `step` floats between them; columns of them follow
+ * each other by 2 lanes. */
+static void tinyi_modes_axis(const tinyi_modes_job *j, int axis, float *to, const float *from, size_t columns,
+                             size_t step)
+{
+    const size_t n = (size_t)j->q->n[axis], m = (size_t)j->q->m[axis], h = j->r->h[axis], g = j->r->f[axis];
+    const size_t lanes = j->lanes, low = m / 2;
+    const float *table = j->shared + j->r->table[axis];
+    float *line[8];
+    size_t c, f;
+    int i;
+    for (i = 0; i < 8; i++) line[i] = j->own + j->r->line[i];
+    for (c = 0; c < columns; c++, to += 2 * lanes, from += 2 * lanes) {
+        if (!j->q->back) {
+            j->k->fold(line[0], line[1], from, n, (ptrdiff_t)step);
+            j->k->fold(line[2], line[3], from + lanes, n, (ptrdiff_t)step);
+            j->k->dots(line[4], line[5], lanes, line[0], line[1], lanes, table, h, g);
+            j->k->dots(line[6], line[7], lanes, line[2], line[3], lanes, table, h, g);
+            for (f = 0; f < g; f++) {
+                const size_t at = f * lanes;
+                j->k->apart(low + f < m ? to + (low + f) * step : NULL, f ? to + (low - f) * step : NULL, line[4] + at,
+                            line[5] + at, line[6] + at, line[7] + at);
+            }
+        } else {
+            /* sums of the two parts; of the real ones down - up, so that both fields are unfolded alike */
+            for (f = 0; f < g; f++) {
+                const float *up = low + f < m ? from + (low + f) * step : NULL, *down = from + (low - f) * step;
+                const size_t at = f * lanes;
+                j->k->pair(line[0] + at, line[3] + at, f ? down : NULL, up);
+                j->k->pair(line[2] + at, line[1] + at, up ? up + lanes : NULL, f ? down + lanes : NULL);
+            }
+            j->k->dots(line[4], line[5], lanes, line[0], line[1], lanes, table, g, h);
+            j->k->dots(line[6], line[7], lanes, line[2], line[3], lanes, table, g, h);
+            j->k->unfold(to, line[4], line[5], n, (ptrdiff_t)step);
+            j->k->unfold(to + lanes, line[6], line[7], n, (ptrdiff_t)step);
+        }
+    }
+}
+
+/* n vectors of n_c channels between a tensor and a block */
+static void tinyi_modes_read(float *to, const float *from, tiny_idx step, tiny_idx channel, size_t n, size_t n_c,
+                             size_t lanes)
+{
+    size_t i, c;
+    for (i = 0; i < n; i++, to += lanes, from += step) {
+        if (channel == 1) memcpy(to, from, n_c * sizeof *to);
+        else
+            for (c = 0; c < n_c; c++) to[c] = from[(tiny_idx)c * channel];
+        for (c = n_c; c < lanes; c++) to[c] = 0.0f;
+    }
+}
+
+static void tinyi_modes_write(float *to, tiny_idx step, tiny_idx channel, const float *from, size_t n, size_t n_c,
+                              size_t lanes)
+{
+    size_t i, c;
+    for (i = 0; i < n; i++, to += step, from += lanes) {
+        if (channel == 1) memcpy(to, from, n_c * sizeof *to);
+        else
+            for (c = 0; c < n_c; c++) to[(tiny_idx)c * channel] = from[c];
+    }
+}
+
+/* the block of channels from c on of sample b */
+static void tinyi_modes_forward(const tinyi_modes_job *j, const tiny_op *op, tiny_idx b, tiny_idx c, size_t n_c)
+{
+    const tiny_tensor *x = op->in[0], *y = op->out[0];
+    const tinyi_modes_plan *q = j->q;
+    const size_t lanes = j->lanes, low = (size_t)q->m[2], n = (size_t)q->n[2];
+    const int whole = n_c == lanes && x->stride[2] == 1;
+    const float *from = (const float *)x->data + b * x->stride[0] + c * x->stride[2];
+    float *rows = j->own + j->r->rows, *slab = j->own + j->r->slab, *modes = j->own + j->r->modes;
+    float *s = j->own + j->r->line[0], *d = j->own + j->r->line[1], *line = modes + (size_t)q->modes * 2 * lanes;
+    float *to = (float *)y->data + b * y->stride[0] + c * y->stride[3];
+    tiny_idx i, k;
+    for (i = 0; i < q->n[0]; i++) {
+        for (k = 0; k < q->n[1]; k++, from += q->n[2] * x->stride[1]) {
+            float *row = rows + (size_t)k * low * 2 * lanes;
+            if (whole) j->k->fold(s, d, from, n, x->stride[1]);
+            else {
+                tinyi_modes_read(line, from, x->stride[1], x->stride[2], n, n_c, lanes);
+                j->k->fold(s, d, line, n, (ptrdiff_t)lanes);
+            }
+            j->k->dots(row, row + lanes, 2 * lanes, s, d, lanes, j->shared + j->r->table[2], j->r->h[2], low);
+        }
+        tinyi_modes_axis(j, 1, slab + (size_t)i * (size_t)q->m[1] * low * 2 * lanes, rows, low, low * 2 * lanes);
+    }
+    tinyi_modes_axis(j, 0, modes, slab, (size_t)q->m[1] * low, (size_t)q->m[1] * low * 2 * lanes);
+    for (i = 0; i < q->modes; i++)
+        tinyi_modes_write(to + i * y->stride[1], y->stride[2], y->stride[3], modes + (size_t)i * 2 * lanes, 2, n_c,
+                          lanes);
+}
+
+static void tinyi_modes_backward(const tinyi_modes_job *j, const tiny_op *op, tiny_idx b, tiny_idx c, size_t n_c)
+{
+    const tiny_tensor *x = op->in[0], *y = op->out[0];
+    const tinyi_modes_plan *q = j->q;
+    const size_t lanes = j->lanes, low = (size_t)q->m[2], n = (size_t)q->n[2];
+    const int whole = n_c == lanes && y->stride[2] == 1;
+    const float *from = (const float *)x->data + b * x->stride[0] + c * x->stride[3];
+    float *rows = j->own + j->r->rows, *slab = j->own + j->r->slab, *modes = j->own + j->r->modes;
+    float *e = j->own + j->r->line[0], *o = j->own + j->r->line[1], *line = modes + (size_t)q->modes * 2 * lanes;
+    float *to = (float *)y->data + b * y->stride[0] + c * y->stride[2];
+    tiny_idx i, k;
+    for (i = 0; i < q->modes; i++)
+        tinyi_modes_read(modes + (size_t)i * 2 * lanes, from + i * x->stride[1], x->stride[2], x->stride[3], 2, n_c,
+                         lanes);
+    tinyi_modes_axis(j, 0, slab, modes, (size_t)q->m[1] * low, (size_t)q->m[1] * low * 2 * lanes);
+    for (i = 0; i < q->n[0]; i++) {
+        tinyi_modes_axis(j, 1, rows, slab + (size_t)i * (size_t)q->m[1] * low * 2 * lanes, low, low * 2 * lanes);
+        for (k = 0; k < q->n[1]; k++, to += q->n[2] * y->stride[1]) {
+            const float *row = rows + (size_t)k * low * 2 * lanes;
+            j->k->dots(e, o, lanes, row, row + lanes, 2 * lanes, j->shared + j->r->table[2], low, j->r->h[2]);
+            if (whole) j->k->unfold(to, e, o, n, y->stride[1]);
+            else {
+                j->k->unfold(line, e, o, n, (ptrdiff_t)lanes);
+                tinyi_modes_write(to, y->stride[1], y->stride[2], line, n, n_c, lanes);
+            }
+        }
+    }
+}
+
+static void tinyi_modes_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_modes_plan q = tinyi_modes_plan_of(op);
+    tinyi_modes_room r;
+    tinyi_modes_job j;
+    tiny_idx blocks, i, i1;
+    j.k = tinyi_modes_kernels_of(team->k);
+    j.lanes = (size_t)j.k->lanes;
+    (void)tinyi_modes_room_of(&r, &q, j.lanes);
+    j.q = &q;
+    j.r = &r;
+    j.shared = (const float *)team->shared;
+    j.own = (float *)team->own;
+    if (team->i == 0) tinyi_modes_tables(&q, &r, (float *)team->shared);
+    tiny_barrier(team);
+    blocks = (q.channels + j.k->lanes - 1) / j.k->lanes;
+    while (tiny_take(team, q.batch * blocks, 1, &i, &i1))
+        for (; i < i1; i++) {
+            const tiny_idx c = i % blocks * j.k->lanes;
+            const size_t n_c = (size_t)TINYI_MIN(q.channels - c, j.k->lanes);
+            if (q.back) tinyi_modes_backward(&j, op, i / blocks, c, n_c);
+            else tinyi_modes_forward(&j, op, i / blocks, c, n_c);
+        }
+    team->ran_on = j.k->from;
+}
+
+static void tinyi_modes_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    const tinyi_modes_plan q = tinyi_modes_plan_of(op);
+    tinyi_modes_room r;
+    (void)n_threads;
+    (void)tinyi_modes_room_of(&r, &q, TINYI_MODES_LANES);
+    *shared = r.shared * sizeof(float);
+    *own = r.own * sizeof(float);
+}
+
+/* ---- fast: products by mode */
+
+#define TINYI_MIX_CHUNK 64                  /* rows of a piece of work */
+
+/* numbers of a piece that must be packed: w of a mode, a row pair of x, of y */
+static size_t tinyi_mix_room(const tiny_op *op, size_t *x_at, size_t *y_at)
+{
+    const size_t k = (size_t)op->in[0]->dim[3], c = (size_t)op->out[0]->dim[3];
+    const int packs_w = op->in[1]->stride[3] != 1, packs_x = op->in[0]->stride[3] != 1,
+              packs_y = op->out[0]->stride[3] != 1;
+    *x_at = packs_w ? 2 * k * c : 0;
+    *y_at = *x_at + (packs_x ? 2 * k * TINYI_MODES_ROWS : 0);
+    return *y_at + (packs_y ? 2 * c * TINYI_MODES_ROWS : 0);
+}
+
+static void tinyi_modes_mix_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    size_t x_at, y_at;
+    (void)n_threads;
+    *shared = 0;
+    *own = tinyi_mix_room(op, &x_at, &y_at) * sizeof(float);
+}
+
+/* rows a .. a1 - 1 of mode f */
+static void tinyi_mix_rows(const tinyi_modes_kernels *kernels, const tiny_op *op, float *own, tiny_idx f, tiny_idx a,
+                           tiny_idx a1)
+{
+    const tiny_tensor *x = op->in[0], *w = op->in[1], *y = op->out[0];
+    const tgnn_modes_mix_params *p = tinyi_mix_params_of(op);
+    const tiny_idx n_k = x->dim[3], n_c = y->dim[3];
+    const float sign = (p->conj_x != 0) == (p->conj_w != 0) ? -1.0f : 1.0f, out = p->conj_w ? -1.0f : 1.0f;
+    const float *by = (const float *)w->data + f * w->stride[0];
+    tinyi_modes_side ws, xs, ys;
+    size_t x_at, y_at;
+    tiny_idx i, k, n;
+    int part;
+    (void)tinyi_mix_room(op, &x_at, &y_at);
+    ws.row = w->stride[2];
+    ws.pair = w->stride[1];
+    if (w->stride[3] != 1) {
+        for (part = 0; part < 2; part++)
+            for (k = 0; k < n_k; k++)
+                tinyi_row_gather(own + (part * n_k + k) * n_c, by + part * w->stride[1] + k * w->stride[2], n_c,
+                                 w->stride[3]);
+        by = own;
+        ws.row = n_c;
+        ws.pair = n_k * n_c;
+    }
+    for (; a < a1; a += n) {
+        const float *from = (const float *)x->data + a * x->stride[0] + f * x->stride[1];
+        float *to = (float *)y->data + a * y->stride[0] + f * y->stride[1];
+        n = TINYI_MIN(a1 - a, TINYI_MODES_ROWS);
+        xs.row = x->stride[0];
+        xs.pair = x->stride[2];
+        ys.row = y->stride[0];
+        ys.pair = y->stride[2];
+        if (x->stride[3] != 1) {
+            for (i = 0; i < n; i++)
+                for (part = 0; part < 2; part++)
+                    tinyi_row_gather(own + (tiny_idx)x_at + (i * 2 + part) * n_k,
+                                     from + i * x->stride[0] + part * x->stride[2], n_k, x->stride[3]);
+            from = own + x_at;
+            xs.row = 2 * n_k;
+            xs.pair = n_k;
+        }
+        if (y->stride[3] != 1) {
+            ys.row = 2 * n_c;
+            ys.pair = n_c;
+        }
+        kernels->mix(y->stride[3] == 1 ? to : own + y_at, ys, from, xs, by, ws, (size_t)n_k, (size_t)n, (size_t)n_c,
+                     sign, out);
+        if (y->stride[3] == 1) continue;
+        for (i = 0; i < n; i++)
+            for (part = 0; part < 2; part++)
+                tinyi_row_scatter(to + i * y->stride[0] + part * y->stride[2],
+                                  own + (tiny_idx)y_at + (i * 2 + part) * n_c, n_c, y->stride[3]);
+    }
+}
+
+static void tinyi_modes_mix_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_modes_kernels *k = tinyi_modes_kernels_of(team->k);
+    const tiny_tensor *y = op->out[0];
+    const tiny_idx chunks = (y->dim[0] + TINYI_MIX_CHUNK - 1) / TINYI_MIX_CHUNK;
+    tiny_idx i, i1;
+    while (tiny_take(team, y->dim[1] * chunks, 1, &i, &i1))
+        for (; i < i1; i++) {
+            const tiny_idx a = i % chunks * TINYI_MIX_CHUNK;
+            tinyi_mix_rows(k, op, (float *)team->own, i / chunks, a, TINYI_MIN(y->dim[0], a + TINYI_MIX_CHUNK));
+        }
+    team->ran_on = k->from;
+}
+
+/* ---- the rows */
+
+static tiny_status tinyi_modes_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tgnn_modes_params *p = tinyi_modes_params_of(op);
+    const tiny_tensor *x = op->in[0];
+    const int back = op->kind == TGNN_OP_MODES_FIELD;
+    const char *name = back ? "modes_field" : "modes";
+    tinyi_modes_plan q;
+    tinyi_modes_room r;
+    tiny_idx points = 1, modes = 1, dim[4];
+    char text[96];
+    int i;
+    if (p->d < 1 || p->d > 3)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a grid of %d axes, it must have 1 to 3", name, p->d);
+    for (i = 0; i < p->d; i++) {
+        const tiny_idx most = i == p->d - 1 ? p->size[i] / 2 + 1 : p->size[i];
+        if (p->size[i] < 1 || p->size[i] > TINYI_MODES_MOST)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: axis %d has %td points, it must have 1 to %td", name, i,
+                              p->size[i], TINYI_MODES_MOST);
+        if (p->kept[i] < 1 || p->kept[i] > most)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: axis %d keeps %td modes, it must keep 1 to %td of %td points",
+                              name, i, p->kept[i], most, p->size[i]);
+        if (points > TINY_IDX_MAX / p->size[i])
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the grid has more points than this machine can address", name);
+        points *= p->size[i];
+        modes *= p->kept[i];
+    }
+    if (!tinyi_is_real(x) || x->rank != (back ? 4 : 3) || x->dim[1] != (back ? modes : points) ||
+        (back && x->dim[2] != 2))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, it must be batch x %td%s x channels, f32 or f64", name,
+                          tinyi_shape_text(x, text), back ? modes : points, back ? " x 2" : "");
+    q = tinyi_modes_plan_of(op);
+    if (!tinyi_modes_room_of(&r, &q, TINYI_MODES_LANES))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the workspace is larger than this machine can address", name);
+    dim[0] = x->dim[0];
+    dim[1] = back ? points : modes;
+    dim[2] = back ? q.channels : 2;
+    dim[3] = q.channels;
+    tinyi_want(&want[0], x->dtype, back ? 3 : 4, dim);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_modes_mix_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *x = op->in[0], *w = op->in[1];
+    tiny_idx dim[4];
+    char a[96], b[96];
+    if (!tinyi_is_real(x) || x->dtype != w->dtype || x->rank != 4 || w->rank != 4 || x->dim[2] != 2 || w->dim[1] != 2 ||
+        x->dim[1] != w->dim[0] || x->dim[3] != w->dim[2])
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "modes_mix: x is %s and w is %s, they must be rows x modes x 2 x k and modes x 2 x k x "
+                          "channels",
+                          tinyi_shape_text(x, a), tinyi_shape_text(w, b));
+    if (x->dim[3] && w->dim[3] > (tiny_idx)(SIZE_MAX / 64) / x->dim[3])
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "modes_mix: w is larger than this machine can address");
+    dim[0] = x->dim[0];
+    dim[1] = x->dim[1];
+    dim[2] = 2;
+    dim[3] = w->dim[3];
+    tinyi_want(&want[0], x->dtype, 4, dim);
+    return TINY_OK;
+}
+
+static void tinyi_modes_cost(const tiny_op *op, tiny_cost *c)
+{
+    const tinyi_modes_plan q = tinyi_modes_plan_of(op);
+    const double each = (double)q.batch * (double)q.channels, a = (double)q.n[0], b = (double)q.n[1];
+    c->flops = each * (2.0 * (double)q.points * (double)q.m[2] +
+                       4.0 * a * b * (double)q.m[1] * (double)q.m[2] * (q.n[1] > 1) +
+                       4.0 * a * (double)q.modes * (q.n[0] > 1));
+    c->bytes = each * 4.0 * ((double)q.points + 2.0 * (double)q.modes);
+}
+
+static void tinyi_modes_mix_cost(const tiny_op *op, tiny_cost *c)
+{
+    const double a = (double)op->in[0]->dim[0], f = (double)op->in[0]->dim[1], k = (double)op->in[0]->dim[3],
+                 n = (double)op->in[1]->dim[3];
+    c->flops = 8.0 * a * f * k * n;
+    c->bytes = 8.0 * f * (a * (k + n) + k * n);
+}
+
+static double tinyi_modes_terms(const tiny_op *op)
+{
+    const tinyi_modes_plan q = tinyi_modes_plan_of(op);
+    double sum = 0.0;
+    int i;
+    for (i = 0; i < 3; i++) sum += tinyi_sqrt((double)(q.back ? q.m[i] : q.n[i]));
+    return sum;
+}
+
+static double tinyi_modes_mix_terms(const tiny_op *op) { return 2.0 * (double)op->in[0]->dim[3]; }
+
+static void tinyi_modes_case(tiny_case *c, int back)
+{
+    tgnn_modes_params p;
+    tiny_idx dim[4];
+    int i;
+    memset(&p, 0, sizeof p);
+    p.d = c->index ? 1 + tiny_case_pick(c, 3) : 1;
+    p.adjoint = tiny_case_pick(c, 2);
+    dim[0] = c->index ? 1 + tiny_case_pick(c, 3) : 1;
+    dim[1] = 1;
+    for (i = 0; i < p.d; i++) {
+        p.size[i] = tiny_case_dim(c, p.d == 1 ? 130 : p.d == 2 ? 24 : 7);
+        p.kept[i] = 1 + tiny_case_pick(c, (int)(i == p.d - 1 ? p.size[i] / 2 + 1 : p.size[i]));
+        dim[1] *= back ? p.kept[i] : p.size[i];
+    }
+    dim[2] = back ? 2 : tiny_case_dim(c, 40);
+    dim[3] = back ? tiny_case_dim(c, 40) : 0;
+    c->in[0] = tiny_tensor_nd(NULL, TINY_F32, back ? 4 : 3, dim);
+    c->no_specials = 1;                     /* folded points of an infinity are NaN, and sums of outliers cancel */
+    memcpy(c->params.bytes, &p, sizeof p);
+}
+
+static void tinyi_modes_cases(tiny_case *c) { tinyi_modes_case(c, 0); }
+static void tinyi_modes_field_cases(tiny_case *c) { tinyi_modes_case(c, 1); }
+
+static void tinyi_modes_mix_cases(tiny_case *c)
+{
+    tgnn_modes_mix_params p;
+    tiny_idx dim[4], rows = tiny_case_dim(c, 130), modes = tiny_case_dim(c, 9), k = tiny_case_dim(c, 40),
+                     n = tiny_case_dim(c, 40);
+    p.conj_x = tiny_case_pick(c, 2);
+    p.conj_w = tiny_case_pick(c, 2);
+    dim[0] = rows;
+    dim[1] = modes;
+    dim[2] = 2;
+    dim[3] = k;
+    c->in[0] = tiny_tensor_nd(NULL, TINY_F32, 4, dim);
+    dim[0] = modes;
+    dim[1] = 2;
+    dim[2] = k;
+    dim[3] = n;
+    c->in[1] = tiny_tensor_nd(NULL, TINY_F32, 4, dim);
+    c->no_specials = 1;                     /* the four real products are summed apart */
+    memcpy(c->params.bytes, &p, sizeof p);
+}
+
+/* each is the other's gradient, with the factors exchanged */
+static tiny_status tinyi_modes_grad(tiny_grad *g, const tiny_op *op);
+static tiny_status tinyi_modes_mix_grad(tiny_grad *g, const tiny_op *op);
+static const short tinyi_modes_slots[] = { -1 };
+
+static const tiny_op_row tinyi_row_modes = TINYI_ROW_OF("modes", TGNN_OP_MODES, TAKES(1, 1), GIVES(1),
+    PARAMS(tgnn_modes_params), FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_modes_shape), REFERENCE(tinyi_modes_ref),
+    FAST(tinyi_modes_fast, tinyi_modes_work), COST(tinyi_modes_cost), CASES(tinyi_modes_cases),
+    BOUND(TINY_BOUND_SCALE, 8, 4), TERMS(tinyi_modes_terms), GRADIENT(tinyi_modes_grad), KERNELS(tinyi_modes_slots),
+    SAYS("X[f] = 1/N sum_n x[n] exp(-i theta), the kept modes of a field on a grid"));
+static const tiny_op_row tinyi_row_modes_field = TINYI_ROW_OF("modes_field", TGNN_OP_MODES_FIELD, TAKES(1, 1), GIVES(1),
+    PARAMS(tgnn_modes_params), FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_modes_shape), REFERENCE(tinyi_modes_ref),
+    FAST(tinyi_modes_fast, tinyi_modes_work), COST(tinyi_modes_cost), CASES(tinyi_modes_field_cases),
+    BOUND(TINY_BOUND_SCALE, 8, 4), TERMS(tinyi_modes_terms), GRADIENT(tinyi_modes_grad), KERNELS(tinyi_modes_slots),
+    SAYS("y[n] = sum_f c[f] Re(X[f] exp(i theta)), the field of kept modes"));
+static const tiny_op_row tinyi_row_modes_mix = TINYI_ROW_OF("modes_mix", TGNN_OP_MODES_MIX, TAKES(2, 2), GIVES(1),
+    PARAMS(tgnn_modes_mix_params), FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_modes_mix_shape),
+    REFERENCE(tinyi_modes_mix_ref), FAST(tinyi_modes_mix_fast, tinyi_modes_mix_work), COST(tinyi_modes_mix_cost),
+    CASES(tinyi_modes_mix_cases), BOUND(TINY_BOUND_SCALE, 16, 0.5), TERMS(tinyi_modes_mix_terms),
+    GRADIENT(tinyi_modes_mix_grad), KERNELS(tinyi_modes_slots),
+    SAYS("y[a][f][c] = sum_k x[a][f][k] w[f][k][c], complex, for each mode f"));
+
+TINY_API const tiny_op_row *tgnn_modes_row(void) { return &tinyi_row_modes; }
+TINY_API const tiny_op_row *tgnn_modes_field_row(void) { return &tinyi_row_modes_field; }
+TINY_API const tiny_op_row *tgnn_modes_mix_row(void) { return &tinyi_row_modes_mix; }
+
+static tiny_status tinyi_modes_grad(tiny_grad *g, const tiny_op *op)
+{
+    tgnn_modes_params p = *tinyi_modes_params_of(op);
+    const int back = op->kind == TGNN_OP_MODES_FIELD;
+    p.adjoint = !p.adjoint;
+    return tiny_grad_give(g, 0, back ? TGNN_OP_MODES : TGNN_OP_MODES_FIELD, tiny_grad_of(g, 0), NULL, &p);
+}
+
+/* y = x' w' with x' = x or its conjugate: dx' = dy conj(w'), dw' = conj(x') dy, summed over rows */
+static tiny_status tinyi_modes_mix_grad(tiny_grad *g, const tiny_op *op)
+{
+    const tgnn_modes_mix_params *p = tinyi_mix_params_of(op);
+    const tiny_tensor *dy = tiny_grad_of(g, 0), *x = op->in[0], *w = op->in[1];
+    tgnn_modes_mix_params q;
+    tiny_tensor a, b, sum;
+    tiny_op mix;
+    tiny_status st = TINY_OK;
+    if (!dy) return TINY_OK;
+    if (tiny_grad_wants(g, 0)) {
+        a = tiny_tensor_swap(*w, 2, 3);
+        q.conj_x = p->conj_x;
+        q.conj_w = (p->conj_x != 0) == (p->conj_w != 0);
+        st = tiny_grad_give(g, 0, TGNN_OP_MODES_MIX, dy, &a, &q);
+    }
+    if (st || !tiny_grad_wants(g, 1)) return st;
+    a = tiny_tensor_swap(*x, 0, 3);         /* (k, modes, 2, rows) */
+    b = tiny_tensor_swap(tiny_tensor_swap(*dy, 0, 1), 1, 2);    /* (modes, 2, rows, channels) */
+    st = tiny_grad_new(g, w->dtype, 4, w->dim, &sum);
+    if (st) return st;
+    q.conj_x = (p->conj_x != 0) == (p->conj_w != 0);
+    q.conj_w = p->conj_w;
+    memset(&mix, 0, sizeof mix);
+    {
+        const tiny_tensor to = tiny_tensor_swap(tiny_tensor_swap(sum, 1, 2), 0, 1);     /* (k, modes, 2, channels) */
+        mix.kind = TGNN_OP_MODES_MIX;
+        mix.in[0] = &a;
+        mix.in[1] = &b;
+        mix.out[0] = &to;
+        mix.params = &q;
+        st = tiny_grad_op(g, &mix);
+    }
+    return st ? st : tiny_grad_add(g, 1, &sum);
+}
+
+TINY_API tiny_status tgnn_modes(tiny_ctx *ctx, const tiny_tensor *x, const tgnn_modes_params *params,
+                                const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TGNN_OP_MODES, x, NULL, params, y);
+}
+
+TINY_API tiny_status tgnn_modes_field(tiny_ctx *ctx, const tiny_tensor *x, const tgnn_modes_params *params,
+                                      const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TGNN_OP_MODES_FIELD, x, NULL, params, y);
+}
+
+TINY_API tiny_status tgnn_modes_mix(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w,
+                                    const tgnn_modes_mix_params *params, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TGNN_OP_MODES_MIX, x, w, params, y);
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_OPERATOR
+#if TINYI_SLICE(9)
+/* src/gnn/operator/spectral.c - spectral convolutions whose weights are whole, CP, Tucker or tensor trains
+ * Paper    J. Kossaifi, N. Kovachki, K. Azizzadenesheli, A. Anandkumar, "Multi-Grid Tensorized Fourier Neural Operator
+ *          for High-Resolution PDEs", 2023 (arXiv 2310.00120), section 3; Z. Li et al., 2020 (arXiv 2010.08895).
+ * Formula  y = F^-1 (W_f F x), W (in, out, modes):
+ *            CP      W_io,f = sum_r l_r u_ir v_or prod_k a^k_(f_k r)
+ *            Tucker  W_io,f = sum G_(p.. ab) u_ia v_ob prod_k a^k_(f_k p_k)
+ *            TT      W_io,f = g^1_i g^2_o g^3_f1 ..., matrices that multiply
+ * Method   All complex products are the operation modes_mix, on views. The factors of the modes are joined first, to
+ *          one small matrix K_f for each mode: of (R, R), diagonal for CP, (R, out) for TT. Then x goes through the
+ *          factor of its channels, K_f, and the factor of the output: the whole weight is never there. Separable
+ *          weights are as small as one field of modes and are computed whole.
+ *          Joining: the first axis of the core is summed with its factor, and the new axis is put last; after all axes
+ *          they are in their order again.
+ * Memory   K: modes * R * R complex numbers, on the tape. */
+#include <string.h>
+
+#define TINYI_SPECTRAL_MOST 1e12            /* numbers of a whole weight */
+
+/* ---- the plan */
+
+static double tinyi_spectral_power(double x, double y) { return x > 0.0 ? tinyi_exp64(y * tinyi_log64(x)) : 0.0; }
+
+static tiny_idx tinyi_spectral_round(double x)
+{
+    const double r = (double)(tiny_idx)(x + 0.5);
+    return r < 1.0 ? 1 : (tiny_idx)r;
+}
+
+/* The root c of c^n product + c squares = ratio product, by bisection: the left side grows with c. */
+static double tinyi_spectral_share(const tgnn_spectral *s, double product, double squares, double ratio)
+{
+    double low = 0.0, high = ratio > 1.0 ? ratio : 1.0;
+    int i, k;
+    for (i = 0; i < 100; i++) {
+        const double c = 0.5 * (low + high);
+        double sum = product;
+        for (k = 0; k < s->n_axes; k++) sum *= c;
+        if (sum + c * squares < ratio * product) low = c;
+        else high = c;
+    }
+    return 0.5 * (low + high);
+}
+
+static void tinyi_spectral_ranks(tgnn_spectral *s)
+{
+    const double ratio = s->desc.ratio;
+    double product = 1.0, sum = 0.0, squares = 0.0, mean[TGNN_SPECTRAL_AXES], a = 0.0, b, c;
+    const int n = s->n_axes;
+    int i;
+    for (i = 0; i < n; i++) {
+        product *= (double)s->axis[i];
+        sum += (double)s->axis[i];
+        squares += (double)s->axis[i] * (double)s->axis[i];
+    }
+    switch (s->desc.kind) {
+    case TGNN_SPECTRAL_CP: s->rank[0] = tinyi_spectral_round(ratio * product / sum); break;
+    case TGNN_SPECTRAL_TUCKER:
+        c = tinyi_spectral_share(s, product, squares, ratio);
+        for (i = 0; i < n; i++) s->rank[i] = tinyi_spectral_round(c * (double)s->axis[i]);
+        break;
+    case TGNN_SPECTRAL_TT:
+        for (i = 0; i + 1 < n; i++) mean[i] = 0.5 * (double)(s->axis[i] + s->axis[i + 1]);
+        for (i = 1; i + 1 < n; i++) a += mean[i - 1] * (double)s->axis[i] * mean[i];
+        if (n == 2) a = mean[0] * mean[0] * (double)s->axis[0];
+        b = (double)s->axis[0] * mean[0] + (double)s->axis[n - 1] * mean[n - 2];
+        c = (tinyi_sqrt(b * b + 4.0 * a * ratio * product) - b) / (2.0 * a);
+        s->rank[0] = s->rank[n] = 1;
+        for (i = 0; i + 1 < n; i++) s->rank[i + 1] = tinyi_spectral_round(c * mean[i]);
+        break;
+    default: break;
+    }
+}
+
+static void tinyi_spectral_add(tgnn_spectral *s, const char *name, int rank, tiny_idx a, tiny_idx b, tiny_idx c,
+                               tiny_idx d)
+{
+    tiny_idx dim[4];
+    double n = 0.5;
+    int i;
+    dim[0] = a;
+    dim[1] = b;
+    dim[2] = c;
+    dim[3] = d;
+    s->name[s->n_weights] = name;
+    s->weight[s->n_weights++] = tiny_tensor_nd(NULL, TINY_F32, rank, dim);
+    for (i = 0; i < rank; i++) n *= (double)dim[i];
+    s->n_numbers += n;
+}
+
+/* where the axis of the channels in, or the only one, comes: after that of the layers */
+static int tinyi_spectral_first(const tgnn_spectral *s) { return s->desc.layers > 1; }
+static int tinyi_spectral_n_channels(const tgnn_spectral *s) { return s->desc.separable ? 1 : 2; }
+
+static void tinyi_spectral_shapes(tgnn_spectral *s)
+{
+    static const char *const names[TGNN_SPECTRAL_AXES] = { "factor.0", "factor.1", "factor.2",
+                                                           "factor.3", "factor.4", "factor.5" };
+    const int kind = s->desc.kind, first = tinyi_spectral_first(s), n_channels = tinyi_spectral_n_channels(s);
+    tiny_idx modes = 1, core = 1;
+    int i;
+    for (i = 0; i < s->n_axes; i++) {
+        const int channel = i >= first && i < first + n_channels;
+        if (!channel) modes *= s->axis[i];
+        if (!channel) core *= s->rank[i];
+    }
+    if (kind == TGNN_SPECTRAL_DENSE)
+        tinyi_spectral_add(s, "weight", 2 + n_channels, modes, 2, s->desc.n_in, s->desc.n_out);
+    if (kind == TGNN_SPECTRAL_CP) tinyi_spectral_add(s, "lambda", 3, 1, 2, s->rank[0], 1);
+    if (kind == TGNN_SPECTRAL_TUCKER)
+        tinyi_spectral_add(s, "core", 2 + n_channels, core, 2, s->rank[first], s->rank[first + 1]);
+    if (kind == TGNN_SPECTRAL_DENSE) return;
+    for (i = 0; i < s->n_axes; i++) {
+        const tiny_idx rank = kind == TGNN_SPECTRAL_CP ? s->rank[0] : s->rank[i];
+        if (kind == TGNN_SPECTRAL_TT)
+            tinyi_spectral_add(s, names[i], 4, 2, s->rank[i], s->axis[i], s->rank[i + 1]);
+        else if (i >= first && i < first + n_channels) tinyi_spectral_add(s, names[i], 3, 2, s->axis[i], rank, 1);
+        else tinyi_spectral_add(s, names[i], 3, s->axis[i], 2, rank, 1);
+    }
+}
+
+TINY_API tiny_status tgnn_spectral_plan(tiny_ctx *ctx, const tgnn_spectral_desc *desc, tgnn_spectral *s)
+{
+    double whole;
+    int i;
+    if (s) memset(s, 0, sizeof *s);
+    if (tinyi_ctx_check(ctx)) return tinyi_ctx_check(ctx);
+    if (!desc || !s) return tinyi_fail(ctx, TINY_E_ARGUMENT, "spectral: a description and an output are needed");
+    if (desc->d < 1 || desc->d > 3)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "spectral: a grid of %d axes, it must have 1 to 3", desc->d);
+    if (desc->kind < 0 || desc->kind >= TGNN_SPECTRAL_KINDS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "spectral: kind %d of the weight is unknown", desc->kind);
+    if (desc->n_in < 1 || desc->n_out < 1 || desc->n_in > 1 << 20 || desc->n_out > 1 << 20)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "spectral: %td channels in and %td out, both must be 1 to %d",
+                          desc->n_in, desc->n_out, 1 << 20);
+    if (desc->separable && desc->n_in != desc->n_out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "spectral: a separable weight has as many channels out as in, not %td and %td", desc->n_out,
+                          desc->n_in);
+    if (desc->layers < 0 || desc->layers > 1024)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "spectral: %d layers share the weight, at most 1024 can", desc->layers);
+    if (desc->kind != TGNN_SPECTRAL_DENSE && !(desc->ratio > 0.0 && desc->ratio <= 100.0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "spectral: the ratio of ranks is %g, it must be above 0 and at most 100", desc->ratio);
+    s->desc = *desc;
+    if (desc->layers > 1) s->axis[s->n_axes++] = desc->layers;
+    s->axis[s->n_axes++] = desc->n_in;
+    if (!desc->separable) s->axis[s->n_axes++] = desc->n_out;
+    whole = (double)desc->n_in * (desc->separable ? 1.0 : (double)desc->n_out) * (desc->layers > 1 ? desc->layers : 1);
+    for (i = 0; i < desc->d; i++) {
+        const tiny_idx m = desc->modes[i];
+        const tiny_idx even = m == 1 ? 1 : m - m % 2;
+        if (m < 1 || m > 1 << 20)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "spectral: axis %d has %td modes, it must have 1 to %d", i, m,
+                              1 << 20);
+        s->desc.modes[i] = even;
+        s->kept[i] = i == desc->d - 1 ? even / 2 + 1 : even;
+        s->axis[s->n_axes++] = s->kept[i];
+        whole *= (double)s->kept[i];
+    }
+    if (whole > TINYI_SPECTRAL_MOST || whole * 8.0 > (double)(SIZE_MAX / 64))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "spectral: the whole weight has %.0f numbers, which is too many",
+                          whole);
+    tinyi_spectral_ranks(s);
+    tinyi_spectral_shapes(s);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_spectral_init(tiny_ctx *ctx, const tgnn_spectral *s, uint64_t seed)
+{
+    double variance, pieces, paths = 1.0, each;
+    tiny_status st = TINY_OK;
+    int i;
+    if (tinyi_ctx_check(ctx)) return tinyi_ctx_check(ctx);
+    if (!s || s->n_weights < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "spectral: the weights must be planned before they are drawn");
+    for (i = 0; i < s->n_weights; i++)
+        if (!s->weight[i].data) return tinyi_fail(ctx, TINY_E_ARGUMENT, "spectral: %s has no memory", s->name[i]);
+    variance = 2.0 / (double)(s->desc.n_in + s->desc.n_out);
+    pieces = s->desc.kind == TGNN_SPECTRAL_CP ? s->n_weights - 1 : s->n_weights;
+    if (s->desc.kind == TGNN_SPECTRAL_CP) paths = (double)s->rank[0];
+    else if (s->desc.kind != TGNN_SPECTRAL_DENSE)
+        for (i = 0; i <= s->n_axes && i < TGNN_SPECTRAL_AXES + 1; i++) paths *= s->rank[i] ? (double)s->rank[i] : 1.0;
+    /* a number of the weight is a sum of `paths` products; half of its variance is in each part */
+    each = tinyi_sqrt(0.5 * tinyi_spectral_power(variance / paths, 1.0 / pieces));
+    for (i = 0; !st && i < s->n_weights; i++) {
+        tiny_rng rng = tiny_rng_make(seed, (uint64_t)i);
+        const int ones = s->desc.kind == TGNN_SPECTRAL_CP && i == 0;
+        const tiny_idx n = tiny_tensor_count(&s->weight[i]);
+        tiny_idx k;
+        st = ones ? tiny_init_constant(ctx, &s->weight[i], 1.0) : tiny_init_normal(ctx, &rng, &s->weight[i], each);
+        for (k = n / 2; !st && ones && k < n; k++) tinyi_init_put(&s->weight[i], k, 0.0);
+    }
+    return st;
+}
+
+/* ---- complex products of views */
+
+/* four axes of t from number `from` on */
+static tiny_tensor tinyi_spectral_view(const tiny_tensor *t, tiny_idx from, tiny_idx a, tiny_idx as, tiny_idx b,
+                                       tiny_idx bs, tiny_idx c, tiny_idx cs, tiny_idx d, tiny_idx ds)
+{
+    tiny_tensor v = *t;
+    v.rank = 4;
+    if (v.data) v.data = (unsigned char *)v.data + from * (tiny_idx)tiny_dtype_bytes(v.dtype);
+    v.dim[0] = a;
+    v.stride[0] = as;
+    v.dim[1] = b;
+    v.stride[1] = bs;
+    v.dim[2] = c;
+    v.stride[2] = cs;
+    v.dim[3] = d;
+    v.stride[3] = ds;
+    return v;
+}
+
+static tiny_tensor tinyi_spectral_none(void)
+{
+    tiny_tensor t;
+    memset(&t, 0, sizeof t);
+    return t;
+}
+
+static tiny_tensor tinyi_spectral_new(tiny_tape *tape, const tiny_tensor *like, tiny_idx a, tiny_idx b, tiny_idx c,
+                                      tiny_idx d)
+{
+    tiny_idx dim[4];
+    dim[0] = a;
+    dim[1] = b;
+    dim[2] = c;
+    dim[3] = d;
+    return tiny_tape_new(tape, like->dtype, 4, dim);
+}
+
+/* to = x w by modes; to is a view of a new tensor */
+static void tinyi_spectral_mix_to(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *to)
+{
+    tiny_tensor out[TINY_OP_MAX_OUT];
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TGNN_OP_MODES_MIX;
+    op.in[0] = x;
+    op.in[1] = w;
+    op.out[0] = to;
+    if (!tiny_tape_status(tape)) (void)tiny_tape_op(tape, &op, out);
+}
+
+static tiny_tensor tinyi_spectral_mix(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w)
+{
+    return tiny_tape_status(tape) ? tinyi_spectral_none()
+                                  : tiny_tape_call(tape, TGNN_OP_MODES_MIX, x, w, NULL, NULL, NULL);
+}
+
+/* What a call needs: the layer, and the modes of each axis that it uses. */
+typedef struct tinyi_spectral_use {
+    tiny_tape *tape;
+    const tgnn_spectral *s;
+    int layer, first;                       /* first: weight of the channels in */
+    tiny_idx kept[3], from[3], modes;
+} tinyi_spectral_use;
+
+/* the used rows of the whole weight of one layer */
+static tiny_tensor tinyi_spectral_dense(const tinyi_spectral_use *u)
+{
+    const tgnn_spectral *s = u->s;
+    tiny_tensor t = s->weight[0], part;
+    const tiny_idx each = tiny_tensor_count(&t) / t.dim[0];
+    tiny_idx modes = 1, dim[4], k[3] = { 1, 1, 1 }, n[3] = { 1, 1, 1 }, from[3] = { 0, 0, 0 };
+    int i, whole = 1;
+    for (i = 0; i < s->desc.d; i++) {
+        const int at = 3 - s->desc.d + i;
+        k[at] = u->kept[i];
+        n[at] = s->kept[i];
+        from[at] = u->from[i];
+        modes *= n[at];
+        whole &= k[at] == n[at];
+    }
+    t.data = (unsigned char *)t.data + u->layer * modes * each * (tiny_idx)tiny_dtype_bytes(t.dtype);
+    t.dim[0] = u->modes;
+    if (whole) return t;
+    part = tinyi_spectral_view(&t, ((from[0] * n[1] + from[1]) * n[2] + from[2]) * each, k[0], n[1] * n[2] * each, k[1],
+                               n[2] * each, k[2], each, each, 1);
+    for (i = 0; i < 4; i++) dim[i] = i < t.rank ? t.dim[i] : 1;
+    return tiny_tape_reshape(u->tape, &part, t.rank, dim);
+}
+
+/* K (modes, 2, a, b) of the Tucker core, a and b its last two axes; separable: a = 1 */
+static tiny_tensor tinyi_spectral_core(const tinyi_spectral_use *u)
+{
+    const tgnn_spectral *s = u->s;
+    const int sep = s->desc.separable != 0, first = u->first;
+    tiny_tensor cur = s->weight[0];
+    const tiny_idx a = sep ? 1 : cur.dim[2], b = cur.dim[cur.rank - 1], ab = a * b;
+    tiny_idx total = cur.dim[0];
+    int i;
+    for (i = 0; i < s->n_axes; i++) {
+        const tiny_tensor *factor = &s->weight[1 + i];
+        const int mode = i - first - (sep ? 1 : 2), layer = i < first;
+        tiny_tensor x, w, to, y;
+        tiny_idx p, rest, m, from;
+        if (!layer && mode < 0) continue;
+        p = s->rank[i];
+        rest = total / p;
+        m = layer ? 1 : u->kept[mode];
+        from = layer ? u->layer : u->from[mode];
+        x = tinyi_spectral_view(factor, from * 2 * p, m, 2 * p, rest, 0, 2, p, p, 1);
+        w = tinyi_spectral_view(&cur, 0, rest, 2 * ab, 2, ab, p, rest * 2 * ab, ab, 1);
+        y = tinyi_spectral_new(u->tape, factor, rest * m, 2, a, b);
+        to = tinyi_spectral_view(&y, 0, m, 2 * ab, rest, m * 2 * ab, 2, ab, ab, 1);
+        tinyi_spectral_mix_to(u->tape, &x, &w, &to);
+        cur = y;
+        total = rest * m;
+    }
+    return cur;
+}
+
+/* the diagonal (modes, 2, R) of CP: lambda times the factors of layers and modes */
+static tiny_tensor tinyi_spectral_diagonal(const tinyi_spectral_use *u)
+{
+    const tgnn_spectral *s = u->s;
+    const tiny_idx r = s->rank[0];
+    tiny_tensor cur = s->weight[0];
+    tiny_idx n = 1, dim[3];
+    int i;
+    for (i = 0; i < s->n_axes; i++) {
+        const tiny_tensor *factor = &s->weight[1 + i];
+        const int mode = i - u->first - (s->desc.separable ? 1 : 2), layer = i < u->first;
+        const tiny_idx m = layer || mode < 0 ? 1 : u->kept[mode];
+        const tiny_idx from = layer ? u->layer : mode < 0 ? 0 : u->from[mode];
+        tiny_tensor x, w, to, y;
+        if (!layer && mode < 0) continue;
+        x = tinyi_spectral_view(&cur, 0, n, 2 * r, r, 1, 2, r, 1, 1);
+        w = tinyi_spectral_view(factor, from * 2 * r, r, 1, 2, r, 1, 1, m, 2 * r);
+        y = tinyi_spectral_new(u->tape, factor, n, m, 2, r);
+        to = tinyi_spectral_view(&y, 0, n, m * 2 * r, r, 1, 2, r, m, 2 * r);
+        tinyi_spectral_mix_to(u->tape, &x, &w, &to);
+        cur = y;
+        n *= m;
+    }
+    dim[0] = n;
+    dim[1] = 2;
+    dim[2] = r;
+    return tiny_tensor_nd(cur.data, cur.dtype, 3, dim);
+}
+
+/* the product (2, R, modes) of the cores of the modes, last one first */
+static tiny_tensor tinyi_spectral_train(const tinyi_spectral_use *u, tiny_idx *rank)
+{
+    const tgnn_spectral *s = u->s;
+    const int at = u->first + (s->desc.separable ? 1 : 2);
+    tiny_tensor cur = tinyi_spectral_none();
+    tiny_idx n = 1, dim[4];
+    int i;
+    for (i = s->n_axes - 1; i >= at; i--) {
+        const tiny_tensor *core = &s->weight[i];
+        const tiny_idx ra = s->rank[i], rb = s->rank[i + 1], m = u->kept[i - at];
+        tiny_tensor part = *core, x, w, to, y;
+        part.data = (unsigned char *)part.data + u->from[i - at] * rb * (tiny_idx)tiny_dtype_bytes(core->dtype);
+        part.dim[2] = m;
+        memcpy(dim, part.dim, sizeof dim);
+        part = tiny_tape_reshape(u->tape, &part, 4, dim);
+        if (i == s->n_axes - 1) cur = part;
+        else {
+            x = tinyi_spectral_view(&part, 0, ra * m, rb, 1, 0, 2, ra * m * rb, rb, 1);
+            w = tinyi_spectral_view(&cur, 0, 1, 0, 2, rb * n, rb, n, n, 1);
+            y = tinyi_spectral_new(u->tape, core, 2, ra, m, n);
+            to = tinyi_spectral_view(&y, 0, ra * m, n, 1, 0, 2, ra * m * n, n, 1);
+            tinyi_spectral_mix_to(u->tape, &x, &w, &to);
+            cur = y;
+        }
+        n *= m;
+        *rank = ra;
+    }
+    return cur;
+}
+
+/* the core of the first channel axis of a train, (2, axis, R after): the row of the layer multiplied in */
+static tiny_tensor tinyi_spectral_head(const tinyi_spectral_use *u)
+{
+    const tgnn_spectral *s = u->s;
+    const tiny_tensor *core = &s->weight[u->first];
+    const tiny_idx n = s->axis[u->first] * s->rank[u->first + 1], r = s->rank[u->first];
+    tiny_tensor x, w, y, to;
+    if (!u->first) return *core;
+    x = tinyi_spectral_view(&s->weight[0], u->layer * r, 1, 0, 1, 0, 2, s->axis[0] * r, r, 1);
+    w = tinyi_spectral_view(core, 0, 1, 0, 2, r * n, r, n, n, 1);
+    y = tinyi_spectral_new(u->tape, core, 2, 1, s->axis[u->first], s->rank[u->first + 1]);
+    to = tinyi_spectral_view(&y, 0, 1, 0, 1, 0, 2, n, n, 1);
+    tinyi_spectral_mix_to(u->tape, &x, &w, &to);
+    return y;
+}
+
+/* What stands between the channels: u_in (2, in, a) or nothing, k (modes, 2, a, b) or, for CP and separable weights, k
+ * (modes, 2, a) as a diagonal, u_out (2, out, b) or nothing. Of a separable weight that is all but the whole one: k. */
+typedef struct tinyi_spectral_parts { tiny_tensor in, k, out; tiny_idx a, b; int has_in, has_out, diagonal; }
+    tinyi_spectral_parts;
+
+static tinyi_spectral_parts tinyi_spectral_parts_of(const tinyi_spectral_use *u)
+{
+    const tgnn_spectral *s = u->s;
+    const int first = u->first, sep = s->desc.separable != 0;
+    const tiny_idx c = s->desc.n_in;
+    tinyi_spectral_parts q;
+    tiny_tensor x, w, chain;
+    memset(&q, 0, sizeof q);
+    q.diagonal = sep;
+    switch (s->desc.kind) {
+    case TGNN_SPECTRAL_DENSE:
+        q.k = tinyi_spectral_dense(u);
+        q.a = s->desc.n_in;
+        q.b = s->desc.n_out;
+        return q;
+    case TGNN_SPECTRAL_TUCKER:
+    case TGNN_SPECTRAL_CP:
+        q.has_in = q.has_out = 1;
+        q.in = s->weight[1 + first];
+        if (!sep) q.out = s->weight[2 + first];
+        q.a = q.in.dim[2];
+        q.b = sep ? q.a : q.out.dim[2];
+        q.k = s->desc.kind == TGNN_SPECTRAL_CP ? tinyi_spectral_diagonal(u) : tinyi_spectral_core(u);
+        q.diagonal = sep || s->desc.kind == TGNN_SPECTRAL_CP;
+        if (!sep) return q;
+        x = tinyi_spectral_view(&q.k, 0, u->modes, 2 * q.a, 1, 0, 2, q.a, q.a, 1);
+        w = tinyi_spectral_view(&q.in, 0, 1, 0, 2, c * q.a, q.a, 1, c, q.a);
+        q.k = tinyi_spectral_mix(u->tape, &x, &w);
+        q.has_in = q.has_out = 0;
+        return q;
+    default:
+        chain = tinyi_spectral_train(u, &q.b);
+        q.in = tinyi_spectral_head(u);
+        q.a = s->rank[first + 1];
+        if (sep) {                          /* channels in: (2, c, r) r modes */
+            x = tinyi_spectral_view(&chain, 0, u->modes, 1, 1, 0, 2, q.b * u->modes, q.b, u->modes);
+            w = tinyi_spectral_view(&q.in, 0, 1, 0, 2, c * q.a, q.a, 1, c, q.a);
+            q.k = tinyi_spectral_mix(u->tape, &x, &w);
+            return q;
+        }
+        q.has_in = 1;
+        w = s->weight[first + 1];           /* (2, a, out, b) */
+        x = tinyi_spectral_view(&chain, 0, u->modes, 1, 1, 0, 2, q.b * u->modes, q.b, u->modes);
+        w = tinyi_spectral_view(&w, 0, 1, 0, 2, q.a * s->desc.n_out * q.b, q.b, 1, q.a * s->desc.n_out, q.b);
+        q.k = tinyi_spectral_mix(u->tape, &x, &w);
+        q.b = s->desc.n_out;
+        return q;
+    }
+}
+
+/* (modes, 2, in, out) of the parts, or (modes, 2, channels) */
+static tiny_tensor tinyi_spectral_whole(const tinyi_spectral_use *u, const tinyi_spectral_parts *q)
+{
+    const tiny_idx m = u->modes, ci = u->s->desc.n_in, co = u->s->desc.n_out;
+    tiny_tensor t = q->k, x, w, y, to;
+    tiny_idx dim[3];
+    if (tiny_tape_status(u->tape)) return tinyi_spectral_none();
+    if (u->s->desc.separable) {
+        dim[0] = m;
+        dim[1] = 2;
+        dim[2] = ci;
+        return tiny_tape_reshape(u->tape, &t, 3, dim);
+    }
+    if (q->has_in && q->diagonal) {
+        y = tinyi_spectral_new(u->tape, &q->in, m, 2, ci, q->a);
+        x = tinyi_spectral_view(&q->k, 0, m, 2 * q->a, q->a, 1, 2, q->a, 1, 1);
+        w = tinyi_spectral_view(&q->in, 0, q->a, 1, 2, ci * q->a, 1, 1, ci, q->a);
+        to = tinyi_spectral_view(&y, 0, m, 2 * ci * q->a, q->a, 1, 2, ci * q->a, ci, q->a);
+        tinyi_spectral_mix_to(u->tape, &x, &w, &to);
+        t = y;
+    } else if (q->has_in) {
+        y = tinyi_spectral_new(u->tape, &q->in, m, 2, ci, q->b);
+        x = tinyi_spectral_view(&q->in, 0, ci, q->a, m, 0, 2, ci * q->a, q->a, 1);
+        w = tinyi_spectral_view(&q->k, 0, m, 2 * q->a * q->b, 2, q->a * q->b, q->a, q->b, q->b, 1);
+        to = tinyi_spectral_view(&y, 0, ci, q->b, m, 2 * ci * q->b, 2, ci * q->b, q->b, 1);
+        tinyi_spectral_mix_to(u->tape, &x, &w, &to);
+        t = y;
+    }
+    if (!q->has_out) return t;
+    y = tinyi_spectral_new(u->tape, &q->in, m, 2, ci, co);
+    x = tinyi_spectral_view(&t, 0, ci, q->b, m, 2 * ci * q->b, 2, ci * q->b, q->b, 1);
+    w = tinyi_spectral_view(&q->out, 0, m, 0, 2, co * q->b, q->b, 1, co, q->b);
+    to = tinyi_spectral_view(&y, 0, ci, co, m, 2 * ci * co, 2, ci * co, co, 1);
+    tinyi_spectral_mix_to(u->tape, &x, &w, &to);
+    return y;
+}
+
+/* x (batch, modes, 2, c) times k (modes, 2, c), number by number */
+static tiny_tensor tinyi_spectral_each(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *k)
+{
+    const tiny_idx b = x->dim[0], m = x->dim[1], c = x->dim[3];
+    tiny_tensor part[2], by[2], p[4], y, to, out[TINY_OP_MAX_OUT];
+    tiny_op op;
+    tiny_idx dim[4];
+    int i;
+    if (tiny_tape_status(tape)) return tinyi_spectral_none();
+    for (i = 0; i < 2; i++) {
+        part[i] = tinyi_spectral_view(x, i * c, b, 2 * m * c, m, 2 * c, c, 1, 1, 1);
+        by[i] = tinyi_spectral_view(k, i * c, 1, 0, m, 2 * c, c, 1, 1, 1);
+        part[i].rank = by[i].rank = 3;
+    }
+    for (i = 0; i < 4; i++) p[i] = tiny_tape_mul(tape, &part[i / 2], &by[i % 2]);
+    memcpy(dim, x->dim, sizeof dim);
+    y = tiny_tape_new(tape, x->dtype, 4, dim);
+    for (i = 0; i < 2 && !tiny_tape_status(tape); i++) {
+        to = tinyi_spectral_view(&y, i * c, b, 2 * m * c, m, 2 * c, c, 1, 1, 1);
+        to.rank = 3;
+        memset(&op, 0, sizeof op);
+        op.kind = i ? TINY_OP_ADD : TINY_OP_SUB;
+        op.in[0] = &p[i ? 1 : 0];           /* re re - im im, re im + im re */
+        op.in[1] = &p[i ? 2 : 3];
+        op.out[0] = &to;
+        (void)tiny_tape_op(tape, &op, out);
+    }
+    return y;
+}
+
+/* x (batch, modes, 2, n) times u (2, n, m), or with turned times u (2, m, n) over its last axis: channels only */
+static tiny_tensor tinyi_spectral_channels(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *u, int turned)
+{
+    const tiny_idx b = x->dim[0], f = x->dim[1], n = x->dim[3], m = turned ? u->dim[1] : u->dim[u->rank - 1];
+    tiny_tensor rows, w, y;
+    tiny_idx dim[4];
+    if (tiny_tape_status(tape)) return tinyi_spectral_none();
+    rows = tinyi_spectral_view(x, 0, b * f, 2 * n, 1, 0, 2, n, n, 1);
+    w = tinyi_spectral_view(u, 0, 1, 0, 2, n * m, n, turned ? 1 : m, m, turned ? n : 1);
+    y = tinyi_spectral_mix(tape, &rows, &w);
+    dim[0] = b;
+    dim[1] = f;
+    dim[2] = 2;
+    dim[3] = m;
+    return tiny_tensor_nd(y.data, y.dtype, 4, dim);
+}
+
+/* ---- the calls */
+
+/* The sentence of a failure, which stays in the tape. */
+#define TINYI_SPECTRAL_REFUSE(tape, call)                                                                         \
+    ((void)(call), (void)tinyi_tape_refuse(tape, tiny_ctx_status(tiny_tape_ctx(tape)),                            \
+                                           tiny_ctx_message(tiny_tape_ctx(tape))), 0)
+
+static int tinyi_spectral_begin(tinyi_spectral_use *u, tiny_tape *tape, const tgnn_spectral *s, const tiny_idx *kept,
+                                int layer)
+{
+    tiny_ctx *ctx;
+    int i;
+    memset(u, 0, sizeof *u);
+    if (!tape || tiny_tape_status(tape)) return 0;
+    ctx = tiny_tape_ctx(tape);
+    if (!s || !kept || s->n_weights < 1)
+        return TINYI_SPECTRAL_REFUSE(tape, tinyi_fail(ctx, TINY_E_ARGUMENT, "spectral: it must be planned first"));
+    if (layer < 0 || layer >= TINYI_MAX(s->desc.layers, 1))
+        return TINYI_SPECTRAL_REFUSE(tape, tinyi_fail(ctx, TINY_E_ARGUMENT, "spectral: layer %d of %d", layer,
+                                                      TINYI_MAX(s->desc.layers, 1)));
+    for (i = 0; i < s->n_weights; i++)
+        if (!s->weight[i].data)
+            return TINYI_SPECTRAL_REFUSE(tape,
+                                         tinyi_fail(ctx, TINY_E_ARGUMENT, "spectral: %s has no memory", s->name[i]));
+    u->tape = tape;
+    u->s = s;
+    u->layer = layer;
+    u->first = tinyi_spectral_first(s);
+    u->modes = 1;
+    for (i = 0; i < s->desc.d; i++) {
+        if (kept[i] < 1 || kept[i] > s->kept[i])
+            return TINYI_SPECTRAL_REFUSE(tape, tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                                          "spectral: %td modes of axis %d, the weights have %td",
+                                                          kept[i], i, s->kept[i]));
+        u->kept[i] = kept[i];
+        u->from[i] = i == s->desc.d - 1 ? 0 : s->kept[i] / 2 - kept[i] / 2;
+        u->modes *= kept[i];
+    }
+    return 1;
+}
+
+TINY_API tiny_tensor tgnn_tape_spectral_weight(tiny_tape *tape, const tgnn_spectral *s, const tiny_idx *kept,
+                                               int layer)
+{
+    tinyi_spectral_use u;
+    tinyi_spectral_parts q;
+    if (!tinyi_spectral_begin(&u, tape, s, kept, layer)) return tinyi_spectral_none();
+    q = tinyi_spectral_parts_of(&u);
+    return tinyi_spectral_whole(&u, &q);
+}
+
+TINY_API tiny_tensor tgnn_tape_spectral(tiny_tape *tape, const tgnn_spectral *s, const tiny_tensor *x,
+                                        const tiny_idx *size, const tiny_idx *to, int layer)
+{
+    tinyi_spectral_use u;
+    tinyi_spectral_parts q;
+    tgnn_modes_params p;
+    tiny_idx kept[3] = { 0, 0, 0 };
+    tiny_tensor a;
+    tiny_ctx *ctx;
+    char text[96];
+    int i;
+    if (!tape || tiny_tape_status(tape)) return tinyi_spectral_none();
+    ctx = tiny_tape_ctx(tape);
+    if (!s || !x || !size || s->desc.d < 1 || s->desc.d > 3) {
+        (void)TINYI_SPECTRAL_REFUSE(tape, tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                                     "spectral: a plan, x and the size of its grid are needed"));
+        return tinyi_spectral_none();
+    }
+    memset(&p, 0, sizeof p);
+    p.d = s->desc.d;
+    for (i = 0; i < p.d; i++) {
+        const tiny_idx n = to ? TINYI_MIN(size[i], to[i]) : size[i];
+        p.size[i] = size[i];
+        if (n < 1) {
+            (void)TINYI_SPECTRAL_REFUSE(tape,
+                                        tinyi_fail(ctx, TINY_E_ARGUMENT, "spectral: axis %d has %td points", i, n));
+            return tinyi_spectral_none();
+        }
+        p.kept[i] = kept[i] = TINYI_MIN(s->kept[i], i == p.d - 1 ? n / 2 + 1 : n);
+    }
+    if (x->rank != 3 || x->dim[0] < 1 || x->dim[2] != s->desc.n_in) {
+        (void)TINYI_SPECTRAL_REFUSE(
+            tape, tinyi_fail(ctx, TINY_E_SHAPE, "spectral: x is %s, it must be at least one sample x points x %td",
+                             tinyi_shape_text(x, text), s->desc.n_in));
+        return tinyi_spectral_none();
+    }
+    if (!tinyi_spectral_begin(&u, tape, s, kept, layer)) return tinyi_spectral_none();
+    a = tiny_tape_call(tape, TGNN_OP_MODES, x, NULL, NULL, NULL, &p);
+    q = tinyi_spectral_parts_of(&u);
+    if (s->desc.separable) a = tinyi_spectral_each(tape, &a, &q.k);
+    else if (s->desc.rebuild || s->desc.kind == TGNN_SPECTRAL_DENSE) {
+        q.k = tinyi_spectral_whole(&u, &q);
+        a = tinyi_spectral_mix(tape, &a, &q.k);
+    } else {
+        a = tinyi_spectral_channels(tape, &a, &q.in, 0);
+        if (q.diagonal) a = tinyi_spectral_each(tape, &a, &q.k);
+        else {
+            q.k = tinyi_spectral_view(&q.k, 0, u.modes, 2 * q.a * q.b, 2, q.a * q.b, q.a, q.b, q.b, 1);
+            a = tinyi_spectral_mix(tape, &a, &q.k);
+        }
+        if (q.has_out) a = tinyi_spectral_channels(tape, &a, &q.out, 1);
+    }
+    if (tiny_tape_status(tape)) return tinyi_spectral_none();
+    for (i = 0; to && i < p.d; i++) p.size[i] = to[i];
+    return tiny_tape_call(tape, TGNN_OP_MODES_FIELD, &a, NULL, NULL, NULL, &p);
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_OPERATOR
+#if TINYI_SLICE(9)
+/* src/gnn/operator/fno.c - Fourier neural operators: lift, blocks of a spectral convolution and an MLP, projection
+ * Paper    Z. Li et al., 2020 (arXiv 2010.08895), section 4; J. Kossaifi et al., 2023 (arXiv 2310.00120), section 3.
+ * Formula  z = lift([x, grid]): two linear layers, GELU between; then for each block
+ *            o = F^-1 W F(z) + b + S z,  GELU unless it is the last;  z = mlp(o) + g z,  GELU unless it is the last
+ *          with two linear layers and GELU in mlp and one number g for each channel; y = project(z), two linear layers.
+ *          Options: tanh before F, instance norm after F^-1 and after the block, zeros after each axis. These are the
+ *          blocks of neuraloperator 2.0 with its defaults.
+ * Memory   the run uses one tape for one step (lift, a block, projection) of one sample, and one field between them
+ * Left out the order with activations first; other skips than a linear one and a gate; interpolation between blocks */
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_FNO_BLOCKS 16
+#define TINYI_FNO_NAME 48
+#define TINYI_FNO_EPS 1e-5                  /* of the instance norm */
+#define TINYI_FNO_LINE 1024                 /* bytes of the description in a file */
+#define TINYI_FNO_MOST 65536                /* channels anywhere */
+
+struct tgnn_fno {
+    tiny_ctx *ctx;
+    tgnn_fno_desc desc;
+    tgnn_spectral plan[TINYI_FNO_BLOCKS];   /* joint: the first one alone */
+    size_t block[TINYI_FNO_BLOCKS], project;        /* where their parameters begin */
+    size_t n, n_floats;
+    tiny_param *params;
+    char (*names)[TINYI_FNO_NAME];
+    float *memory;                          /* values, then gradients */
+};
+
+/* ---- the list of parameters; without memory it is counted only */
+
+static void tinyi_fno_add(tgnn_fno *net, const char *name, int rank, const tiny_idx *dim)
+{
+    tiny_tensor t = tiny_tensor_nd(NULL, TINY_F32, rank, dim);
+    const size_t n = (size_t)tiny_tensor_count(&t);
+    if (net->memory) {
+        tiny_param *p = &net->params[net->n];
+        memset(p, 0, sizeof *p);
+        (void)snprintf(net->names[net->n], TINYI_FNO_NAME, "%s", name);
+        p->name = net->names[net->n];
+        p->value = p->grad = t;
+        p->value.data = net->memory + net->n_floats;
+    }
+    net->n++;
+    net->n_floats += n;
+}
+
+/* PLACE.WHAT.weight (out, in) and its bias */
+static void tinyi_fno_linear(tgnn_fno *net, const char *place, int i, tiny_idx out, tiny_idx in)
+{
+    char name[TINYI_FNO_NAME];
+    tiny_idx dim[2];
+    dim[0] = out;
+    dim[1] = in;
+    (void)snprintf(name, sizeof name, "%s.%d.weight", place, i);
+    tinyi_fno_add(net, name, 2, dim);
+    (void)snprintf(name, sizeof name, "%s.%d.bias", place, i);
+    tinyi_fno_add(net, name, 1, dim);
+}
+
+static void tinyi_fno_list(tgnn_fno *net)
+{
+    const tgnn_fno_desc *d = &net->desc;
+    char name[TINYI_FNO_NAME];
+    tiny_idx dim[2];
+    int i, k;
+    net->n = net->n_floats = 0;
+    dim[0] = dim[1] = d->width;
+    tinyi_fno_linear(net, "lift", 0, d->lift, d->n_in + (d->no_grid ? 0 : d->d));
+    tinyi_fno_linear(net, "lift", 1, d->width, d->lift);
+    for (i = 0; i < d->layers; i++) {
+        tgnn_spectral *s = &net->plan[d->joint ? 0 : i];
+        net->block[i] = net->n;
+        (void)snprintf(name, sizeof name, "block.%d.bias", i);
+        tinyi_fno_add(net, name, 1, dim);
+        (void)snprintf(name, sizeof name, "block.%d.skip", i);
+        tinyi_fno_add(net, name, 2, dim);
+        (void)snprintf(name, sizeof name, "block.%d.gate", i);
+        tinyi_fno_add(net, name, 1, dim);
+        (void)snprintf(name, sizeof name, "block.%d.mlp", i);
+        tinyi_fno_linear(net, name, 0, d->mlp, d->width);
+        tinyi_fno_linear(net, name, 1, d->width, d->mlp);
+        for (k = 0; k < s->n_weights && !(d->joint && i); k++) {
+            if (d->joint) (void)snprintf(name, sizeof name, "blocks.%s", s->name[k]);
+            else (void)snprintf(name, sizeof name, "block.%d.%s", i, s->name[k]);
+            if (net->memory) s->weight[k].data = net->memory + net->n_floats;
+            tinyi_fno_add(net, name, s->weight[k].rank, s->weight[k].dim);
+        }
+    }
+    net->project = net->n;
+    tinyi_fno_linear(net, "project", 0, d->project, d->width);
+    tinyi_fno_linear(net, "project", 1, d->n_out, d->project);
+}
+
+/* ---- open and close */
+
+static tiny_status tinyi_fno_check(tiny_ctx *ctx, tgnn_fno_desc *d)
+{
+    tiny_idx *hidden[4];
+    int i;
+    if (d->width == 0) d->width = 32;
+    if (d->layers == 0) d->layers = 4;
+    if (d->layers < 1 || d->layers > TINYI_FNO_BLOCKS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fno: %d blocks, there can be 1 to %d", d->layers, TINYI_FNO_BLOCKS);
+    if (d->width < 1 || d->width > TINYI_FNO_MOST)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fno: a width of %td, it must be 1 to %d", d->width, TINYI_FNO_MOST);
+    if (d->lift == 0) d->lift = 2 * d->width;
+    if (d->project == 0) d->project = 2 * d->width;
+    if (d->mlp == 0) d->mlp = d->width / 2 + (d->width == 1);
+    if (d->n_in < 1 || d->n_out < 1 || d->n_in > TINYI_FNO_MOST || d->n_out > TINYI_FNO_MOST)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fno: %td channels in and %td out, both must be 1 to %d", d->n_in,
+                          d->n_out, TINYI_FNO_MOST);
+    hidden[0] = &d->lift;
+    hidden[1] = &d->project;
+    hidden[2] = &d->mlp;
+    for (i = 0; i < 3; i++)
+        if (*hidden[i] < 1 || *hidden[i] > 2 * TINYI_FNO_MOST)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "fno: %td hidden channels, there can be 1 to %d", *hidden[i],
+                              2 * TINYI_FNO_MOST);
+    if (!(d->pad >= 0.0 && d->pad <= 1.0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fno: a padding of %g, it must be 0 to 1", d->pad);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_fno_draw(tgnn_fno *net)
+{
+    tiny_status st = TINY_OK;
+    size_t i, at;
+    int k;
+    for (i = 0; i < net->n; i++) {          /* uniform, +-1 / sqrt(inputs), for linear layers and all biases */
+        const tiny_tensor *t = &net->params[i].value;
+        const char *end = strrchr(net->params[i].name, '.');
+        tiny_rng rng = tiny_rng_make(net->desc.seed, i);
+        const float most = (float)(1.0 / tinyi_sqrt((double)(t->rank == 2 ? t->dim[1] : net->desc.width)));
+        tiny_rng_fill_uniform(&rng, (float *)t->data, (size_t)tiny_tensor_count(t), -most, most);
+        if (end && !strcmp(end, ".gate")) st = tiny_init_constant(net->ctx, t, 1.0);
+        if (st) return st;
+    }
+    for (k = 0; k < (net->desc.joint ? 1 : net->desc.layers); k++) {
+        at = (size_t)k + 1000;
+        st = tgnn_spectral_init(net->ctx, &net->plan[k], net->desc.seed * 4096 + at);
+        if (st) return st;
+    }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_fno_open(tiny_ctx *ctx, const tgnn_fno_desc *desc, tgnn_fno **out)
+{
+    tgnn_spectral_desc s;
+    tgnn_fno *net;
+    size_t i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    int k;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!desc || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fno: a description and an output are needed");
+    net = (tgnn_fno *)tinyi_alloc(ctx, 1, sizeof *net);
+    if (!net) return tiny_ctx_status(ctx);
+    memset(net, 0, sizeof *net);
+    net->ctx = ctx;
+    net->desc = *desc;
+    st = tinyi_fno_check(ctx, &net->desc);
+    memset(&s, 0, sizeof s);
+    s.d = desc->d;
+    memcpy(s.modes, desc->modes, sizeof s.modes);
+    s.n_in = s.n_out = net->desc.width;
+    s.kind = desc->kind;
+    s.ratio = desc->ratio;
+    s.separable = desc->separable;
+    s.rebuild = desc->rebuild;
+    s.layers = desc->joint ? net->desc.layers : 0;
+    for (k = 0; !st && k < (desc->joint ? 1 : net->desc.layers); k++) st = tgnn_spectral_plan(ctx, &s, &net->plan[k]);
+    if (!st) {
+        tinyi_fno_list(net);
+        net->params = (tiny_param *)tinyi_alloc(ctx, net->n, sizeof *net->params);
+        if (net->params) net->names = (char (*)[TINYI_FNO_NAME])tinyi_alloc(ctx, net->n, sizeof *net->names);
+        if (net->names) net->memory = (float *)tinyi_alloc(ctx, net->n_floats, 2 * sizeof *net->memory);
+        if (!net->memory) st = tiny_ctx_status(ctx);
+    }
+    if (!st) {
+        float *grad = net->memory + net->n_floats;
+        tinyi_fno_list(net);
+        memset(grad, 0, net->n_floats * sizeof *grad);
+        for (i = 0; i < net->n; i++) {
+            net->params[i].grad.data = grad;
+            grad += tiny_tensor_count(&net->params[i].grad);
+        }
+        st = tinyi_fno_draw(net);
+    }
+    if (st) tgnn_fno_close(net);
+    else *out = net;
+    return st;
+}
+
+TINY_API void tgnn_fno_close(tgnn_fno *net)
+{
+    tiny_ctx *ctx;
+    if (!net) return;
+    ctx = net->ctx;
+    tiny_free(ctx, net->memory);
+    tiny_free(ctx, net->names);
+    tiny_free(ctx, net->params);
+    tiny_free(ctx, net);
+}
+
+TINY_API const tgnn_fno_desc *tgnn_fno_description(const tgnn_fno *net) { return net ? &net->desc : NULL; }
+TINY_API const tiny_param *tgnn_fno_params(const tgnn_fno *net, size_t *n)
+{
+    if (n) *n = net ? net->n : 0;
+    return net ? net->params : NULL;
+}
+TINY_API double tgnn_fno_count(const tgnn_fno *net) { return net ? (double)net->n_floats : 0.0; }
+
+/* ---- the network */
+
+static tiny_tensor tinyi_fno_none(void)
+{
+    tiny_tensor t;
+    memset(&t, 0, sizeof t);
+    return t;
+}
+
+static tiny_tensor tinyi_fno_unary(tiny_tape *tape, int kind, const tiny_tensor *x)
+{
+    return tiny_tape_call(tape, kind, x, NULL, NULL, NULL, NULL);
+}
+
+/* two linear layers with GELU between them */
+static tiny_tensor tinyi_fno_mlp(tiny_tape *tape, const tiny_param *p, const tiny_tensor *x)
+{
+    tiny_tensor h = tiny_tape_linear(tape, x, &p[0].value, &p[1].value, TINY_ACT_NONE);
+    h = tinyi_fno_unary(tape, TINY_OP_GELU, &h);
+    return tiny_tape_linear(tape, &h, &p[2].value, &p[3].value, TINY_ACT_NONE);
+}
+
+/* (x - mean) / sqrt(variance + eps) of each channel of a sample */
+static tiny_tensor tinyi_fno_norm(tiny_tape *tape, const tiny_tensor *x)
+{
+    tiny_reduce_params points;
+    tiny_tensor m, c, v;
+    memset(&points, 0, sizeof points);
+    points.axis = 1;
+    points.keep = 1;
+    m = tiny_tape_call(tape, TINY_OP_MEAN, x, NULL, NULL, NULL, &points);
+    c = tiny_tape_sub(tape, x, &m);
+    v = tiny_tape_mul(tape, &c, &c);
+    v = tiny_tape_call(tape, TINY_OP_MEAN, &v, NULL, NULL, NULL, &points);
+    v = tiny_tape_scale(tape, &v, 1.0, TINYI_FNO_EPS);
+    v = tinyi_fno_unary(tape, TINY_OP_RSQRT, &v);
+    return tiny_tape_mul(tape, &c, &v);
+}
+
+/* The grid of z: with the zeros after each axis. */
+static void tinyi_fno_sizes(const tgnn_fno *net, const tiny_idx *size, tiny_idx *padded)
+{
+    int i;
+    for (i = 0; i < net->desc.d; i++) padded[i] = size[i] + (tiny_idx)(net->desc.pad * (double)size[i] + 0.5);
+}
+
+/* zeros after each axis of (samples, points, channels), or their removal */
+static tiny_tensor tinyi_fno_frame(tiny_tape *tape, const tgnn_fno *net, const tiny_tensor *x, const tiny_idx *from,
+                                   const tiny_idx *to)
+{
+    const tiny_idx none[TINY_MAX_RANK] = { 0, 0, 0, 0 };
+    tiny_tensor t = *x;
+    tiny_idx dim[3], after[TINY_MAX_RANK] = { 0, 0, 0, 0 };
+    int i, k;
+    for (k = 0; k < net->desc.d && !tiny_tape_status(tape); k++) {
+        if (from[k] == to[k]) continue;
+        dim[0] = x->dim[0];
+        dim[1] = from[k];
+        dim[2] = x->dim[2];
+        for (i = 0; i < k; i++) dim[0] *= to[i];
+        for (i = k + 1; i < net->desc.d; i++) dim[2] *= from[i];
+        t = tiny_tape_reshape(tape, &t, 3, dim);
+        after[1] = to[k] - from[k];
+        if (to[k] > from[k]) t = tiny_tape_pad(tape, &t, none, after);
+        else t.dim[1] = to[k];
+    }
+    dim[0] = x->dim[0];
+    dim[1] = 1;
+    dim[2] = x->dim[2];
+    for (i = 0; i < net->desc.d; i++) dim[1] *= to[i];
+    return tiny_tape_reshape(tape, &t, 3, dim);
+}
+
+static tiny_tensor tinyi_fno_begin(tiny_tape *tape, const tgnn_fno *net, const tiny_tensor *x, const tiny_idx *size)
+{
+    tiny_tensor in[2], z;
+    tiny_idx dim[3], padded[3], i;
+    int k;
+    in[0] = *x;
+    if (!net->desc.no_grid) {
+        dim[0] = 1;
+        dim[1] = x->dim[1];
+        dim[2] = net->desc.d;
+        in[1] = tiny_tape_new(tape, x->dtype, 3, dim);
+        for (i = 0; in[1].data && !tiny_tape_dry(tape) && i < dim[1]; i++) {
+            tiny_idx at = i;
+            for (k = net->desc.d - 1; k >= 0; k--) {
+                tinyi_real_set(in[1].data, x->dtype, i * dim[2] + k, (double)(at % size[k]) / (double)size[k]);
+                at /= size[k];
+            }
+        }
+        in[1].dim[0] = x->dim[0];
+        in[1].stride[0] = 0;
+        in[0] = tiny_tape_concat(tape, 2, in, 2);
+    }
+    z = tinyi_fno_mlp(tape, net->params, &in[0]);
+    tinyi_fno_sizes(net, size, padded);
+    return tiny_tape_status(tape) ? tinyi_fno_none() : tinyi_fno_frame(tape, net, &z, size, padded);
+}
+
+static tiny_tensor tinyi_fno_block(tiny_tape *tape, const tgnn_fno *net, const tiny_tensor *z, const tiny_idx *size,
+                                   int i)
+{
+    const tiny_param *p = net->params + net->block[i];
+    const int last = i == net->desc.layers - 1, joint = net->desc.joint != 0;
+    tiny_tensor in = *z, o, s, m;
+    if (net->desc.tanh) in = tinyi_fno_unary(tape, TINY_OP_TANH, z);
+    o = tgnn_tape_spectral(tape, &net->plan[joint ? 0 : i], &in, size, NULL,
+                           joint && net->desc.layers > 1 ? i : 0);
+    o = tiny_tape_add(tape, &o, &p[0].value);
+    if (net->desc.norm) o = tinyi_fno_norm(tape, &o);
+    s = tiny_tape_linear(tape, z, &p[1].value, NULL, TINY_ACT_NONE);
+    o = tiny_tape_add(tape, &o, &s);
+    if (!last) o = tinyi_fno_unary(tape, TINY_OP_GELU, &o);
+    m = tinyi_fno_mlp(tape, p + 3, &o);
+    s = tiny_tape_mul(tape, z, &p[2].value);
+    o = tiny_tape_add(tape, &m, &s);
+    if (net->desc.norm) o = tinyi_fno_norm(tape, &o);
+    return last ? o : tinyi_fno_unary(tape, TINY_OP_GELU, &o);
+}
+
+static tiny_tensor tinyi_fno_end(tiny_tape *tape, const tgnn_fno *net, const tiny_tensor *z, const tiny_idx *size)
+{
+    tiny_idx padded[3];
+    tiny_tensor t;
+    tinyi_fno_sizes(net, size, padded);
+    t = tinyi_fno_frame(tape, net, z, padded, size);
+    return tinyi_fno_mlp(tape, net->params + net->project, &t);
+}
+
+/* x, and the size of the grid */
+static tiny_status tinyi_fno_fits(tiny_ctx *ctx, const tgnn_fno *net, const tiny_tensor *x, const tiny_idx *size)
+{
+    tiny_idx points = 1;
+    char text[96];
+    int i;
+    if (!net || !x || !size) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fno: a network, x and its grid are needed");
+    for (i = 0; i < net->desc.d; i++) {
+        if (size[i] < 1 || size[i] > (tiny_idx)1 << 24 || points > TINY_IDX_MAX / 4 / size[i])
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "fno: axis %d has %td points, it must have 1 to %d", i, size[i],
+                              1 << 24);
+        points *= size[i];
+    }
+    if (tiny_tensor_check(x)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fno: x is no tensor");
+    if (x->rank != 3 || x->dim[0] < 1 || x->dim[1] != points || x->dim[2] != net->desc.n_in)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "fno: x is %s, it must be at least one sample x %td x %td",
+                          tinyi_shape_text(x, text), points, net->desc.n_in);
+    return TINY_OK;
+}
+
+TINY_API tiny_tensor tgnn_tape_fno(tiny_tape *tape, const tgnn_fno *net, const tiny_tensor *x, const tiny_idx *size)
+{
+    tiny_idx padded[3];
+    tiny_tensor z;
+    tiny_ctx *ctx;
+    int i;
+    if (!tape || tiny_tape_status(tape)) return tinyi_fno_none();
+    ctx = tiny_tape_ctx(tape);
+    if (tinyi_fno_fits(ctx, net, x, size)) {
+        (void)tinyi_tape_refuse(tape, tiny_ctx_status(ctx), tiny_ctx_message(ctx));
+        return tinyi_fno_none();
+    }
+    tinyi_fno_sizes(net, size, padded);
+    z = tinyi_fno_begin(tape, net, x, size);
+    for (i = 0; i < net->desc.layers && !tiny_tape_status(tape); i++) z = tinyi_fno_block(tape, net, &z, padded, i);
+    return tiny_tape_status(tape) ? tinyi_fno_none() : tinyi_fno_end(tape, net, &z, size);
+}
+
+/* ---- without a tape of the caller */
+
+/* One sample, step by step: what a step left is copied out, and its memory used again. */
+static tiny_status tinyi_fno_steps(tiny_tape *tape, const tgnn_fno *net, const tiny_tensor *x, const tiny_idx *size,
+                                   const tiny_tensor *z, const tiny_tensor *y)
+{
+    const tiny_tape_mark mark = tiny_tape_now(tape);
+    tiny_idx padded[3];
+    int i;
+    tinyi_fno_sizes(net, size, padded);
+    for (i = -1; i <= net->desc.layers; i++) {
+        const tiny_tensor t = i < 0                   ? tinyi_fno_begin(tape, net, x, size)
+                              : i < net->desc.layers ? tinyi_fno_block(tape, net, z, padded, i)
+                                                     : tinyi_fno_end(tape, net, z, size);
+        tiny_status st = tiny_tape_status(tape);
+        if (!st && !tiny_tape_dry(tape)) st = tiny_copy(net->ctx, &t, i < net->desc.layers ? z : y);
+        if (st) return st;
+        tiny_tape_release(tape, mark);
+    }
+    return TINY_OK;
+}
+
+/* z of one sample, and the bytes of the tape */
+static tiny_status tinyi_fno_measure(tiny_ctx *ctx, const tgnn_fno *net, const tiny_idx *size, tiny_tensor *z,
+                                     size_t *bytes)
+{
+    tiny_idx padded[3], points[2] = { 1, 1 };
+    float dummy[1] = { 0.0f };
+    tiny_tape_desc d;
+    tiny_tape *tape;
+    tiny_tensor x, y;
+    tiny_status st;
+    int i;
+    tinyi_fno_sizes(net, size, padded);
+    for (i = 0; i < net->desc.d; i++) {
+        points[0] *= size[i];
+        points[1] *= padded[i];
+    }
+    x = tiny_tensor_3d(dummy, TINY_F32, 1, points[0], net->desc.n_in);
+    y = tiny_tensor_3d(dummy, TINY_F32, 1, points[0], net->desc.n_out);
+    *z = tiny_tensor_3d(dummy, TINY_F32, 1, points[1], net->desc.width);
+    memset(&d, 0, sizeof d);
+    d.dry = d.no_grad = 1;
+    st = tiny_tape_open(ctx, &d, &tape);
+    if (st) return st;
+    st = tinyi_fno_steps(tape, net, &x, size, z, &y);
+    *bytes = tiny_tape_high(tape);
+    tiny_tape_close(tape);
+    return st;
+}
+
+TINY_API tiny_status tgnn_fno_workspace(tiny_ctx *ctx, const tgnn_fno *net, const tiny_idx *size, size_t *bytes)
+{
+    float dummy[1] = { 0.0f };
+    tiny_tensor x, z;
+    tiny_idx points = 1;
+    tiny_status st = tinyi_ctx_check(ctx);
+    int i;
+    if (bytes) *bytes = 0;
+    if (st) return st;
+    if (!net || !size || !bytes)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fno: a network, a grid and an output are needed");
+    for (i = 0; i < net->desc.d; i++)
+        points = size[i] > 0 && points < 1 << 24 ? points * TINYI_MIN(size[i], 1 << 24) : 0;
+    x = tiny_tensor_3d(dummy, TINY_F32, 1, points, net->desc.n_in);
+    st = tinyi_fno_fits(ctx, net, &x, size);
+    if (!st) st = tinyi_fno_measure(ctx, net, size, &z, bytes);
+    if (!st) *bytes += (size_t)tiny_tensor_count(&z) * sizeof(float);
+    return st;
+}
+
+TINY_API tiny_status tgnn_fno_run(tiny_ctx *ctx, const tgnn_fno *net, const tiny_tensor *x, const tiny_idx *size,
+                                  const tiny_tensor *y)
+{
+    tiny_tape_desc d;
+    tiny_tape *tape = NULL;
+    tiny_tensor z, from, to;
+    tiny_idx i;
+    char text[96];
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    st = tinyi_fno_fits(ctx, net, x, size);
+    if (st) return st;
+    if (x->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "fno: x must be f32");
+    if (!y || tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 3 || y->dim[0] != x->dim[0] ||
+        y->dim[1] != x->dim[1] || y->dim[2] != net->desc.n_out)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "fno: y is %s, it must be %td x %td x %td f32",
+                          y && !tiny_tensor_check(y) ? tinyi_shape_text(y, text) : "no tensor", x->dim[0], x->dim[1],
+                          net->desc.n_out);
+    memset(&d, 0, sizeof d);
+    st = tinyi_fno_measure(ctx, net, size, &z, &d.bytes);
+    if (st) return st;
+    z.data = tinyi_alloc(ctx, (size_t)tiny_tensor_count(&z), sizeof(float));
+    if (!z.data) return tiny_ctx_status(ctx);
+    d.no_grad = 1;
+    st = tiny_tape_open(ctx, &d, &tape);
+    for (i = 0; !st && i < x->dim[0]; i++) {
+        from = *x;
+        to = *y;
+        from.dim[0] = to.dim[0] = 1;
+        from.data = (float *)x->data + i * x->stride[0];
+        to.data = (float *)y->data + i * y->stride[0];
+        st = tinyi_fno_steps(tape, net, &from, size, &z, &to);
+    }
+    tiny_tape_close(tape);
+    tiny_free(ctx, z.data);
+    return st;
+}
+
+/* ---- files */
+
+static const char *const tinyi_fno_kinds[TGNN_SPECTRAL_KINDS] = { "dense", "cp", "tucker", "tt" };
+
+/* the keys of the description that hold a whole number, and where */
+static tiny_idx *tinyi_fno_size_of(tgnn_fno_desc *d, tinyi_json_text key)
+{
+    static const char *const names[] = { "in", "out", "width", "lift", "project", "mlp" };
+    tiny_idx *const at[] = { &d->n_in, &d->n_out, &d->width, &d->lift, &d->project, &d->mlp };
+    size_t i;
+    for (i = 0; i < TINYI_COUNT(names); i++) if (tinyi_json_text_is(key, names[i])) return at[i];
+    return NULL;
+}
+
+static int *tinyi_fno_flag_of(tgnn_fno_desc *d, tinyi_json_text key)
+{
+    static const char *const names[] = { "d", "layers", "separable", "joint", "no_grid", "norm", "tanh" };
+    int *const at[] = { &d->d, &d->layers, &d->separable, &d->joint, &d->no_grid, &d->norm, &d->tanh };
+    size_t i;
+    for (i = 0; i < TINYI_COUNT(names); i++) if (tinyi_json_text_is(key, names[i])) return at[i];
+    return NULL;
+}
+
+/* {"d":2,"modes":[16,16],"in":1,"out":1,"width":32,"layers":4,"kind":"tucker","ratio":0.1} */
+static tiny_status tinyi_fno_parse(tiny_ctx *ctx, const char *path, const unsigned char *text, size_t n,
+                                   tgnn_fno_desc *d)
+{
+    tinyi_json_walk w;
+    tinyi_json_item it;
+    int n_modes = -1, depth = 0;
+    tiny_status st = tinyi_json_begin(&w, ctx, path, "the description of the network", text, n, n);
+    memset(d, 0, sizeof *d);
+    while (!st && !(st = tinyi_json_next(&w, &it)) && it.type != TINYI_JSON_END) {
+        int *flag = it.key.at ? tinyi_fno_flag_of(d, it.key) : NULL, k;
+        tiny_idx *size = it.key.at ? tinyi_fno_size_of(d, it.key) : NULL;
+        if (it.type == TINYI_JSON_MAP && depth == 0) depth = 1;
+        else if (it.type == TINYI_JSON_CLOSE) n_modes = n_modes >= 0 ? -1 : n_modes;
+        else if (it.type == TINYI_JSON_LIST && it.key.at && tinyi_json_text_is(it.key, "modes")) n_modes = 0;
+        else if (it.type == TINYI_JSON_INT && n_modes >= 0 && n_modes < 3 && it.i > 0 && it.i <= 1 << 20)
+            d->modes[n_modes++] = (tiny_idx)it.i;
+        else if (it.type == TINYI_JSON_INT && size && it.i >= 0 && it.i <= 1 << 20) *size = (tiny_idx)it.i;
+        else if ((it.type == TINYI_JSON_INT || it.type == TINYI_JSON_BOOL) && flag && it.i >= 0 && it.i <= 1024)
+            *flag = (int)it.i;
+        else if ((it.type == TINYI_JSON_FLOAT || it.type == TINYI_JSON_INT) && it.key.at &&
+                 (tinyi_json_text_is(it.key, "ratio") || tinyi_json_text_is(it.key, "pad")))
+            *(tinyi_json_text_is(it.key, "pad") ? &d->pad : &d->ratio) =
+                it.type == TINYI_JSON_INT ? (double)it.i : it.f;
+        else if (it.type == TINYI_JSON_TEXT && it.key.at && tinyi_json_text_is(it.key, "kind")) {
+            for (k = 0; k < TGNN_SPECTRAL_KINDS && !tinyi_json_text_is(it.text, tinyi_fno_kinds[k]); k++) {}
+            d->kind = k;                    /* an unknown one is refused with the rest of the description */
+        } else {
+            char key[64];
+            (void)tiny_plain(key, sizeof key, it.key.at, it.key.at ? it.key.n : 0);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description of the network has \"%s\" with an unknown value",
+                              path, key);
+        }
+    }
+    return st;
+}
+
+typedef struct tinyi_fno_reader {
+    tiny_ctx *ctx;
+    const char *path;
+    tgnn_fno *net;
+    unsigned char line[TINYI_FNO_LINE];
+    size_t n_line, n_lines;
+    unsigned char *seen;                    /* of each parameter */
+    tiny_status st;
+} tinyi_fno_reader;
+
+static void tinyi_fno_meta(void *arg, tinyi_json_text key, tinyi_json_text value)
+{
+    tinyi_fno_reader *r = (tinyi_fno_reader *)arg;
+    if (!tinyi_json_text_is(key, "fno")) return;
+    r->n_lines++;
+    r->n_line = value.n <= sizeof r->line ? tinyi_json_plain(r->line, sizeof r->line, value) : 0;
+}
+
+static void tinyi_fno_tensor(void *arg, const tinyi_st_tensor *t)
+{
+    tinyi_fno_reader *r = (tinyi_fno_reader *)arg;
+    tiny_tensor *to;
+    char name[64], want[96];
+    size_t i, k, n;
+    int same;
+    if (r->st) return;
+    (void)tiny_plain(name, sizeof name, t->name.at, t->name.n);
+    for (i = 0; i < r->net->n && !tinyi_json_text_is(t->name, r->net->params[i].name); i++) {}
+    if (i == r->net->n) {
+        r->st = tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: tensor %s is not part of the network that is described", r->path,
+                           name);
+        return;
+    }
+    to = &r->net->params[i].value;
+    same = t->type == TINYI_ST_F32 && t->rank == to->rank && !r->seen[i];
+    for (k = 0; same && k < (size_t)to->rank; k++) same = t->dim[k] == (uint64_t)to->dim[k];
+    if (!same) {
+        r->st = tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: tensor %s must be there once, as %s", r->path, name,
+                           tinyi_shape_text(to, want));
+        return;
+    }
+    n = (size_t)tiny_tensor_count(to);
+    for (k = 0; k < n; k++) ((float *)to->data)[k] = tinyi_bits_f32(tinyi_le32(t->data + 4 * k));
+    r->seen[i] = 1;
+}
+
+TINY_API tiny_status tgnn_fno_load(tiny_ctx *ctx, const char *path, tgnn_fno **out)
+{
+    tinyi_fno_reader *r = NULL;
+    tinyi_st_sink sink;
+    tgnn_fno_desc desc;
+    tiny_file file;
+    tiny_status st = tinyi_ctx_check(ctx);
+    size_t i;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fno: a path and an output are needed");
+    st = tiny_file_open(ctx, path, &file);
+    if (st) return st;
+    r = (tinyi_fno_reader *)tinyi_alloc(ctx, 1, sizeof *r);
+    if (!r) st = tiny_ctx_status(ctx);
+    if (!st) {
+        memset(r, 0, sizeof *r);
+        r->ctx = ctx;
+        r->path = path;
+        memset(&sink, 0, sizeof sink);
+        sink.arg = r;
+        sink.meta = tinyi_fno_meta;
+        st = tinyi_st_walk(ctx, path, file.bytes, file.n_bytes, &sink);
+        if (!st && (r->n_lines != 1 || !r->n_line))
+            st = tinyi_fail(ctx, TINY_E_FORMAT,
+                            "%s: \"__metadata__\" must have one \"fno\", the description of the network, of at most %d "
+                            "bytes",
+                            path, TINYI_FNO_LINE);
+    }
+    if (!st) st = tinyi_fno_parse(ctx, path, r->line, r->n_line, &desc);
+    if (!st) st = tgnn_fno_open(ctx, &desc, &r->net);
+    if (!st) {
+        r->seen = (unsigned char *)tinyi_alloc(ctx, r->net->n, 1);
+        if (!r->seen) st = tiny_ctx_status(ctx);
+    }
+    if (!st) {
+        memset(r->seen, 0, r->net->n);
+        sink.meta = NULL;
+        sink.tensor = tinyi_fno_tensor;
+        st = tinyi_st_walk(ctx, path, file.bytes, file.n_bytes, &sink);
+        if (!st) st = r->st;
+        for (i = 0; !st && i < r->net->n; i++)
+            if (!r->seen[i])
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s is missing", path, r->net->params[i].name);
+    }
+    if (!st) *out = r->net;
+    else if (r) tgnn_fno_close(r->net);
+    if (r) tiny_free(ctx, r->seen);
+    tiny_free(ctx, r);
+    tiny_file_close(ctx, &file);
+    return st;
+}
+
+TINY_API tiny_status tgnn_fno_save(tiny_ctx *ctx, const tgnn_fno *net, const char *path)
+{
+    const tgnn_fno_desc *d;
+    tinyi_st_head head;
+    unsigned char *bytes, *to;
+    size_t room, i, k;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!net || !path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fno: a network and a path are needed");
+    d = &net->desc;
+    room = TINYI_ST_HEAD(net->n, TINYI_FNO_NAME) + TINYI_FNO_LINE;
+    if (!tinyi_size_add(room, net->n_floats * sizeof(float), &room))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "fno: the file would be larger than this machine can address");
+    bytes = (unsigned char *)tiny_alloc(ctx, room);
+    if (!bytes) return tiny_ctx_status(ctx);
+    tinyi_st_begin(&head, bytes, room);
+    head.n += (size_t)snprintf(
+        (char *)bytes + head.n, TINYI_FNO_LINE,
+        "\"__metadata__\":{\"fno\":\"{\\\"d\\\":%d,\\\"modes\\\":[%td,%td,%td],\\\"in\\\":%td,\\\"out\\\":%td,"
+        "\\\"width\\\":%td,\\\"layers\\\":%d,\\\"kind\\\":\\\"%s\\\",\\\"ratio\\\":%.9g,\\\"separable\\\":%d,"
+        "\\\"joint\\\":%d,\\\"no_grid\\\":%d,\\\"norm\\\":%d,\\\"tanh\\\":%d,\\\"pad\\\":%.9g,\\\"lift\\\":%td,"
+        "\\\"project\\\":%td,\\\"mlp\\\":%td}\"}",
+        d->d, TINYI_MAX(d->modes[0], 1), TINYI_MAX(d->modes[1], 1), TINYI_MAX(d->modes[2], 1), d->n_in, d->n_out,
+        d->width, d->layers, tinyi_fno_kinds[d->kind], d->ratio, d->separable != 0, d->joint != 0, d->no_grid != 0,
+        d->norm != 0, d->tanh != 0, d->pad, d->lift, d->project, d->mlp);
+    for (i = 0; i < net->n; i++)
+        tinyi_st_entry(&head, net->params[i].name, TINYI_ST_F32, net->params[i].value.rank, net->params[i].value.dim);
+    to = tinyi_st_end(&head);
+    for (i = 0; i < net->n; i++) {
+        const float *x = (const float *)net->params[i].value.data;
+        const size_t n = (size_t)tiny_tensor_count(&net->params[i].value);
+        for (k = 0; k < n; k++, to += 4) tinyi_put_le(to, tinyi_f32_bits(x[k]), 4);
+    }
+    st = tiny_file_write(ctx, path, bytes, (size_t)(to - bytes));
+    tiny_free(ctx, bytes);
+    return st;
 }
 
 #endif
@@ -48532,7 +57530,7 @@ TINYI_FN tiny_status tinyi_level_shrink(tiny_ctx *ctx, tinyi_level *fine, int64_
 #endif
 #endif
 #ifndef TINYI_NO_PARTITION
-#if TINYI_SLICE(11)
+#if TINYI_SLICE(10)
 /* src/gnn/graph/refine.c - refinement by passes of best moves, balancing, and growing a first half
  *
  * Paper    C. Fiduccia, R. Mattheyses, "A Linear-Time Heuristic for Improving Network Partitions", 1982; the form for k
@@ -48914,7 +57912,7 @@ TINYI_FN void tinyi_cutter_grow(tinyi_cutter *c, tiny_rng *rng, int64_t target)
 
 #endif
 #endif
-#if TINYI_SLICE(11)
+#if TINYI_SLICE(10)
 /* src/gnn/graph/inflate.c - unpacks DEFLATE streams
  * Papers   P. Deutsch, "DEFLATE Compressed Data Format Specification", RFC 1951, and "GZIP file format", RFC 1952,
  *          1996.
@@ -49286,7 +58284,7 @@ TINYI_FN tiny_status tinyi_gunzip_by(tiny_ctx *ctx, const char *where, const tin
 }
 
 #endif
-#if TINYI_SLICE(11)
+#if TINYI_SLICE(10)
 /* src/gnn/graph/words.c - reads and writes words and numbers of text files */
 #include <stdio.h>
 #include <string.h>
@@ -51975,6 +60973,1862 @@ TINY_API tiny_status tgnn_quant_write(tiny_ctx *ctx, const char *path, const tgn
     tiny_free(ctx, bytes);
     tiny_free(ctx, p.at);
     return st ? st : tinyi_net_write_json(ctx, path, n->net);
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_EQUIVARIANT
+#if TINYI_SLICE(11)
+/* src/gnn/equivariant/product_code.c - programs of products: built row by row, reversed into gradients, packed
+ *
+ * Reverse: the adjoint of a register is the sum, over the rows that read it, of the adjoint of what they write times
+ * the rest of their terms. Registers are taken by their last row, from the end: then the adjoints of all that read
+ * them are complete. Each adjoint is at most two rows, one of them linear.
+ * Packing: a register that no later row reads is given to the next one, so that few stay in the first cache. */
+#include <string.h>
+
+void tinyi_pc_begin(tinyi_pc *pc, tiny_ctx *ctx, int n_x, int n_y, int n_w, int n_g)
+{
+    memset(pc, 0, sizeof *pc);
+    pc->ctx = ctx;
+    pc->head[TINYI_PC_X] = n_x;
+    pc->head[TINYI_PC_Y] = n_y;
+    pc->head[TINYI_PC_W] = n_w;
+    pc->head[TINYI_PC_G] = n_g;
+    pc->n_regs = n_x + n_y + n_w + n_g;
+}
+
+void tinyi_pc_free(tinyi_pc *pc)
+{
+    if (!pc->ctx) return;
+    tiny_free(pc->ctx, pc->row);
+    tiny_free(pc->ctx, pc->term);
+    tiny_free(pc->ctx, pc->coef);
+    memset(pc, 0, sizeof *pc);
+}
+
+static int tinyi_pc_inputs(const tinyi_pc *pc)
+{
+    return pc->head[TINYI_PC_X] + pc->head[TINYI_PC_Y] + pc->head[TINYI_PC_W] + pc->head[TINYI_PC_G];
+}
+
+/* room for one more of *data, of n now, each of `bytes` */
+static int tinyi_pc_grow(tinyi_pc *pc, void **data, size_t n, size_t room, size_t bytes)
+{
+    void *more;
+    if (pc->st) return 0;
+    more = tinyi_alloc(pc->ctx, room, bytes);
+    if (!more) {
+        pc->st = tiny_ctx_status(pc->ctx);
+        return 0;
+    }
+    if (n) memcpy(more, *data, n * bytes);
+    tiny_free(pc->ctx, *data);
+    *data = more;
+    return 1;
+}
+
+int tinyi_pc_regs(tinyi_pc *pc, int n)
+{
+    const int first = pc->n_regs;
+    if (pc->st) return 0;
+    if (n > INT32_MAX - first) {
+        pc->st = tinyi_fail(pc->ctx, TINY_E_OVERFLOW, "product: the plan has too many numbers for a channel");
+        return 0;
+    }
+    pc->n_regs += n;
+    return first;
+}
+
+void tinyi_pc_row(tinyi_pc *pc, int to, int form)
+{
+    int32_t *r;
+    if (pc->st) return;
+    if (pc->n_rows == pc->row_room) {
+        void *data = pc->row;
+        const size_t room = pc->row_room ? 2 * pc->row_room : 256;
+        if (!tinyi_pc_grow(pc, &data, pc->n_rows, room, 4 * sizeof *pc->row)) return;
+        pc->row = (int32_t *)data;
+        pc->row_room = room;
+    }
+    r = pc->row + 4 * pc->n_rows++;
+    r[0] = to;
+    r[1] = form | TINYI_PC_ONES;
+    r[2] = r[3] = (int32_t)pc->n_terms;
+}
+
+void tinyi_pc_term(tinyi_pc *pc, double coef, int a, int b)
+{
+    if (pc->st) return;
+    if (pc->n_terms == pc->term_room) {
+        void *term = pc->term, *value = pc->coef;
+        const size_t room = pc->term_room ? 2 * pc->term_room : 1024;
+        if (room > INT32_MAX / 2) {
+            pc->st = tinyi_fail(pc->ctx, TINY_E_OVERFLOW, "product: the plan has too many terms");
+            return;
+        }
+        if (!tinyi_pc_grow(pc, &term, pc->n_terms, room, 2 * sizeof *pc->term)) return;
+        pc->term = (int32_t *)term;
+        if (!tinyi_pc_grow(pc, &value, pc->n_terms, room, sizeof *pc->coef)) return;
+        pc->coef = (double *)value;
+        pc->term_room = room;
+    }
+    pc->term[2 * pc->n_terms] = a;
+    pc->term[2 * pc->n_terms + 1] = b < 0 ? 0 : b;
+    pc->coef[pc->n_terms++] = coef;
+    pc->row[4 * pc->n_rows - 1] = (int32_t)pc->n_terms;
+    if (coef != 1.0) pc->row[4 * pc->n_rows - 3] &= ~TINYI_PC_ONES;
+}
+
+void tinyi_pc_set_out(tinyi_pc *pc, int first, int n)
+{
+    pc->out = first;
+    pc->n_out = n;
+}
+
+double tinyi_pc_operations(const tinyi_pc *pc)
+{
+    double n = 0.0;
+    size_t r;
+    for (r = 0; r < pc->n_rows; r++) {
+        const int form = pc->row[4 * r + 1];
+        n += (double)(pc->row[4 * r + 3] - pc->row[4 * r + 2]) *
+             (form & TINYI_PC_PAIRS && !(form & TINYI_PC_ONES) ? 2.0 : 1.0);
+    }
+    return n;
+}
+
+/* ---- reverse */
+
+/* Where each register is read: use[start[s] .. start[s + 1]] are terms, twice as many as the row if it is the second
+ * of a pair; row_of gives the row of a term. */
+typedef struct tinyi_pc_uses { size_t *start, *use; int32_t *row_of, *last, *order, *adjoint; } tinyi_pc_uses;
+
+static void tinyi_pc_uses_free(tiny_ctx *ctx, tinyi_pc_uses *u)
+{
+    tiny_free(ctx, u->start);
+    tiny_free(ctx, u->use);
+    tiny_free(ctx, u->row_of);
+    tiny_free(ctx, u->last);
+    tiny_free(ctx, u->order);
+    tiny_free(ctx, u->adjoint);
+}
+
+static tiny_status tinyi_pc_uses_make(tiny_ctx *ctx, const tinyi_pc *pc, tinyi_pc_uses *u)
+{
+    const size_t n = (size_t)pc->n_regs;
+    size_t r, s, t;
+    memset(u, 0, sizeof *u);
+    u->start = (size_t *)tinyi_alloc(ctx, n + 2, sizeof *u->start);
+    if (u->start) u->use = (size_t *)tinyi_alloc(ctx, 2 * pc->n_terms + 1, sizeof *u->use);
+    if (u->use) u->row_of = (int32_t *)tinyi_alloc(ctx, pc->n_terms + 1, sizeof *u->row_of);
+    if (u->row_of) u->last = (int32_t *)tinyi_alloc(ctx, n + 1, sizeof *u->last);
+    if (u->last) u->order = (int32_t *)tinyi_alloc(ctx, n + 1, sizeof *u->order);
+    if (u->order) u->adjoint = (int32_t *)tinyi_alloc(ctx, n + 1, sizeof *u->adjoint);
+    if (!u->adjoint) return tiny_ctx_status(ctx);
+    memset(u->start, 0, (n + 2) * sizeof *u->start);
+    for (s = 0; s < n; s++) u->last[s] = u->adjoint[s] = -1;
+    for (r = 0; r < pc->n_rows; r++) {
+        const int32_t *row = pc->row + 4 * r;
+        u->last[row[0]] = (int32_t)r;
+        for (t = (size_t)row[2]; t < (size_t)row[3]; t++) {
+            u->row_of[t] = (int32_t)r;
+            u->start[pc->term[2 * t] + 2]++;
+            if (row[1] & TINYI_PC_PAIRS) u->start[pc->term[2 * t + 1] + 2]++;
+        }
+    }
+    for (s = 2; s < n + 2; s++) u->start[s] += u->start[s - 1];
+    for (r = 0; r < pc->n_rows; r++) {
+        const int32_t *row = pc->row + 4 * r;
+        for (t = (size_t)row[2]; t < (size_t)row[3]; t++) {
+            u->use[u->start[pc->term[2 * t] + 1]++] = 2 * t;
+            if (row[1] & TINYI_PC_PAIRS) u->use[u->start[pc->term[2 * t + 1] + 1]++] = 2 * t + 1;
+        }
+    }
+    return TINY_OK;
+}
+
+/* the adjoint of register s of `from` into register to */
+static void tinyi_pc_adjoint(tinyi_pc *pc, const tinyi_pc *from, const tinyi_pc_uses *u, int s, int to)
+{
+    int pass, rows = 0;
+    size_t i;
+    for (pass = 0; pass < 2; pass++) {
+        int open = 0;
+        for (i = u->start[s]; i < u->start[s + 1]; i++) {
+            const size_t t = u->use[i] / 2;
+            const int32_t *row = from->row + 4 * u->row_of[t];
+            const int pairs = (row[1] & TINYI_PC_PAIRS) != 0, other = from->term[2 * t + (u->use[i] & 1 ? 0 : 1)];
+            if (pairs != pass || u->adjoint[row[0]] < 0) continue;
+            if (!open) tinyi_pc_row(pc, to, (pass ? TINYI_PC_PAIRS : 0) | (rows++ ? TINYI_PC_ADD : 0));
+            open = 1;
+            if (pairs) tinyi_pc_term(pc, from->coef[t], u->adjoint[row[0]], other);
+            else tinyi_pc_term(pc, from->coef[t], u->adjoint[row[0]], -1);
+        }
+    }
+    if (!rows) tinyi_pc_row(pc, to, 0);     /* nothing reads it: 0 */
+}
+
+void tinyi_pc_reverse(tinyi_pc *pc, const tinyi_pc *from)
+{
+    const int n_in = tinyi_pc_inputs(from);
+    tiny_ctx *ctx = from->ctx;
+    tinyi_pc_uses u;
+    size_t r, t, n_order = 0, i;
+    int s, g;
+    tinyi_pc_begin(pc, ctx, from->head[TINYI_PC_X], from->head[TINYI_PC_Y], from->head[TINYI_PC_W], from->n_out);
+    pc->st = tinyi_pc_uses_make(ctx, from, &u);
+    /* the registers of `from` keep their numbers, but those after the inputs move by the numbers of g */
+    g = n_in;
+    (void)tinyi_pc_regs(pc, from->n_regs - n_in);
+    if (pc->st) {
+        tinyi_pc_uses_free(ctx, &u);
+        return;
+    }
+#define TINYI_PC_MOVED(q) ((q) < n_in ? (q) : (q) + from->n_out)
+    for (r = 0; r < from->n_rows; r++) {    /* forward once more, without the results */
+        const int32_t *row = from->row + 4 * r;
+        if (row[0] >= from->out && row[0] < from->out + from->n_out) continue;
+        tinyi_pc_row(pc, TINYI_PC_MOVED(row[0]), row[1] & (TINYI_PC_PAIRS | TINYI_PC_ADD));
+        for (t = (size_t)row[2]; t < (size_t)row[3]; t++)
+            tinyi_pc_term(pc, from->coef[t], TINYI_PC_MOVED(from->term[2 * t]),
+                          row[1] & TINYI_PC_PAIRS ? TINYI_PC_MOVED(from->term[2 * t + 1]) : -1);
+    }
+    for (s = 0; s < from->n_out; s++) u.adjoint[from->out + s] = g + s;
+    for (r = from->n_rows; r-- > 0;) {      /* registers by their last row, from the end */
+        const int32_t to = from->row[4 * r];
+        if (u.last[to] == (int32_t)r && !(to >= from->out && to < from->out + from->n_out)) u.order[n_order++] = to;
+    }
+    {
+        /* the other factors of pairs have moved too */
+        tinyi_pc moved = *from;
+        moved.term = (int32_t *)tinyi_alloc(ctx, 2 * from->n_terms + 1, sizeof *moved.term);
+        if (!moved.term) pc->st = tiny_ctx_status(ctx);
+        for (t = 0; moved.term && t < 2 * from->n_terms; t++) moved.term[t] = TINYI_PC_MOVED(from->term[t]);
+        for (i = 0; !pc->st && i < n_order; i++) {
+            const int reg = tinyi_pc_regs(pc, 1);
+            tinyi_pc_adjoint(pc, &moved, &u, u.order[i], reg);
+            u.adjoint[u.order[i]] = reg;
+        }
+        if (!pc->st) {
+            const int n_inputs = from->head[TINYI_PC_X] + from->head[TINYI_PC_Y] + from->head[TINYI_PC_W],
+                      first = tinyi_pc_regs(pc, n_inputs);
+            for (s = 0; s < n_inputs; s++) tinyi_pc_adjoint(pc, &moved, &u, s, first + s);
+            tinyi_pc_set_out(pc, first, n_inputs);
+        }
+        tiny_free(ctx, moved.term);
+    }
+#undef TINYI_PC_MOVED
+    tinyi_pc_uses_free(ctx, &u);
+}
+
+/* ---- packing */
+
+static void tinyi_pc_needed(const tinyi_pc *pc, uint8_t *needed)
+{
+    size_t r, t;
+    int s;
+    for (s = 0; s < pc->n_regs; s++) needed[s] = s >= pc->out && s < pc->out + pc->n_out;
+    for (r = pc->n_rows; r-- > 0;) {        /* rows that add come after the first, and readers after both */
+        const int32_t *row = pc->row + 4 * r;
+        if (!needed[row[0]]) continue;
+        for (t = (size_t)row[2]; t < (size_t)row[3]; t++) {
+            needed[pc->term[2 * t]] = 1;
+            if (row[1] & TINYI_PC_PAIRS) needed[pc->term[2 * t + 1]] = 1;
+        }
+    }
+}
+
+/* last[s]: the last row that reads or writes s; -1 for none */
+static void tinyi_pc_last(const tinyi_pc *pc, const uint8_t *needed, int32_t *last)
+{
+    size_t r, t;
+    int s;
+    for (s = 0; s < pc->n_regs; s++) last[s] = -1;
+    for (r = 0; r < pc->n_rows; r++) {
+        const int32_t *row = pc->row + 4 * r;
+        if (!needed[row[0]]) continue;
+        last[row[0]] = (int32_t)r;
+        for (t = (size_t)row[2]; t < (size_t)row[3]; t++) {
+            last[pc->term[2 * t]] = (int32_t)r;
+            if (row[1] & TINYI_PC_PAIRS) last[pc->term[2 * t + 1]] = (int32_t)r;
+        }
+    }
+}
+
+/* what packing works with; code and coef are the result */
+typedef struct tinyi_pc_pack {
+    uint8_t *needed;
+    int32_t *last, *at, *spare, *code;      /* at: the new number of a register, -1: none yet */
+    int32_t *number;                        /* (n_terms, 2): the terms in new numbers */
+    double *coef;
+    float *coef_f32;
+} tinyi_pc_pack;
+
+static int tinyi_pc_release(tinyi_pc_pack *k, int n_spare, int s, int n_in, int32_t r)
+{
+    if (s < n_in || k->last[s] != r || k->at[s] < 0) return n_spare;
+    k->last[s] = -1;                        /* once */
+    k->spare[n_spare] = k->at[s];
+    return n_spare + 1;
+}
+
+static tiny_status tinyi_pc_pack_open(const tinyi_pc *pc, tinyi_pc_pack *k)
+{
+    const size_t n = (size_t)pc->n_regs + 1;
+    memset(k, 0, sizeof *k);
+    k->needed = (uint8_t *)tinyi_alloc(pc->ctx, n, 1);
+    if (k->needed) k->last = (int32_t *)tinyi_alloc(pc->ctx, n, sizeof *k->last);
+    if (k->last) k->at = (int32_t *)tinyi_alloc(pc->ctx, n, sizeof *k->at);
+    if (k->at) k->spare = (int32_t *)tinyi_alloc(pc->ctx, n, sizeof *k->spare);
+    if (k->spare) k->number = (int32_t *)tinyi_alloc(pc->ctx, 2 * pc->n_terms + 1, sizeof *k->number);
+    if (k->number)
+        k->code = (int32_t *)tinyi_alloc(pc->ctx, TINYI_PC_HEAD + 4 * pc->n_rows + 2 * pc->n_terms, sizeof *k->code);
+    if (k->code) k->coef = (double *)tinyi_alloc(pc->ctx, pc->n_terms + 1, sizeof *k->coef);
+    if (k->coef) k->coef_f32 = (float *)tinyi_alloc(pc->ctx, pc->n_terms + 1, sizeof *k->coef_f32);
+    return k->coef_f32 ? TINY_OK : tiny_ctx_status(pc->ctx);
+}
+
+static void tinyi_pc_pack_run(const tinyi_pc *pc, tinyi_pc_pack *k)
+{
+    const int n_in = tinyi_pc_inputs(pc);
+    int32_t *row = k->code + TINYI_PC_HEAD, *term;
+    int n_spare = 0, high = n_in, s;
+    size_t r, t, n_rows = 0, n_terms = 0;
+    tinyi_pc_needed(pc, k->needed);
+    tinyi_pc_last(pc, k->needed, k->last);
+    for (s = 0; s < pc->n_regs; s++) k->at[s] = s < n_in ? s : -1;
+    for (r = 0; r < pc->n_rows; r++) {
+        const int32_t *from = pc->row + 4 * r;
+        const int is_out = from[0] >= pc->out && from[0] < pc->out + pc->n_out;
+        if (!k->needed[from[0]]) continue;
+        if (!is_out && k->at[from[0]] < 0) k->at[from[0]] = n_spare ? k->spare[--n_spare] : high++;
+        row[4 * n_rows] = k->at[from[0]];   /* of a result: known at the end */
+        row[4 * n_rows + 1] = from[1];
+        row[4 * n_rows + 2] = (int32_t)n_terms;
+        for (t = (size_t)from[2]; t < (size_t)from[3]; t++) {
+            k->number[2 * t] = k->at[pc->term[2 * t]];
+            k->number[2 * t + 1] = from[1] & TINYI_PC_PAIRS ? k->at[pc->term[2 * t + 1]] : 0;
+            k->coef[n_terms] = pc->coef[t];
+            k->coef_f32[n_terms++] = (float)pc->coef[t];
+        }
+        row[4 * n_rows + 3] = (int32_t)n_terms;
+        n_rows++;
+        for (t = (size_t)from[2]; t < (size_t)from[3]; t++) {
+            n_spare = tinyi_pc_release(k, n_spare, pc->term[2 * t], n_in, (int32_t)r);
+            if (from[1] & TINYI_PC_PAIRS)
+                n_spare = tinyi_pc_release(k, n_spare, pc->term[2 * t + 1], n_in, (int32_t)r);
+        }
+    }
+    term = row + 4 * n_rows;
+    for (r = 0, n_rows = 0, n_terms = 0; r < pc->n_rows; r++) {
+        const int32_t *from = pc->row + 4 * r;
+        if (!k->needed[from[0]]) continue;
+        if (from[0] >= pc->out && from[0] < pc->out + pc->n_out) row[4 * n_rows] = high + from[0] - pc->out;
+        n_rows++;
+        for (t = (size_t)from[2]; t < (size_t)from[3]; t++, n_terms++) {
+            term[2 * n_terms] = k->number[2 * t];
+            term[2 * n_terms + 1] = k->number[2 * t + 1];
+        }
+    }
+    for (s = 0; s < TINYI_PC_HEAD; s++) k->code[s] = pc->head[s];
+    k->code[TINYI_PC_REGS] = high + pc->n_out;
+    k->code[TINYI_PC_OUT] = pc->n_out;
+    k->code[TINYI_PC_ROWS] = (int32_t)n_rows;
+    k->code[TINYI_PC_TERMS] = (int32_t)n_terms;
+}
+
+tiny_status tinyi_pc_finish(const tinyi_pc *pc, tinyi_program *to)
+{
+    tinyi_pc_pack k;
+    tiny_status st = pc->st;
+    memset(to, 0, sizeof *to);
+    if (st) return st;
+    st = tinyi_pc_pack_open(pc, &k);
+    if (!st) tinyi_pc_pack_run(pc, &k);
+    if (!st && k.code[TINYI_PC_REGS] > TGNN_PRODUCT_REGISTERS)
+        st = tinyi_fail(pc->ctx, TINY_E_UNSUPPORTED,
+                        "product: the plan needs %d numbers for a channel, at most %d are possible: take lower degrees",
+                        (int)k.code[TINYI_PC_REGS], TGNN_PRODUCT_REGISTERS);
+    tiny_free(pc->ctx, k.needed);
+    tiny_free(pc->ctx, k.last);
+    tiny_free(pc->ctx, k.at);
+    tiny_free(pc->ctx, k.spare);
+    tiny_free(pc->ctx, k.number);
+    if (st) {
+        tiny_free(pc->ctx, k.code);
+        tiny_free(pc->ctx, k.coef);
+        tiny_free(pc->ctx, k.coef_f32);
+        return st;
+    }
+    to->code = tiny_tensor_1d(
+        k.code, TINY_I32, TINYI_PC_HEAD + 4 * (tiny_idx)k.code[TINYI_PC_ROWS] + 2 * (tiny_idx)k.code[TINYI_PC_TERMS]);
+    to->coef = tiny_tensor_1d(k.coef, TINY_F64, k.code[TINYI_PC_TERMS]);
+    to->coef_f32 = tiny_tensor_1d(k.coef_f32, TINY_F32, k.code[TINYI_PC_TERMS]);
+    return TINY_OK;
+}
+
+void tinyi_program_free(tiny_ctx *ctx, tinyi_program *program)
+{
+    tiny_free(ctx, program->code.data);
+    tiny_free(ctx, program->coef.data);
+    tiny_free(ctx, program->coef_f32.data);
+    memset(program, 0, sizeof *program);
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_EQUIVARIANT
+#if TINYI_SLICE(11)
+/* src/gnn/equivariant/product_kinds.c - the program of each kind of product
+ * Papers   Y. Xie, A. Daigavane, M. Kotak, T. Smidt, "The Price of Freedom: Exploring Expressivity and Runtime
+ *          Tradeoffs in Equivariant Tensor Products", 2025 (arXiv 2506.13523): the kinds. S. Luo, T. Chen, A.
+ *          Krishnapriyan, "Enabling Efficient Equivariant Operations in the Fourier Basis via Gaunt Tensor Products",
+ *          2024 (arXiv 2401.10216): the Fourier form.
+ * Formula  CG       out[k] = sum_ij C[i][j][k] x[i] y[j]. The products x[i] y[j] of two degrees are made once for all
+ *          l3. LIST     the same with gamma C, gamma = sqrt((2 l1 + 1)(2 l2 + 1)(2 l3 + 1) / (4 pi)) (l1 l2 l3; 0 0 0)
+ *          > 0. GRID     x at the points of a grid, for each polar angle b first u[m] = sum_l P_l|m|(b) x[l m], then
+ *                   sum_m u[m] trig_m(a); the product of both fields; back in the reverse order, with weights. Nodes of
+ *                   Gauss and Legendre: exact for T = l1 + l2 + l3 from ceil((T + 1) / 2) polar angles and T + 1
+ *          azimuths on. FOURIER  P_l|m|(cos t) = sum_u q[u] exp(i u t), t over the whole circle with sin t < 0 on its
+ *                   second half: Y_lm on a torus, whose coefficients F[u][v] are convolved. Back by
+ *                   z = 2 pi or sqrt2 pi (1 or i) sum_u' q[u'] J(u + u'), J(n) = int_0^pi exp(i n t) sin t dt =
+ *                   2 / (1 - n^2) for even n, +-i pi / 2 for n = +-1, else 0. Only v >= 0 is kept: fields are real.
+ *          VECTOR   degree l of x as the field sum C[l][1][l+1] x Y_(l+1), so of y; cross product at each point of the
+ *                   grid; back to l3 through Y_(l3+1) and Y_(l3-1).
+ *          MATRIX   X = sum_l C[m][m][l] x[l], so Y; X Y back through the same C.
+ * Error    tables 1e-14 up to degree 12. */
+#include <string.h>
+
+#define TINYI_PK_DEGREES (TGNN_L_MAX + 2)           /* of fields: one above that of features */
+#define TINYI_PK_PAIRS (TINYI_PK_DEGREES * (TINYI_PK_DEGREES + 1) / 2)
+#define TINYI_PK_AT(l, m) ((l) * ((l) + 1) / 2 + (m))
+#define TINYI_PK_PI 3.14159265358979323846
+#define TINYI_PK_ROOT2 1.4142135623730950488
+
+TINY_REF_BEGIN
+/* P_lm, normalised on the sphere, for polar angles of cosine c and sine s; s may be below 0 */
+static void tinyi_pk_legendre(int l_max, double c, double s, double *p)
+{
+    int l, m;
+    p[0] = 0.28209479177387814347;
+    for (m = 0; m <= l_max; m++) {
+        if (m) p[TINYI_PK_AT(m, m)] = s * tinyi_sqrt((2.0 * m + 1.0) / (2.0 * m)) * p[TINYI_PK_AT(m - 1, m - 1)];
+        if (m < l_max) p[TINYI_PK_AT(m + 1, m)] = tinyi_sqrt(2.0 * m + 3.0) * c * p[TINYI_PK_AT(m, m)];
+        for (l = m + 2; l <= l_max; l++) {
+            const double k = (double)l - 1.0, mm = (double)m * m;
+            p[TINYI_PK_AT(l, m)] =
+                tinyi_sqrt((4.0 * l * l - 1.0) / ((double)l * l - mm)) *
+                (c * p[TINYI_PK_AT(l - 1, m)] -
+                 tinyi_sqrt((k * k - mm) / (4.0 * k * k - 1.0)) * p[TINYI_PK_AT(l - 2, m)]);
+        }
+    }
+}
+
+/* nodes (cosines) and weights of Gauss and Legendre */
+static void tinyi_pk_gauss(int n, double *node, double *weight)
+{
+    int i, k, round;
+    for (i = 0; i < n; i++) {
+        double t = tinyi_cos64(TINYI_PK_PI * (i + 0.75) / (n + 0.5)), slope = 1.0;
+        for (round = 0; round < 60; round++) {
+            double p0 = 1.0, p1 = t, step;
+            for (k = 2; k <= n; k++) {
+                const double p2 = ((2.0 * k - 1.0) * t * p1 - (k - 1.0) * p0) / k;
+                p0 = p1;
+                p1 = p2;
+            }
+            slope = n * (t * p1 - p0) / (t * t - 1.0);
+            step = p1 / slope;
+            t -= step;
+            if (step < 1e-15 && step > -1e-15) break;
+        }
+        node[i] = t;
+        weight[i] = 2.0 / ((1.0 - t * t) * slope * slope);
+    }
+}
+
+/* sqrt2 sin |m| a, 1, sqrt2 cos m a at azimuth number k of n */
+static double tinyi_pk_trig(int m, int k, int n)
+{
+    double c, s;
+    const int am = m < 0 ? -m : m;
+    if (m == 0) return 1.0;
+    tinyi_cis64((uint64_t)am * (uint64_t)k % (uint64_t)n, (uint64_t)n, &c, &s);
+    return TINYI_PK_ROOT2 * (m < 0 ? s : c);
+}
+
+static double tinyi_pk_factorial(int n)
+{
+    double f = 1.0;
+    int i;
+    for (i = 2; i <= n; i++) f *= i;
+    return f;
+}
+
+/* G[l1][l2][l3] = gamma C[l1][l2][l3] */
+static double tinyi_pk_gamma(int l1, int l2, int l3)
+{
+    const int j = l1 + l2 + l3, k = j / 2;
+    double f;
+    if (j & 1) return 0.0;
+    f = tinyi_sqrt(tinyi_pk_factorial(j - 2 * l1) * tinyi_pk_factorial(j - 2 * l2) / tinyi_pk_factorial(j + 1) *
+                   tinyi_pk_factorial(j - 2 * l3));
+    f *= tinyi_pk_factorial(k) / (tinyi_pk_factorial(k - l1) * tinyi_pk_factorial(k - l2) * tinyi_pk_factorial(k - l3));
+    return f * tinyi_sqrt((2.0 * l1 + 1.0) * (2.0 * l2 + 1.0) * (2.0 * l3 + 1.0) / (4.0 * TINYI_PK_PI));
+}
+
+/* ---- couplings: CG and the list of Gaunt */
+
+/* x[i] y[j] of two degrees into (2 l1 + 1)(2 l2 + 1) registers from `first` on */
+static void tinyi_pk_products(tinyi_pc *pc, int l1, int l2, int y, int first)
+{
+    int i, j;
+    for (i = 0; i < 2 * l1 + 1; i++)
+        for (j = 0; j < 2 * l2 + 1; j++) {
+            tinyi_pc_row(pc, first + i * (2 * l2 + 1) + j, TINYI_PC_PAIRS);
+            tinyi_pc_term(pc, 1.0, l1 * l1 + i, y + l2 * l2 + j);
+        }
+}
+
+/* to[k] = or += scale sum C[i][j][k] of those registers */
+static void tinyi_pk_couple(tinyi_pc *pc, const tgnn_so3 *so3, const int *l, int dense, double scale, int first, int to,
+                            int add)
+{
+    const int n2 = 2 * l[1] + 1;
+    size_t n, e;
+    const tgnn_coupling *c = tgnn_so3_couplings(so3, l[0], l[1], l[2], &n);
+    int i, j, k;
+    for (k = 0; k < 2 * l[2] + 1; k++) {
+        tinyi_pc_row(pc, to + k, add ? TINYI_PC_ADD : 0);
+        if (!dense) {
+            for (e = 0; e < n; e++)
+                if (c[e].k == k) tinyi_pc_term(pc, scale * c[e].value, first + c[e].i * n2 + c[e].j, -1);
+            continue;
+        }
+        e = 0;
+        for (i = 0; i < 2 * l[0] + 1; i++)
+            for (j = 0; j < n2; j++) {
+                double v = 0.0;
+                for (; e < n && (c[e].i < i || (c[e].i == i && c[e].j <= j)); e++)
+                    if (c[e].i == i && c[e].j == j && c[e].k == k) v = c[e].value;
+                tinyi_pc_term(pc, scale * v, first + i * n2 + j, -1);
+            }
+    }
+}
+
+static void tinyi_pk_lists(const tgnn_product *p, const tgnn_so3 *so3, int kind, tinyi_pc *pc)
+{
+    const tgnn_product_desc *d = &p->desc;
+    const int y = (d->l1 + 1) * (d->l1 + 1), w = y + (d->l2 + 1) * (d->l2 + 1), gaunt = kind == TGNN_PRODUCT_GAUNT_LIST;
+    const int n_out = (int)p->dim[TGNN_PRODUCT_OUT], out = tinyi_pc_regs(pc, n_out);
+    uint8_t begun[TGNN_L_MAX + 1];
+    int l[3], i_path = 0, at = out, k;
+    memset(begun, 0, sizeof begun);
+    for (l[0] = 0; l[0] <= d->l1; l[0]++)
+        for (l[1] = 0; l[1] <= d->l2; l[1]++) {
+            const int first = tinyi_pc_regs(pc, (2 * l[0] + 1) * (2 * l[1] + 1));
+            const int low = l[0] > l[1] ? l[0] - l[1] : l[1] - l[0];
+            tinyi_pk_products(pc, l[0], l[1], y, first);
+            for (l[2] = low; l[2] <= l[0] + l[1] && l[2] <= d->l3; l[2]++) {
+                const int apart = !gaunt && d->apart, n3 = 2 * l[2] + 1, to = apart ? at : out + l[2] * l[2],
+                          add = !apart && begun[l[2]];
+                const double scale = gaunt ? tinyi_pk_gamma(l[0], l[1], l[2])
+                                     : d->norm == TGNN_PRODUCT_NORM
+                                         ? tinyi_sqrt((2.0 * l[0] + 1.0) * (2.0 * l[1] + 1.0))
+                                     : d->norm == TGNN_PRODUCT_COMPONENT ? tinyi_sqrt(2.0 * l[2] + 1.0)
+                                                                         : 1.0;
+                if ((gaunt || d->even) && (l[0] + l[1] + l[2]) & 1) continue;
+                if (gaunt || !d->weighted)
+                    tinyi_pk_couple(pc, so3, l, kind == TGNN_PRODUCT_CG_DENSE, scale, first, to, add);
+                else {
+                    const int path = tinyi_pc_regs(pc, n3);
+                    tinyi_pk_couple(pc, so3, l, kind == TGNN_PRODUCT_CG_DENSE, scale, first, path, 0);
+                    for (k = 0; k < n3; k++) {
+                        tinyi_pc_row(pc, to + k, TINYI_PC_PAIRS | (add ? TINYI_PC_ADD : 0));
+                        tinyi_pc_term(pc, 1.0, w + i_path, path + k);
+                    }
+                }
+                begun[l[2]] = 1;
+                at += n3;
+                i_path++;
+            }
+        }
+    for (l[2] = 0; (gaunt || !d->apart) && l[2] <= d->l3; l[2]++)       /* what nothing couples to is 0 */
+        for (k = 0; !begun[l[2]] && k < 2 * l[2] + 1; k++) tinyi_pc_row(pc, out + l[2] * l[2] + k, 0);
+    tinyi_pc_set_out(pc, out, n_out);
+}
+
+/* ---- the sphere grid */
+
+typedef struct tinyi_pk_grid {
+    int nb, na, l;                          /* l: the highest degree of any field */
+    double node[3 * TINYI_PK_DEGREES], weight[3 * TINYI_PK_DEGREES];
+    double p[TINYI_PK_PAIRS];               /* of one polar angle */
+} tinyi_pk_grid;
+
+/* the numbers reg[l l + l + m], l = 0 .. l_max, as na values of the current polar angle, from `to` on */
+static void tinyi_pk_synthesis(tinyi_pc *pc, const tinyi_pk_grid *g, int reg, int l_max, int to)
+{
+    const int u = tinyi_pc_regs(pc, 2 * l_max + 1) + l_max;
+    int l, m, a;
+    for (m = -l_max; m <= l_max; m++) {
+        const int am = m < 0 ? -m : m;
+        tinyi_pc_row(pc, u + m, 0);
+        for (l = am; l <= l_max; l++) tinyi_pc_term(pc, g->p[TINYI_PK_AT(l, am)], reg + l * l + l + m, -1);
+    }
+    for (a = 0; a < g->na; a++) {
+        tinyi_pc_row(pc, to + a, 0);
+        for (m = -l_max; m <= l_max; m++) tinyi_pc_term(pc, tinyi_pk_trig(m, a, g->na), u + m, -1);
+    }
+}
+
+/* values of the current polar angle into c[m + l_max] */
+static void tinyi_pk_azimuths(tinyi_pc *pc, const tinyi_pk_grid *g, int from, int l_max, int c)
+{
+    int m, a;
+    for (m = -l_max; m <= l_max; m++) {
+        tinyi_pc_row(pc, c + l_max + m, 0);
+        for (a = 0; a < g->na; a++)
+            tinyi_pc_term(pc, tinyi_pk_trig(m, a, g->na) * 2.0 * TINYI_PK_PI / g->na, from + a, -1);
+    }
+}
+
+/* the numbers out[l l + l + m] from those of all polar angles, (nb, 2 l_max + 1) */
+static void tinyi_pk_polar(tinyi_pc *pc, tinyi_pk_grid *g, int c, int l_max, int out)
+{
+    int l, m, b;
+    for (l = 0; l <= l_max; l++)
+        for (m = -l; m <= l; m++) {
+            tinyi_pc_row(pc, out + l * l + l + m, 0);
+            for (b = 0; b < g->nb; b++) {
+                const double t = g->node[b];
+                tinyi_pk_legendre(l_max, t, tinyi_sqrt(1.0 - t * t), g->p);
+                tinyi_pc_term(pc, g->weight[b] * g->p[TINYI_PK_AT(l, m < 0 ? -m : m)],
+                              c + b * (2 * l_max + 1) + l_max + m, -1);
+            }
+        }
+}
+
+/* fields of n components each (1: a number, 3: a vector) at reg x + c (lx + 1)^2; result likewise at out */
+static void tinyi_pk_on_grid(tinyi_pc *pc, tinyi_pk_grid *g, int n, int x, int lx, int y, int ly, int out, int lo)
+{
+    const int dx = (lx + 1) * (lx + 1), dy = (ly + 1) * (ly + 1), d_out = (lo + 1) * (lo + 1), row = 2 * lo + 1;
+    const int c = tinyi_pc_regs(pc, n * g->nb * row);
+    int b, i, a;
+    for (b = 0; b < g->nb; b++) {
+        const double t = g->node[b];
+        const int fx = tinyi_pc_regs(pc, n * g->na), fy = tinyi_pc_regs(pc, n * g->na),
+                  f = tinyi_pc_regs(pc, n * g->na);
+        tinyi_pk_legendre(g->l, t, tinyi_sqrt(1.0 - t * t), g->p);
+        for (i = 0; i < n; i++) {
+            tinyi_pk_synthesis(pc, g, x + i * dx, lx, fx + i * g->na);
+            tinyi_pk_synthesis(pc, g, y + i * dy, ly, fy + i * g->na);
+        }
+        for (i = 0; i < n; i++)
+            for (a = 0; a < g->na; a++) {
+                tinyi_pc_row(pc, f + i * g->na + a, TINYI_PC_PAIRS);
+                if (n == 1) tinyi_pc_term(pc, 1.0, fx + a, fy + a);
+                else {                      /* the cross product */
+                    const int j = (i + 1) % 3 * g->na + a, k = (i + 2) % 3 * g->na + a;
+                    tinyi_pc_term(pc, 1.0, fx + j, fy + k);
+                    tinyi_pc_term(pc, -1.0, fx + k, fy + j);
+                }
+            }
+        for (i = 0; i < n; i++) tinyi_pk_azimuths(pc, g, f + i * g->na, lo, c + (i * g->nb + b) * row);
+    }
+    for (i = 0; i < n; i++) tinyi_pk_polar(pc, g, c + i * g->nb * row, lo, out + i * d_out);
+}
+
+static tiny_status tinyi_pk_grid_make(tiny_ctx *ctx, const tgnn_product_desc *d, int total, tinyi_pk_grid *g)
+{
+    const int nb = (total + 2) / 2, na = total + 1;
+    g->nb = d->n_polar ? d->n_polar : nb;
+    g->na = d->n_azimuth ? d->n_azimuth : na;
+    if (g->nb < nb || g->na < na)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "product: a grid of %d polar angles and %d azimuths is not exact for these degrees, it needs "
+                          "%d and %d", g->nb, g->na, nb, na);
+    if (g->nb > 3 * TINYI_PK_DEGREES || g->na > 6 * TINYI_PK_DEGREES)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: a grid of %d polar angles and %d azimuths, at most %d and %d",
+                          g->nb, g->na, 3 * TINYI_PK_DEGREES, 6 * TINYI_PK_DEGREES);
+    tinyi_pk_gauss(g->nb, g->node, g->weight);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_pk_gaunt_grid(tiny_ctx *ctx, const tgnn_product *p, tinyi_pc *pc)
+{
+    const tgnn_product_desc *d = &p->desc;
+    const int y = (d->l1 + 1) * (d->l1 + 1), n_out = (d->l3 + 1) * (d->l3 + 1);
+    tinyi_pk_grid g;
+    const tiny_status st = tinyi_pk_grid_make(ctx, d, d->l1 + d->l2 + d->l3, &g);
+    int out;
+    if (st) return st;
+    g.l = TINYI_MAX(d->l1, d->l2);
+    out = tinyi_pc_regs(pc, n_out);
+    tinyi_pk_on_grid(pc, &g, 1, 0, d->l1, y, d->l2, out, d->l3);
+    tinyi_pc_set_out(pc, out, n_out);
+    return pc->st;
+}
+
+/* degree l at reg + l l as fields of degree l + 1: component a at to + a (l_max + 2)^2 */
+static void tinyi_pk_lift(tinyi_pc *pc, const tgnn_so3 *so3, int reg, int l_max, int to)
+{
+    const int side = (l_max + 2) * (l_max + 2);
+    int l, a, m;
+    size_t n, e;
+    for (a = 0; a < 3; a++) {
+        tinyi_pc_row(pc, to + a * side, 0); /* no degree comes to 0 */
+        for (l = 0; l <= l_max; l++) {
+            const tgnn_coupling *c = tgnn_so3_couplings(so3, l, 1, l + 1, &n);
+            for (m = 0; m < 2 * l + 3; m++) {
+                tinyi_pc_row(pc, to + a * side + (l + 1) * (l + 1) + m, 0);
+                for (e = 0; e < n; e++)
+                    if (c[e].j == a && c[e].k == m) tinyi_pc_term(pc, c[e].value, reg + l * l + c[e].i, -1);
+            }
+        }
+    }
+}
+
+static tiny_status tinyi_pk_vector(tiny_ctx *ctx, const tgnn_product *p, const tgnn_so3 *so3, tinyi_pc *pc)
+{
+    const tgnn_product_desc *d = &p->desc;
+    const int y = (d->l1 + 1) * (d->l1 + 1), n_out = (d->l3 + 1) * (d->l3 + 1), side = (d->l3 + 2) * (d->l3 + 2);
+    tinyi_pk_grid g;
+    const tiny_status st = tinyi_pk_grid_make(ctx, d, d->l1 + d->l2 + d->l3 + 3, &g);
+    int fx, fy, f, out, l, k, a, up;
+    size_t n, e;
+    if (st) return st;
+    g.l = TINYI_MAX(d->l1, d->l2) + 1;
+    fx = tinyi_pc_regs(pc, 3 * (d->l1 + 2) * (d->l1 + 2));
+    fy = tinyi_pc_regs(pc, 3 * (d->l2 + 2) * (d->l2 + 2));
+    f = tinyi_pc_regs(pc, 3 * side);
+    out = tinyi_pc_regs(pc, n_out);
+    tinyi_pk_lift(pc, so3, 0, d->l1, fx);
+    tinyi_pk_lift(pc, so3, y, d->l2, fy);
+    tinyi_pk_on_grid(pc, &g, 3, fx, d->l1 + 1, fy, d->l2 + 1, f, d->l3 + 1);
+    for (l = 0; l <= d->l3; l++)
+        for (k = 0; k < 2 * l + 1; k++) {
+            tinyi_pc_row(pc, out + l * l + k, 0);
+            for (up = -1; up <= 1; up += 2) {
+                const int j = l + up;
+                const tgnn_coupling *c = tgnn_so3_couplings(so3, l, 1, j, &n);
+                for (a = 0; a < 3; a++)
+                    for (e = 0; e < n; e++)
+                        if (c[e].i == k && c[e].j == a)
+                            tinyi_pc_term(pc, c[e].value, f + a * side + j * j + c[e].k, -1);
+            }
+        }
+    tinyi_pc_set_out(pc, out, n_out);
+    return pc->st;
+}
+
+/* ---- Fourier series on the torus */
+
+/* q[u + l] of P_l|m|(cos t): real for even m, of exp(i u t); for odd m the imaginary part, and q[-u] = -q[u] */
+static void tinyi_pk_series(int l, int m, double *q)
+{
+    const int n = 2 * l + 2;
+    double p[TINYI_PK_PAIRS], c, s;
+    int u, t;
+    for (u = -l; u <= l; u++) q[u + l] = 0.0;
+    for (t = 0; t < n; t++) {
+        tinyi_cis64((uint64_t)t, (uint64_t)n, &c, &s);
+        tinyi_pk_legendre(l, c, s, p);
+        for (u = -l; u <= l; u++) {
+            tinyi_cis64((uint64_t)((u + n) * t % n), (uint64_t)n, &c, &s);
+            q[u + l] += p[TINYI_PK_AT(l, m)] * (m & 1 ? -s : c) / n;
+        }
+    }
+    for (u = -l; u <= l; u++)
+        if (q[u + l] < 1e-14 && q[u + l] > -1e-14) q[u + l] = 0.0;
+}
+
+/* (re, im) of F[u][v], v = 0 .. l_max, |u| <= l_max, of the numbers at reg: at to + 2 (v (2 l_max + 1) + u + l_max) */
+static void tinyi_pk_torus(tinyi_pc *pc, int reg, int l_max, int to)
+{
+    double q[(TGNN_L_MAX + 1) * (TGNN_L_MAX + 2) / 2][2 * TGNN_L_MAX + 1];
+    int l, u, v, part;
+    for (l = 0; l <= l_max; l++)
+        for (v = 0; v <= l; v++) tinyi_pk_series(l, v, q[TINYI_PK_AT(l, v)]);
+    for (v = 0; v <= l_max; v++)
+        for (u = -l_max; u <= l_max; u++)
+            for (part = 0; part < 2; part++) {
+                const int at = to + 2 * (v * (2 * l_max + 1) + u + l_max) + part;
+                tinyi_pc_row(pc, at, 0);
+                for (l = v; l <= l_max; l++) {
+                    /* sqrt2 cos v a has exp(i v a) / sqrt2, sqrt2 sin v a has -i exp(i v a) / sqrt2 */
+                    const double w =
+                        u < -l || u > l ? 0.0 : q[TINYI_PK_AT(l, v)][u + l] * (v ? 1 / TINYI_PK_ROOT2 : 1.0);
+                    if (w == 0.0) continue;
+                    if ((v & 1) == part) tinyi_pc_term(pc, w, reg + l * l + l + v, -1);
+                    else if (v) tinyi_pc_term(pc, part ? -w : w, reg + l * l + l - v, -1);
+                }
+            }
+}
+
+/* int_0^pi P_l|m|(cos t) exp(i u t) sin t dt, q the series of P */
+static void tinyi_pk_back(int l, int m, int u, const double *q, double *re, double *im)
+{
+    double a = 0.0, b = 0.0;
+    int k;
+    for (k = -l; k <= l; k++) {
+        const int n = u + k;
+        const double j_re = n & 1 ? 0.0 : 2.0 / (1.0 - (double)n * n),
+                     j_im = n == 1 ? 0.5 * TINYI_PK_PI : n == -1 ? -0.5 * TINYI_PK_PI : 0.0;
+        if (m & 1) {                        /* i q (j_re + i j_im) */
+            a -= q[k + l] * j_im;
+            b += q[k + l] * j_re;
+        } else {
+            a += q[k + l] * j_re;
+            b += q[k + l] * j_im;
+        }
+    }
+    *re = a;
+    *im = b;
+}
+
+static void tinyi_pk_fourier(const tgnn_product *p, tinyi_pc *pc)
+{
+    const tgnn_product_desc *d = &p->desc;
+    const int n1 = 2 * d->l1 + 1, n2 = 2 * d->l2 + 1, l12 = d->l1 + d->l2, n12 = 2 * l12 + 1,
+              n_out = (d->l3 + 1) * (d->l3 + 1);
+    const int most = TINYI_MIN(l12, d->l3);
+    const int fx = tinyi_pc_regs(pc, 2 * n1 * (d->l1 + 1)), fy = tinyi_pc_regs(pc, 2 * n2 * (d->l2 + 1)),
+              f = tinyi_pc_regs(pc, 2 * n12 * (most + 1)), out = tinyi_pc_regs(pc, n_out);
+    int u, v, u1, v1, l, m, part;
+    tinyi_pk_torus(pc, 0, d->l1, fx);
+    tinyi_pk_torus(pc, (d->l1 + 1) * (d->l1 + 1), d->l2, fy);
+    for (v = 0; v <= most; v++)
+        for (u = -l12; u <= l12; u++)
+            for (part = 0; part < 2; part++) {
+                tinyi_pc_row(pc, f + 2 * (v * n12 + u + l12) + part, TINYI_PC_PAIRS);
+                for (v1 = TINYI_MAX(-d->l1, v - d->l2); v1 <= TINYI_MIN(d->l1, v + d->l2); v1++)
+                    for (u1 = TINYI_MAX(-d->l1, u - d->l2); u1 <= TINYI_MIN(d->l1, u + d->l2); u1++) {
+                        /* F[-u][-v] is the conjugate of F[u][v] */
+                        const int v2 = v - v1, u2 = u - u1;
+                        const int a = fx + 2 * (v1 < 0 ? -v1 * n1 - u1 + d->l1 : v1 * n1 + u1 + d->l1),
+                                  b = fy + 2 * (v2 < 0 ? -v2 * n2 - u2 + d->l2 : v2 * n2 + u2 + d->l2);
+                        const double sa = v1 < 0 ? -1.0 : 1.0, sb = v2 < 0 ? -1.0 : 1.0;
+                        if (part == 0) {
+                            tinyi_pc_term(pc, 1.0, a, b);
+                            tinyi_pc_term(pc, -sa * sb, a + 1, b + 1);
+                        } else {
+                            tinyi_pc_term(pc, sb, a, b + 1);
+                            tinyi_pc_term(pc, sa, a + 1, b);
+                        }
+                    }
+            }
+    for (l = 0; l <= d->l3; l++)
+        for (m = -l; m <= l; m++) {
+            double q[2 * TGNN_L_MAX + 1];
+            tinyi_pc_row(pc, out + l * l + l + m, 0);
+            v = m < 0 ? -m : m;
+            tinyi_pk_series(l, v, q);
+            for (u = -l12; v <= most && u <= l12; u++) {
+                double re, im;
+                const int at = f + 2 * (v * n12 + u + l12);
+                tinyi_pk_back(l, v, u, q, &re, &im);
+                if (m < 0) {                /* i z */
+                    const double t = re;
+                    re = -im;
+                    im = t;
+                }
+                re *= v ? 2.0 * TINYI_PK_ROOT2 * TINYI_PK_PI : 2.0 * TINYI_PK_PI;
+                im *= v ? 2.0 * TINYI_PK_ROOT2 * TINYI_PK_PI : 2.0 * TINYI_PK_PI;
+                if (re != 0.0) tinyi_pc_term(pc, re, at, -1);
+                if (im != 0.0) tinyi_pc_term(pc, -im, at + 1, -1);
+            }
+        }
+    tinyi_pc_set_out(pc, out, n_out);
+}
+
+/* ---- matrices */
+
+static void tinyi_pk_matrix_of(tinyi_pc *pc, const tgnn_so3 *so3, int half, int reg, int l_max, int to)
+{
+    const int side = 2 * half + 1;
+    int i, j, l;
+    size_t n, e;
+    for (i = 0; i < side; i++)
+        for (j = 0; j < side; j++) {
+            tinyi_pc_row(pc, to + i * side + j, 0);
+            for (l = 0; l <= l_max; l++) {
+                const tgnn_coupling *c = tgnn_so3_couplings(so3, half, half, l, &n);
+                for (e = 0; e < n; e++)
+                    if (c[e].i == i && c[e].j == j) tinyi_pc_term(pc, c[e].value, reg + l * l + c[e].k, -1);
+            }
+        }
+}
+
+static int tinyi_pk_half(const tgnn_product_desc *d) { return (d->l1 + d->l2 + 1) / 2; }
+
+static void tinyi_pk_matrix(const tgnn_product *p, const tgnn_so3 *so3, tinyi_pc *pc)
+{
+    const tgnn_product_desc *d = &p->desc;
+    const int half = tinyi_pk_half(d), side = 2 * half + 1, n_out = (d->l3 + 1) * (d->l3 + 1);
+    const int x = tinyi_pc_regs(pc, side * side), y = tinyi_pc_regs(pc, side * side),
+              z = tinyi_pc_regs(pc, side * side), out = tinyi_pc_regs(pc, n_out);
+    int i, j, k, l;
+    size_t n, e;
+    tinyi_pk_matrix_of(pc, so3, half, 0, d->l1, x);
+    tinyi_pk_matrix_of(pc, so3, half, (d->l1 + 1) * (d->l1 + 1), d->l2, y);
+    for (i = 0; i < side; i++)
+        for (j = 0; j < side; j++) {
+            tinyi_pc_row(pc, z + i * side + j, TINYI_PC_PAIRS);
+            for (k = 0; k < side; k++) tinyi_pc_term(pc, 1.0, x + i * side + k, y + k * side + j);
+        }
+    for (l = 0; l <= d->l3; l++) {
+        const tgnn_coupling *c = tgnn_so3_couplings(so3, half, half, l, &n);
+        for (k = 0; k < 2 * l + 1; k++) {
+            tinyi_pc_row(pc, out + l * l + k, 0);
+            for (e = 0; e < n; e++)
+                if (c[e].k == k) tinyi_pc_term(pc, c[e].value, z + c[e].i * side + c[e].j, -1);
+        }
+    }
+    tinyi_pc_set_out(pc, out, n_out);
+}
+TINY_REF_END
+
+tiny_status tinyi_product_build(tiny_ctx *ctx, tgnn_product *p, int kind, tinyi_pc *pc)
+{
+    const tgnn_product_desc *d = &p->desc;
+    const int most = TINYI_MAX(TINYI_MAX(d->l1, d->l2), d->l3);
+    tgnn_so3 *so3 = NULL;
+    int table = -1;
+    tiny_status st = TINY_OK;
+    tinyi_pc_begin(pc, ctx, (int)p->dim[TGNN_PRODUCT_X], (int)p->dim[TGNN_PRODUCT_Y], (int)p->dim[TGNN_PRODUCT_W], 0);
+    if (kind == TGNN_PRODUCT_CG_DENSE || kind == TGNN_PRODUCT_CG_SPARSE || kind == TGNN_PRODUCT_GAUNT_LIST)
+        table = most;
+    if (kind == TGNN_PRODUCT_VECTOR) table = most + 1;
+    if (kind == TGNN_PRODUCT_MATRIX) table = TINYI_MAX(most, tinyi_pk_half(d));
+    if (table > TGNN_L_MAX)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: %s takes degrees up to %d", tgnn_product_kind_name(kind),
+                          TGNN_L_MAX - 1);
+    if (table >= 0) st = tgnn_so3_open(ctx, table, &so3);
+    if (st) return st;
+    switch (kind) {
+    case TGNN_PRODUCT_GAUNT_GRID: st = tinyi_pk_gaunt_grid(ctx, p, pc); break;
+    case TGNN_PRODUCT_GAUNT_FOURIER: tinyi_pk_fourier(p, pc); break;
+    case TGNN_PRODUCT_VECTOR: st = tinyi_pk_vector(ctx, p, so3, pc); break;
+    case TGNN_PRODUCT_MATRIX: tinyi_pk_matrix(p, so3, pc); break;
+    default: tinyi_pk_lists(p, so3, kind, pc); break;
+    }
+    tgnn_so3_close(ctx, so3);
+    return st ? st : pc->st;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_EQUIVARIANT
+#if TINYI_SLICE(11)
+/* src/gnn/equivariant/product_measure.c - what a product can express
+ * Paper    Y. Xie et al., "The Price of Freedom", 2025 (arXiv 2506.13523), expressivity and interactability.
+ * Method   The plan runs, in double, on all pairs of unit vectors: the numbers B[i][j][k] of its bilinear map. A block
+ *          (l1, l2, l3) of B is multiplied by a_l1 b_l2 c_l3, and by w of its path where the plan has weights. All
+ *          numbers of a block have the same derivative up to their own size, so a row of the derivative for each block,
+ *          times the norm of B in it, has the same rank as the whole. Rank: singular values above 1e-10 of the largest.
+ *          A block couples if its norm is above 1e-10. */
+#include <string.h>
+
+/* a block of the result: where it begins, its degree, its path (-1: all paths of that degree) */
+typedef struct tinyi_pm_block { int at, l3, path; } tinyi_pm_block;
+
+static int tinyi_pm_blocks(const tgnn_product *p, tinyi_pm_block *block)
+{
+    const int n = p->desc.apart ? p->n_paths : p->desc.l3 + 1;
+    int i, at = 0;
+    for (i = 0; i < n; i++) {
+        const int l3 = p->desc.apart ? p->path[i][2] : i;
+        if (block) {
+            block[i].at = at;
+            block[i].l3 = l3;
+            block[i].path = p->desc.apart ? i : -1;
+        }
+        at += 2 * l3 + 1;
+    }
+    return n;
+}
+
+typedef struct tinyi_pm { tinyi_pm_block *block; double *x, *y, *w, *out, *square; int n_blocks; } tinyi_pm;
+
+static void tinyi_pm_close(tiny_ctx *ctx, tinyi_pm *m)
+{
+    tiny_free(ctx, m->block);
+    tiny_free(ctx, m->x);
+    tiny_free(ctx, m->y);
+    tiny_free(ctx, m->w);
+    tiny_free(ctx, m->out);
+    tiny_free(ctx, m->square);
+}
+
+/* square[(l1 (L2 + 1) + l2) n_blocks + block] = the sum of B^2 there */
+static tiny_status tinyi_pm_open(tiny_ctx *ctx, const tgnn_product *p, tinyi_pm *m)
+{
+    const size_t d1 = p ? (size_t)p->dim[TGNN_PRODUCT_X] : 0, d2 = p ? (size_t)p->dim[TGNN_PRODUCT_Y] : 0,
+                 d3 = p ? (size_t)p->dim[TGNN_PRODUCT_OUT] : 0, dw = p ? (size_t)p->dim[TGNN_PRODUCT_W] : 0;
+    size_t i, j, k, n, pairs;
+    tiny_tensor x, y, w, out;
+    tiny_status st = tinyi_ctx_check(ctx);
+    memset(m, 0, sizeof *m);
+    if (st) return st;
+    if (!p || p->kind == TGNN_PRODUCT_PATHS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: what it expresses is measured of a plan for degrees");
+    m->n_blocks = tinyi_pm_blocks(p, NULL);
+    pairs = (size_t)(p->desc.l1 + 1) * (size_t)(p->desc.l2 + 1);
+    m->block = (tinyi_pm_block *)tinyi_alloc(ctx, (size_t)m->n_blocks, sizeof *m->block);
+    if (m->block) m->square = (double *)tinyi_alloc(ctx, pairs * (size_t)m->n_blocks, sizeof *m->square);
+    if (m->square) m->x = (double *)tinyi_alloc(ctx, d1, sizeof *m->x);
+    if (m->x) m->y = (double *)tinyi_alloc(ctx, d2 * d2, sizeof *m->y);
+    if (m->y) m->w = (double *)tinyi_alloc(ctx, dw + 1, sizeof *m->w);
+    if (m->w) m->out = (double *)tinyi_alloc(ctx, d2 * d3, sizeof *m->out);
+    if (!m->out) {
+        st = tiny_ctx_status(ctx);
+        tinyi_pm_close(ctx, m);
+        return st;
+    }
+    (void)tinyi_pm_blocks(p, m->block);
+    memset(m->square, 0, pairs * (size_t)m->n_blocks * sizeof *m->square);
+    memset(m->y, 0, d2 * d2 * sizeof *m->y);
+    for (j = 0; j < d2; j++) m->y[j * d2 + j] = 1.0;
+    for (i = 0; i < dw; i++) m->w[i] = 1.0;
+    x = tiny_tensor_3d(m->x, TINY_F64, (tiny_idx)d2, 1, (tiny_idx)d1);
+    x.stride[0] = 0;
+    w = tiny_tensor_3d(m->w, TINY_F64, (tiny_idx)d2, 1, (tiny_idx)dw);
+    w.stride[0] = 0;
+    y = tiny_tensor_3d(m->y, TINY_F64, (tiny_idx)d2, 1, (tiny_idx)d2);
+    out = tiny_tensor_3d(m->out, TINY_F64, (tiny_idx)d2, 1, (tiny_idx)d3);
+    for (i = 0; !st && i < d1; i++) {
+        int l1 = 0;
+        while ((size_t)((l1 + 1) * (l1 + 1)) <= i) l1++;
+        memset(m->x, 0, d1 * sizeof *m->x);
+        m->x[i] = 1.0;
+        st = tgnn_product_run(ctx, p, &x, &y, dw ? &w : NULL, &out);
+        for (j = 0; !st && j < d2; j++) {
+            int l2 = 0;
+            while ((size_t)((l2 + 1) * (l2 + 1)) <= j) l2++;
+            for (n = 0; n < (size_t)m->n_blocks; n++)
+                for (k = 0; k < (size_t)(2 * m->block[n].l3 + 1); k++) {
+                    const double v = m->out[j * d3 + (size_t)m->block[n].at + k];
+                    m->square[(size_t)(l1 * (p->desc.l2 + 1) + l2) * (size_t)m->n_blocks + n] += v * v;
+                }
+        }
+    }
+    if (st) tinyi_pm_close(ctx, m);
+    return st;
+}
+
+/* the path of l1, l2 and a block; -1: none, or the plan has no list of paths */
+static int tinyi_pm_path(const tgnn_product *p, int l1, int l2, const tinyi_pm_block *block)
+{
+    int i;
+    if (block->path >= 0) return block->path;
+    for (i = 0; i < p->n_paths; i++)
+        if (p->path[i][0] == l1 && p->path[i][1] == l2 && p->path[i][2] == block->l3) return i;
+    return -1;
+}
+
+TINY_API tiny_status tgnn_product_interactions(tiny_ctx *ctx, const tgnn_product *p, uint8_t *couples, int *count)
+{
+    tinyi_pm m;
+    int l1, l2, n;
+    tiny_status st;
+    if (count) *count = 0;
+    st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!couples || !count)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: the place of the interactions or of their number is missing");
+    st = tinyi_pm_open(ctx, p, &m);
+    if (st) return st;
+    memset(couples, 0, (size_t)((p->desc.l1 + 1) * (p->desc.l2 + 1) * (p->desc.l3 + 1)));
+    for (l1 = 0; l1 <= p->desc.l1; l1++)
+        for (l2 = 0; l2 <= p->desc.l2; l2++)
+            for (n = 0; n < m.n_blocks; n++) {
+                uint8_t *at = couples + (l1 * (p->desc.l2 + 1) + l2) * (p->desc.l3 + 1) + m.block[n].l3;
+                if (m.square[(l1 * (p->desc.l2 + 1) + l2) * m.n_blocks + n] <= 1e-20 || *at) continue;
+                *at = 1;
+                ++*count;
+            }
+    tinyi_pm_close(ctx, &m);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_product_expressivity(tiny_ctx *ctx, const tgnn_product *p, uint64_t seed, int *rank)
+{
+    tiny_rng rng = tiny_rng_make(seed, 0);
+    tinyi_pm m;
+    double *by = NULL, *slope = NULL, *value = NULL;
+    size_t rows, columns = 0, i, n_params = 0;
+    int l1, l2, n, k;
+    tiny_status st;
+    if (rank) *rank = 0;
+    st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!rank) return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: the place of the rank is missing");
+    st = tinyi_pm_open(ctx, p, &m);
+    if (st) return st;
+    rows = (size_t)(p->desc.l1 + 1) * (size_t)(p->desc.l2 + 1) * (size_t)m.n_blocks;
+    n_params = (size_t)(p->desc.l1 + p->desc.l2 + p->desc.l3 + 3 + p->dim[TGNN_PRODUCT_W]);
+    columns = TINYI_MIN(rows, n_params);
+    by = (double *)tinyi_alloc(ctx, n_params, sizeof *by);
+    if (by) slope = (double *)tinyi_alloc(ctx, rows * n_params, sizeof *slope);
+    if (slope) value = (double *)tinyi_alloc(ctx, columns, sizeof *value);
+    if (!value) st = tiny_ctx_status(ctx);
+    else {
+        tiny_tensor a = tiny_tensor_2d(slope, TINY_F64, (tiny_idx)rows, (tiny_idx)n_params),
+                    s = tiny_tensor_1d(value, TINY_F64, (tiny_idx)columns);
+        memset(slope, 0, rows * n_params * sizeof *slope);
+        for (i = 0; i < n_params; i++) by[i] = 0.5 + tiny_rng_uniform64(&rng);
+        for (l1 = 0, i = 0; l1 <= p->desc.l1; l1++)
+            for (l2 = 0; l2 <= p->desc.l2; l2++)
+                for (n = 0; n < m.n_blocks; n++, i++) {
+                    const int l3 = m.block[n].l3, path = tinyi_pm_path(p, l1, l2, &m.block[n]);
+                    int at[4], n_at = 3, q;
+                    at[0] = l1;
+                    at[1] = p->desc.l1 + 1 + l2;
+                    at[2] = p->desc.l1 + p->desc.l2 + 2 + l3;
+                    if (p->dim[TGNN_PRODUCT_W] && path >= 0)
+                        at[n_at++] = p->desc.l1 + p->desc.l2 + p->desc.l3 + 3 + path;
+                    for (k = 0; k < n_at; k++) {
+                        double v = tinyi_sqrt(m.square[i]);
+                        for (q = 0; q < n_at; q++)
+                            if (q != k) v *= by[at[q]];
+                        slope[i * n_params + (size_t)at[k]] = v;
+                    }
+                }
+        st = tiny_svd(ctx, &a, NULL, &s, NULL);
+        for (i = 0; !st && i < columns; i++) *rank += value[i] > 1e-10 * value[0];
+    }
+    tiny_free(ctx, by);
+    tiny_free(ctx, slope);
+    tiny_free(ctx, value);
+    tinyi_pm_close(ctx, &m);
+    return st;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_EQUIVARIANT
+#if TINYI_SLICE(11)
+/* src/gnn/equivariant/paths_conv.c - sums over edges of weighted products of irreps; the head of paths.c says how */
+#include <string.h>
+
+static tinyi_tp_op tinyi_tc_of(const tiny_op *op)
+{
+    return tinyi_tp_read(op->in + TINYI_TC_TABLE, op->in[TINYI_TC_X], op->in[TINYI_TC_Y], op->in[TINYI_TC_W]);
+}
+
+TINY_REF_BEGIN
+static void tinyi_tc_ref(const tiny_op *op)
+{
+    const tinyi_tp_op o = tinyi_tc_of(op);
+    const int64_t *offset = (const int64_t *)op->in[TINYI_TC_OFFSET]->data;
+    const int32_t *col = (const int32_t *)op->in[TINYI_TC_COL]->data;
+    const tiny_tensor *out = op->out[0];
+    tiny_idx r, k;
+    int64_t p;
+    for (r = 0; r < out->dim[0]; r++)
+        for (k = 0; k < out->dim[1]; k++) {
+            double sum = 0.0;
+            for (p = offset[r]; p < offset[r + 1]; p++) sum += tinyi_tp_number(&o, 2, k, col[p], (tiny_idx)p);
+            tinyi_real_set(out->data, out->dtype, r * out->stride[0] + k * out->stride[1], sum);
+        }
+}
+TINY_REF_END
+
+/* ---- fast */
+
+/* One row of weights and harmonics a sample, and no two paths that see the same numbers of x in two ways. */
+int tinyi_tc_folds(const tinyi_tp_op *o)
+{
+    tiny_idx i, j;
+    for (i = 0; i < o->n_paths; i++) {
+        const tinyi_tp_path *p = o->path + i;
+        const int32_t end = p->off1 + p->mul1 * (2 * p->l1 + 1);
+        if (p->mode != TGNN_PATH_UVU || p->mul2 != 1) return 0;
+        for (j = 0; j < i; j++) {
+            const tinyi_tp_path *q = o->path + j;
+            if (q->last != p->last) return 0;
+            if (q->off1 == p->off1 && q->mul1 == p->mul1 && q->l1 == p->l1) continue;
+            if (q->off1 < end && p->off1 < q->off1 + q->mul1 * (2 * q->l1 + 1)) return 0;
+        }
+    }
+    return 1;
+}
+
+/* blocks (mul, side) to (side, mul), or back */
+static void tinyi_tc_turn(const tiny_team *team, float *to, const float *from, tiny_idx rows, tiny_idx columns)
+{
+    if (columns == 1 || rows == 1) memcpy(to, from, (size_t)(rows * columns) * sizeof *to);
+    else
+        TINYI_OF(team->k, transpose_b4)((unsigned char *)to, rows * 4, (const unsigned char *)from, columns * 4,
+                                        (size_t)columns, (size_t)rows);
+}
+
+static int tinyi_tc_first_of(const tinyi_tp_op *o, tiny_idx i)
+{
+    tiny_idx j;
+    for (j = 0; j < i; j++)
+        if (o->path[j].off1 == o->path[i].off1 && o->path[j].mul1 == o->path[i].mul1) return 0;
+    return 1;
+}
+
+/* x with copies next to each other: x itself, or the team's copy of it */
+static int tinyi_tc_copies(const tinyi_tp_op *o)
+{
+    return !(o->n_paths && o->path[0].last && o->x->stride[1] == 1);
+}
+
+/* acc: the row of the result, copies next to each other; t: room for one matrix; row: of y and w */
+static void tinyi_tc_fold(const tinyi_tp_op *o, const tinyi_product_kernels *k, const float *value, const float *x,
+                          const float *y, const float *w, float *acc, float *t)
+{
+    tiny_idx i;
+    int32_t e;
+    for (i = 0; i < o->n_paths; i++) {
+        const tinyi_tp_path *p = o->path + i;
+        const int n1 = 2 * p->l1 + 1, n3 = 2 * p->l3 + 1;
+        memset(t, 0, (size_t)(n1 * n3) * sizeof *t);
+        for (e = p->first; e < p->end; e++)
+            t[o->entry[3 * e + 2] * n1 + o->entry[3 * e]] += value[e] * y[p->off2 + o->entry[3 * e + 1]];
+        k->fold(acc + p->off3, x + p->off1, p->weight >= 0 ? w + p->weight : NULL, t, n1, n3, (size_t)p->mul1);
+    }
+}
+
+static void tinyi_tc_row_in(float *to, const tiny_tensor *t, tiny_idx row)
+{
+    tinyi_row_gather(to, (const float *)t->data + row * t->stride[0], t->dim[1], t->stride[1]);
+}
+
+/* one row of x, copies next to each other: in place, or in room */
+const float *tinyi_tc_row_of_x(const tiny_team *team, const tinyi_tp_op *o, tiny_idx row, int last, float *to,
+                                      float *room)
+{
+    const tiny_tensor *x = o->x;
+    const float *from = (const float *)x->data + row * x->stride[0];
+    tiny_idx i;
+    if (x->stride[1] == 1 && last) return from;
+    if (x->stride[1] != 1) {
+        tinyi_tc_row_in(last ? to : room, x, row);
+        from = room;
+    }
+    for (i = 0; !last && i < o->n_paths; i++)
+        if (tinyi_tc_first_of(o, i))
+            tinyi_tc_turn(team, to + o->path[i].off1, from + o->path[i].off1, o->path[i].mul1, 2 * o->path[i].l1 + 1);
+    return to;
+}
+
+/* acc += the product of a row x, copies next to each other, with rows p of y and w */
+void tinyi_tc_fold_row(tinyi_tc_job *j, const float *x, tiny_idx p)
+{
+    const tiny_tensor *y = j->o.y, *w = j->o.w;
+    const float *ty = (const float *)y->data + p * y->stride[0], *tw = j->r.weight;
+    if (y->stride[1] != 1) {
+        tinyi_tc_row_in(j->y, y, p);
+        ty = j->y;
+    }
+    if (w && !j->o.shared) {
+        tw = (const float *)w->data + p * w->stride[0];
+        if (w->stride[1] != 1) {
+            tinyi_tc_row_in(j->w, w, p);
+            tw = j->w;
+        }
+    }
+    tinyi_tc_fold(&j->o, j->k, j->r.value, x, ty, tw, j->acc, j->t);
+}
+
+/* edges p0 .. p1 of a row, the fold of each */
+static void tinyi_tc_edges_folded(tinyi_tc_job *j, int64_t p0, int64_t p1)
+{
+    int64_t p;
+    for (p = p0; p < p1; p++) {
+        if (p + 2 < p1) TINYI_PREFETCH(j->x + j->edges.col[p + 2] * j->x_row);
+        tinyi_tc_fold_row(j, j->x + j->edges.col[p] * j->x_row, (tiny_idx)p);
+    }
+}
+
+/* the same, edges side by side, for any modes */
+static void tinyi_tc_edges_side(const tiny_team *team, tinyi_tc_job *j, int64_t p0, int64_t p1, tiny_idx d_out)
+{
+    const tiny_idx lanes = j->k->lanes;
+    const tiny_tensor *x = j->o.x;
+    int64_t p;
+    tiny_idx i, c;
+    for (p = p0; p < p1; p += lanes) {
+        const tiny_idx n = TINYI_MIN((tiny_idx)(p1 - p), lanes);
+        for (i = 0; i < lanes; i++) {
+            const float *from = (const float *)x->data + (i < n ? j->edges.col[p + i] * x->stride[0] : 0);
+            for (c = 0; c < x->dim[1]; c++) j->r.x[c * lanes + i] = i < n ? from[c * x->stride[1]] : 0.0f;
+        }
+        tinyi_tp_in(team, j->r.y, j->o.y, (tiny_idx)p, n, j->k->lanes);
+        if (j->o.w && !j->o.shared) tinyi_tp_in(team, j->r.w, j->o.w, (tiny_idx)p, n, j->k->lanes);
+        memset(j->r.g, 0, (size_t)(d_out * lanes) * sizeof(float));
+        for (i = 0; i < j->o.n_paths; i++)
+            j->k->side(j->o.path + i, j->o.entry, j->r.value, j->r.g, j->r.x, j->r.y,
+                       j->o.shared ? j->r.weight : j->r.w, j->o.shared, j->r.t);
+        j->k->sums(j->acc, j->r.g, (size_t)d_out);
+    }
+}
+
+/* the row of the result to its place: blocks that paths write, each once, turned where they must be */
+void tinyi_tc_row_out(const tiny_team *team, tinyi_tc_job *j, const tiny_tensor *out, tiny_idx row)
+{
+    float *to = (float *)out->data + row * out->stride[0];
+    const float *from = j->acc;
+    tiny_idx i;
+    if (j->fold && !j->last) {
+        memset(j->turned, 0, (size_t)out->dim[1] * sizeof *j->turned);
+        for (i = 0; i < j->o.n_paths; i++) {
+            const tinyi_tp_path *p = j->o.path + i;
+            tinyi_tc_turn(team, j->turned + p->off3, j->acc + p->off3, 2 * p->l3 + 1, p->mul3);
+        }
+        from = j->turned;
+    }
+    tinyi_row_scatter(to, from, out->dim[1], out->stride[1]);
+}
+
+void tinyi_tc_open(tinyi_tc_job *j, tinyi_tp_op o, const tiny_team *team, tiny_idx d_out)
+{
+    memset(j, 0, sizeof *j);
+    j->o = o;
+    j->k = tinyi_product_kernels_of(team->k);
+    j->r = tinyi_tp_room_of(&j->o, (float *)team->own, d_out, j->k->lanes, 0);
+    j->t = j->r.value + tinyi_tp_room_floats(&j->o, d_out, 0);
+    j->acc = j->t + tinyi_tp_padded(TINYI_TP_SIDE * TINYI_TP_SIDE);
+    j->turned = j->acc + tinyi_tp_padded(d_out);
+    j->y = j->turned + tinyi_tp_padded(d_out);
+    j->w = j->y + tinyi_tp_padded(j->o.y->dim[1]);
+    j->room = j->w + (j->o.w ? tinyi_tp_padded(j->o.w->dim[1]) : 0);
+    j->fold = tinyi_tc_folds(&j->o);
+    j->last = j->o.n_paths && j->o.path[0].last;
+    j->x = (const float *)j->o.x->data;
+    j->x_row = j->o.x->stride[0];
+}
+
+size_t tinyi_tc_floats(const tinyi_tp_op *o, tiny_idx d_out)
+{
+    return tinyi_tp_room_floats(o, d_out, 0) + tinyi_tp_padded(TINYI_TP_SIDE * TINYI_TP_SIDE) +
+           2 * tinyi_tp_padded(d_out) + tinyi_tp_padded(o->y->dim[1]) + tinyi_tp_padded(o->x->dim[1]) +
+           (o->w ? tinyi_tp_padded(o->w->dim[1]) : 0);
+}
+
+static void tinyi_tc_fast(tiny_team *team, const tiny_op *op)
+{
+    const tiny_tensor *out = op->out[0];
+    tinyi_tc_job j;
+    tiny_idx k, k1, r, r1, z, z1;
+    tinyi_tc_open(&j, tinyi_tc_of(op), team, out->dim[1]);
+    tinyi_edge_read(&j.edges, op->in[TINYI_TC_OFFSET], op->in[TINYI_TC_COL], j.o.n, j.o.x->dim[0]);
+    team->ran_on = j.k->from;
+    if (j.edges.n == 0) {
+        if (j.o.n && team->i == 0) tiny_team_fail(team, TINY_E_ARGUMENT, "paths_conv: there are edges, but no rows");
+        return;
+    }
+    if (j.fold && tinyi_tc_copies(&j.o)) {
+        j.x_row = (tiny_idx)tinyi_tp_padded(j.o.x->dim[1]);
+        j.x = (const float *)team->shared;
+        while (tiny_take(team, j.o.x->dim[0], 16, &z, &z1))
+            for (; z < z1; z++)
+                (void)tinyi_tc_row_of_x(team, &j.o, z, j.last, (float *)team->shared + z * j.x_row, j.r.x);
+        tiny_barrier(team);
+    }
+    while (tiny_take(team, j.edges.pieces, 1, &k, &k1))
+        for (; k < k1; k++)
+            for (r = tinyi_edge_first(&j.edges, k), r1 = tinyi_edge_first(&j.edges, k + 1); r < r1; r++) {
+                memset(j.acc, 0, (size_t)out->dim[1] * sizeof *j.acc);
+                if (!tinyi_edge_refused(team, &j.edges, r, "paths_conv")) {
+                    if (j.fold) tinyi_tc_edges_folded(&j, j.edges.offset[r], j.edges.offset[r + 1]);
+                    else tinyi_tc_edges_side(team, &j, j.edges.offset[r], j.edges.offset[r + 1], out->dim[1]);
+                }
+                tinyi_tc_row_out(team, &j, out, r);
+            }
+    team->ran_on = j.k->from;
+}
+
+static void tinyi_tc_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    const tinyi_tp_op o = tinyi_tc_of(op);
+    const tiny_idx d_out = op->out[0]->dim[1];
+    (void)n_threads;
+    *shared = tinyi_tc_copies(&o) && tinyi_tc_folds(&o)
+                  ? (size_t)o.x->dim[0] * tinyi_tp_padded(o.x->dim[1]) * sizeof(float) : 0;
+    *own = tinyi_tc_floats(&o, d_out) * sizeof(float);
+}
+
+/* ---- the row */
+
+static tiny_status tinyi_tc_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *x = op->in[TINYI_TC_X], *y = op->in[TINYI_TC_Y], *w = op->in[TINYI_TC_W], *dense[3];
+    const tgnn_paths_params *params = (const tgnn_paths_params *)op->params;
+    tiny_idx dim[2], m = op->in[TINYI_TC_COL]->rank == 1 ? op->in[TINYI_TC_COL]->dim[0] : 0;
+    tiny_status st = tinyi_tp_rows(ctx, "paths_conv", "x", x, x->dtype, x->rank == 2 ? x->dim[0] : 0, 0);
+    if (!st) st = tinyi_tp_rows(ctx, "paths_conv", "y", y, x->dtype, m, 0);
+    if (!st && w) st = tinyi_tp_rows(ctx, "paths_conv", "w", w, x->dtype, m, 1);
+    if (st) return st;
+    if (!params || params->dim < 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths_conv: params must give the numbers of a result");
+    memset(dense, 0, sizeof dense);
+    st = tinyi_edge_shapes(ctx, op, "paths_conv", op->in[TINYI_TC_COL], m, x->dim[0], x->dtype, dense);
+    if (!st)
+        st = tinyi_tp_tables(ctx, "paths_conv", op->in + TINYI_TC_TABLE, x->dim[1], y->dim[1], params->dim, w);
+    if (st) return st;
+    dim[0] = op->in[TINYI_TC_OFFSET]->dim[0] - 1;
+    dim[1] = params->dim;
+    tinyi_want(&want[0], x->dtype, 2, dim);
+    return TINY_OK;
+}
+
+static void tinyi_tc_cost(const tiny_op *op, tiny_cost *c)
+{
+    const tinyi_tp_op o = tinyi_tc_of(op);
+    const double m = (double)o.n;
+    c->flops = 2.0 * m * tinyi_tp_operations(&o);
+    c->bytes = tinyi_edge_bytes(m, o.x->dim[0], o.x->dim[1]) +
+               4.0 * m * (double)(o.y->dim[1] + (o.w && !o.shared ? o.w->dim[1] : 0)) +
+               4.0 * (double)tiny_tensor_count(op->out[0]);
+}
+
+static double tinyi_tc_terms(const tiny_op *op)
+{
+    const tinyi_tp_op o = tinyi_tc_of(op);
+    return tinyi_tp_terms_of(&o) + tinyi_edge_longest(op);
+}
+
+static void tinyi_tc_cases(tiny_case *c)
+{
+    const tiny_idx n = tiny_case_dim(c, 40), m = tiny_case_dim(c, 130), n_x = tiny_case_dim(c, 40);
+    tgnn_paths_params params;
+    tiny_idx d[4];
+    memset(&params, 0, sizeof params);
+    tinyi_edge_case(c, n, m, n_x, TINYI_TC_COL);
+    tinyi_tp_case_tables(c, TINYI_TC_TABLE, tiny_case_pick(c, 3) != 0, d);
+    c->in[TINYI_TC_X] = tiny_tensor_2d(NULL, TINY_F32, n_x, d[0]);
+    c->in[TINYI_TC_Y] = tiny_tensor_2d(NULL, TINY_F32, m, d[1]);
+    c->in[TINYI_TC_W] = tiny_tensor_2d(NULL, TINY_F32, tiny_case_pick(c, 3) ? m : 1, d[3]);
+    if (!d[3]) c->in[TINYI_TC_W].rank = -1;
+    params.dim = (int)d[2];
+    memcpy(c->params.bytes, &params, sizeof params);
+}
+
+/* the rows of x and of the gradient for each edge, the gradient of each product, and dx back to the rows of x */
+static tiny_status tinyi_tc_grad(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[TINYI_TC_X], *col = op->in[TINYI_TC_COL], *offset = op->in[TINYI_TC_OFFSET];
+    const int64_t *at = (const int64_t *)offset->data;
+    tiny_tensor row, edge_x, edge_g, d[3];
+    tiny_op back, add;
+    tiny_scatter_params scatter;
+    tiny_idx r;
+    int64_t p;
+    tiny_status st;
+    if (!tiny_grad_of(g, 0)) return TINY_OK;
+    st = tiny_grad_new(g, TINY_I32, 1, col->dim, &row);
+    if (st) return st;
+    for (r = 0; !tiny_grad_dry(g) && r + 1 < offset->dim[0]; r++)
+        for (p = at[r]; p < at[r + 1]; p++) ((int32_t *)row.data)[p] = (int32_t)r;
+    st = tiny_grad_run(g, TINY_OP_GATHER, x, col, NULL, &edge_x);
+    if (!st) st = tiny_grad_run(g, TINY_OP_GATHER, tiny_grad_of(g, 0), &row, NULL, &edge_g);
+    if (st) return st;
+    tinyi_tp_back_op(&back, op->in + TINYI_TC_TABLE, &edge_x, op->in[TINYI_TC_Y], op->in[TINYI_TC_W], &edge_g);
+    st = tinyi_tp_back_run(g, &back, d);
+    if (!st && tiny_grad_wants(g, TINYI_TC_Y)) st = tiny_grad_add(g, TINYI_TC_Y, &d[1]);
+    if (!st && op->in[TINYI_TC_W] && tiny_grad_wants(g, TINYI_TC_W)) st = tiny_grad_add(g, TINYI_TC_W, &d[2]);
+    if (!st && tiny_grad_wants(g, TINYI_TC_X)) {
+        tiny_tensor sum;
+        st = tinyi_grad_begin(g, x, &sum);
+        scatter.n_rows = x->dim[0];
+        memset(&add, 0, sizeof add);
+        add.kind = TINY_OP_SCATTER_ADD;
+        add.in[0] = &d[0];
+        add.in[1] = col;
+        add.out[0] = &sum;
+        add.params = &scatter;
+        if (!st) st = tiny_grad_op(g, &add);
+    }
+    return st;
+}
+
+static const short tinyi_tc_slots[] = { TINYI_K_transpose_b4, -1 };
+static const tiny_op_row tinyi_row_paths_conv = TINYI_ROW_OF(
+    "paths_conv", TGNN_OP_PATHS_CONV, TAKES(8, 7), GIVES(1), PARAMS(tgnn_paths_params),
+    FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_tc_shape), REFERENCE(tinyi_tc_ref),
+    FAST(tinyi_tc_fast, tinyi_tc_work), COST(tinyi_tc_cost), CASES(tinyi_tc_cases), BOUND(TINY_BOUND_LINEAR, 8, 1),
+    TERMS(tinyi_tc_terms), GRADIENT(tinyi_tc_grad), KERNELS(tinyi_tc_slots),
+    SAYS("out[r] = sum over the edges p of row r of the weighted product of x[col[p]] and y[p]"));
+TINY_API const tiny_op_row *tgnn_paths_conv_row(void) { return &tinyi_row_paths_conv; }
+
+#endif
+#endif
+#ifndef TINYI_NO_EQUIVARIANT
+#if TINYI_SLICE(11)
+/* src/gnn/equivariant/paths_plan.c - plans of weighted products: which blocks couple, factors, tables; the calls */
+#include <stdio.h>
+#include <string.h>
+
+static int tinyi_paths_couple(const tgnn_irrep *a, const tgnn_irrep *b, const tgnn_irrep *c)
+{
+    return c->l <= a->l + b->l && a->l <= b->l + c->l && b->l <= a->l + c->l && a->parity * b->parity == c->parity;
+}
+
+/* the i-th path of the description, or of all that couple; 0: there is none */
+static int tinyi_paths_at(const tgnn_paths_desc *d, int i, tgnn_path *path)
+{
+    int a, b, c;
+    memset(path, 0, sizeof *path);
+    if (d->path) {
+        if (i >= d->n_path) return 0;
+        *path = d->path[i];
+        return 1;
+    }
+    for (a = 0; a < d->n_in1; a++)
+        for (b = 0; b < d->n_in2; b++)
+            for (c = 0; c < d->n_out; c++)
+                if (tinyi_paths_couple(d->in1 + a, d->in2 + b, d->out + c) && i-- == 0) {
+                    path->in1 = a;
+                    path->in2 = b;
+                    path->out = c;
+                    return 1;
+                }
+    return 0;
+}
+
+static tiny_status tinyi_paths_check(tiny_ctx *ctx, const tgnn_paths_desc *d, int i, const tgnn_path *path,
+                                     const tinyi_tp_path *p)
+{
+    static const char *const mode[] = { "UVW", "UVU", "UVV", "UUW", "UUU" };
+    char a[40], b[40], c[40];
+    if (path->in1 < 0 || path->in1 >= d->n_in1 || path->in2 < 0 || path->in2 >= d->n_in2 || path->out < 0 ||
+        path->out >= d->n_out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: path %d joins blocks %d, %d and %d, there are %d, %d and %d", i,
+                          path->in1, path->in2, path->out, d->n_in1, d->n_in2, d->n_out);
+    if (path->mode < 0 || path->mode > TGNN_PATH_UUU)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: path %d has mode %d, it must be 0 to %d", i, path->mode,
+                          TGNN_PATH_UUU);
+    (void)tgnn_irreps_print(d->in1 + path->in1, 1, a, sizeof a);
+    (void)tgnn_irreps_print(d->in2 + path->in2, 1, b, sizeof b);
+    (void)tgnn_irreps_print(d->out + path->out, 1, c, sizeof c);
+    if (!tinyi_paths_couple(d->in1 + path->in1, d->in2 + path->in2, d->out + path->out))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: path %d: %s and %s do not couple to %s", i, a, b, c);
+    if (p && !tinyi_tp_mode_fits(p))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: path %d: mode %s does not fit the copies of %s, %s and %s", i,
+                          mode[path->mode], a, b, c);
+    if (path->unweighted && (path->mode == TGNN_PATH_UVW || path->mode == TGNN_PATH_UUW))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: path %d: mode %s needs weights", i, mode[path->mode]);
+    if (!(path->factor >= 0.0 && path->factor - path->factor == 0.0))
+        return tinyi_fail(ctx, TINY_E_NUMERIC, "paths: path %d has the factor %g, it must be finite and not below 0", i,
+                          path->factor);
+    return TINY_OK;
+}
+
+static double tinyi_paths_fan(const tinyi_tp_path *p)
+{
+    switch (p->mode) {
+    case TGNN_PATH_UVW: return (double)p->mul1 * (double)p->mul2;
+    case TGNN_PATH_UVU: return (double)p->mul2;
+    case TGNN_PATH_UUU: return 1.0;
+    default: return (double)p->mul1;
+    }
+}
+
+static int32_t tinyi_paths_offset(const tgnn_irrep *list, int i) { return (int32_t)tgnn_irreps_dim(list, i); }
+
+/* table and entries; value holds the factors of paths, and with them the values */
+static tiny_status tinyi_paths_fill(tiny_ctx *ctx, tgnn_product *p, const tgnn_paths_desc *d, const tgnn_so3 *so3)
+{
+    tinyi_tp_path *t = (tinyi_tp_path *)p->table.data;
+    int32_t *entry = (int32_t *)p->entry.data;
+    double *value = (double *)p->value.data;
+    int64_t weight = 0;
+    int32_t at = 0;
+    tgnn_path path;
+    int i, j, same;
+    size_t n, e;
+    for (i = 0; tinyi_paths_at(d, i, &path); i++) {
+        const tgnn_irrep *a = d->in1 + path.in1, *b = d->in2 + path.in2, *c = d->out + path.out;
+        const int *l = p->path[i];
+        const tgnn_coupling *list = tgnn_so3_couplings(so3, l[0], l[1], l[2], &n);
+        tiny_status st;
+        int k;
+        t[i].mode = path.mode;
+        t[i].mul1 = a->mul;
+        t[i].mul2 = b->mul;
+        t[i].mul3 = c->mul;
+        t[i].l1 = l[0];
+        t[i].l2 = l[1];
+        t[i].l3 = l[2];
+        t[i].off1 = tinyi_paths_offset(d->in1, path.in1);
+        t[i].off2 = tinyi_paths_offset(d->in2, path.in2);
+        t[i].off3 = tinyi_paths_offset(d->out, path.out);
+        t[i].last = d->last != 0;
+        t[i].weight = path.unweighted ? -1 : (int32_t)weight;
+        st = tinyi_paths_check(ctx, d, i, &path, t + i);
+        if (st) return st;
+        if (!path.unweighted) weight += tinyi_tp_weights(t + i);
+        if (weight > INT32_MAX)
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "paths: more than %d weights", INT32_MAX);
+        t[i].first = at;
+        for (k = 0; k < 2 * l[2] + 1; k++)
+            for (e = 0; e < n; e++) {
+                if (list[e].k != k) continue;
+                entry[3 * at] = list[e].i;
+                entry[3 * at + 1] = list[e].j;
+                entry[3 * at + 2] = k;
+                value[at++] = list[e].value;
+            }
+        t[i].end = at;
+    }
+    p->dim[TGNN_PRODUCT_W] = (tiny_idx)weight;
+    for (i = 0; i < p->n_paths; i++) {
+        double x = 0.0, f;
+        for (j = 0, same = 0; j < p->n_paths; j++)
+            if (t[j].off3 == t[i].off3 && t[j].l3 == t[i].l3 && t[j].mul3 == t[i].mul3) {
+                tgnn_path other;
+                (void)tinyi_paths_at(d, i, &path);
+                (void)tinyi_paths_at(d, j, &other);
+                if (other.out != path.out) continue;
+                x += tinyi_paths_fan(t + j);
+                same++;
+            }
+        if (d->path_norm == TGNN_PATHS_PATH) x = tinyi_paths_fan(t + i) * same;
+        f = d->irrep_norm == TGNN_PATHS_NORM ? (2.0 * t[i].l1 + 1.0) * (2.0 * t[i].l2 + 1.0) : 2.0 * t[i].l3 + 1.0;
+        (void)tinyi_paths_at(d, i, &path);
+        f *= path.factor > 0.0 ? path.factor : 1.0;
+        f = tinyi_sqrt(x > 0.0 ? f / x : f);
+        for (j = t[i].first; j < t[i].end; j++) value[j] *= f;
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_paths_check_desc(tiny_ctx *ctx, const tgnn_paths_desc *d, tiny_idx dim[4], int *l_max)
+{
+    int i, side;
+    *l_max = 0;
+    for (side = 0; side < 3; side++) {
+        const tgnn_irrep *list = side == 0 ? d->in1 : side == 1 ? d->in2 : d->out;
+        const int n = side == 0 ? d->n_in1 : side == 1 ? d->n_in2 : d->n_out;
+        const tiny_idx size = tgnn_irreps_dim(list, n);
+        if (size < 0 || size > INT32_MAX)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: the irreps of %s are invalid",
+                              side == 0 ? "x" : side == 1 ? "y" : "the result");
+        dim[side == 2 ? TGNN_PRODUCT_OUT : side] = size;
+        for (i = 0; i < n; i++) *l_max = TINYI_MAX(*l_max, list[i].l);
+    }
+    if (d->n_path < 0 || (d->n_path && !d->path))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: %d paths, and no list of them", d->n_path);
+    if (d->irrep_norm < 0 || d->irrep_norm > TGNN_PATHS_NORM || d->path_norm < 0 || d->path_norm > TGNN_PATHS_PATH)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: norms %d and %d, each must be 0 or 1", d->irrep_norm,
+                          d->path_norm);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_paths_open(tiny_ctx *ctx, const tgnn_paths_desc *desc, tgnn_product **out)
+{
+    tgnn_so3 *so3 = NULL;
+    tgnn_product *p;
+    tgnn_path path;
+    size_t n_entries = 0, n;
+    int i, l_max;
+    tiny_idx dim[4] = { 0, 0, 0, 0 };
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!desc || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: the description or the place of the plan is missing");
+    st = tinyi_paths_check_desc(ctx, desc, dim, &l_max);
+    if (!st) st = tgnn_so3_open(ctx, l_max, &so3);
+    if (st) return st;
+    p = (tgnn_product *)tinyi_alloc(ctx, 1, sizeof *p);
+    if (!p) {
+        tgnn_so3_close(ctx, so3);
+        return tiny_ctx_status(ctx);
+    }
+    memset(p, 0, sizeof *p);
+    memcpy(p->dim, dim, sizeof dim);
+    p->kind = TGNN_PRODUCT_PATHS;
+    while (tinyi_paths_at(desc, p->n_paths, &path)) p->n_paths++;
+    p->path = (int (*)[3])tinyi_alloc(ctx, (size_t)p->n_paths + 1, sizeof *p->path);
+    if (!p->path) st = tiny_ctx_status(ctx);
+    for (i = 0; !st && tinyi_paths_at(desc, i, &path); i++) {
+        st = tinyi_paths_check(ctx, desc, i, &path, NULL);
+        if (st) break;
+        p->path[i][0] = desc->in1[path.in1].l;
+        p->path[i][1] = desc->in2[path.in2].l;
+        p->path[i][2] = desc->out[path.out].l;
+        (void)tgnn_so3_couplings(so3, p->path[i][0], p->path[i][1], p->path[i][2], &n);
+        n_entries += n;
+    }
+    if (!st) {
+        p->table = tiny_tensor_2d(tinyi_alloc(ctx, (size_t)p->n_paths + 1, sizeof(tinyi_tp_path)), TINY_I32, p->n_paths,
+                                  TINYI_TP_COLUMNS);
+        p->entry =
+            tiny_tensor_2d(tinyi_alloc(ctx, n_entries + 1, 3 * sizeof(int32_t)), TINY_I32, (tiny_idx)n_entries, 3);
+        p->value = tiny_tensor_1d(tinyi_alloc(ctx, n_entries + 1, sizeof(double)), TINY_F64, (tiny_idx)n_entries);
+        st = p->table.data && p->entry.data && p->value.data ? TINY_OK : tiny_ctx_status(ctx);
+    }
+    if (!st) st = tinyi_paths_fill(ctx, p, desc, so3);
+    tgnn_so3_close(ctx, so3);
+    if (st) {
+        tgnn_product_close(ctx, p);
+        return st;
+    }
+    {
+        const tiny_tensor *table[3], x = tiny_tensor_2d(NULL, TINY_F32, 0, dim[0]);
+        tinyi_tp_op o;
+        table[0] = &p->table;
+        table[1] = &p->entry;
+        table[2] = &p->value;
+        o = tinyi_tp_read(table, &x, &x, NULL);
+        p->operations = tinyi_tp_operations(&o);
+        (void)snprintf(p->why, sizeof p->why,
+                       "%d paths of irreps by the nonzeros of their couplings: %.0f multiply-adds "
+                       "for a sample",
+                       p->n_paths, p->operations);
+    }
+    *out = p;
+    return TINY_OK;
+}
+
+static int tinyi_paths_is(const tgnn_product *p) { return p && p->kind == TGNN_PRODUCT_PATHS; }
+
+static tiny_status tinyi_paths_plan_check(tiny_ctx *ctx, const tgnn_product *p)
+{
+    const tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    return tinyi_paths_is(p) ? TINY_OK
+                             : tinyi_fail(ctx, TINY_E_ARGUMENT, "paths: the plan is missing, or not one for irreps");
+}
+
+static void tinyi_paths_op(tiny_op *op, tgnn_paths_params *params, const tgnn_product *p, const tiny_tensor *x,
+                           const tiny_tensor *y, const tiny_tensor *w)
+{
+    memset(op, 0, sizeof *op);
+    params->dim = (int)p->dim[TGNN_PRODUCT_OUT];
+    op->row = tgnn_paths_row();
+    op->kind = TGNN_OP_PATHS;
+    op->in[TINYI_TP_X] = x;
+    op->in[TINYI_TP_Y] = y;
+    op->in[TINYI_TP_TABLE] = &p->table;
+    op->in[TINYI_TP_ENTRY] = &p->entry;
+    op->in[TINYI_TP_VALUE] = &p->value;
+    op->in[TINYI_TP_W] = w;
+    op->params = params;
+}
+
+static void tinyi_paths_conv_op(tiny_op *op, tgnn_paths_params *params, const tgnn_product *p,
+                                const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col,
+                                const tiny_tensor *y, const tiny_tensor *w)
+{
+    memset(op, 0, sizeof *op);
+    params->dim = (int)p->dim[TGNN_PRODUCT_OUT];
+    op->row = tgnn_paths_conv_row();
+    op->kind = TGNN_OP_PATHS_CONV;
+    op->in[TINYI_TC_OFFSET] = offset;
+    op->in[TINYI_TC_X] = x;
+    op->in[TINYI_TC_COL] = col;
+    op->in[TINYI_TC_Y] = y;
+    op->in[TINYI_TC_TABLE] = &p->table;
+    op->in[TINYI_TC_ENTRY] = &p->entry;
+    op->in[TINYI_TC_VALUE] = &p->value;
+    op->in[TINYI_TC_W] = w;
+    op->params = params;
+}
+
+/* x, y and w as wide as the plan says: the tables would fit wider ones too */
+static tiny_status tinyi_paths_widths(tiny_ctx *ctx, const tgnn_product *p, const tiny_tensor *x, const tiny_tensor *y,
+                                      const tiny_tensor *w)
+{
+    static const char *const name[] = { "x", "y", "w" };
+    const tiny_tensor *t[3];
+    int i;
+    t[0] = x;
+    t[1] = y;
+    t[2] = w;
+    for (i = 0; i < 3; i++)
+        if (t[i] && t[i]->rank == 2 && t[i]->dim[1] != p->dim[i])
+            return tinyi_fail(ctx, TINY_E_SHAPE, "paths: %s has rows of %td numbers, the plan has %td", name[i],
+                              t[i]->dim[1], p->dim[i]);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_paths_run(tiny_ctx *ctx, const tgnn_product *p, const tiny_tensor *x, const tiny_tensor *y,
+                                    const tiny_tensor *w, const tiny_tensor *out)
+{
+    tgnn_paths_params params;
+    tiny_op op;
+    tiny_status st = tinyi_paths_plan_check(ctx, p);
+    if (!st) st = tinyi_paths_widths(ctx, p, x, y, w);
+    if (st) return st;
+    tinyi_paths_op(&op, &params, p, x, y, w);
+    op.out[0] = out;
+    return tiny_run(ctx, &op);
+}
+
+TINY_API tiny_status tgnn_paths_back(tiny_ctx *ctx, const tgnn_product *p, const tiny_tensor *x, const tiny_tensor *y,
+                                     const tiny_tensor *w, const tiny_tensor *g, const tiny_tensor *dx,
+                                     const tiny_tensor *dy, const tiny_tensor *dw)
+{
+    const tiny_tensor *table[3];
+    tiny_tensor none;
+    tiny_op op;
+    tiny_status st = tinyi_paths_plan_check(ctx, p);
+    if (!st) st = tinyi_paths_widths(ctx, p, x, y, w);
+    if (st) return st;
+    table[0] = &p->table;
+    table[1] = &p->entry;
+    table[2] = &p->value;
+    tinyi_tp_back_op(&op, table, x, y, w, g);
+    none = tiny_tensor_2d(NULL, x ? x->dtype : TINY_F32, 1, 0);
+    op.out[0] = dx;
+    op.out[1] = dy;
+    op.out[2] = dw || w ? dw : &none;
+    return tiny_run(ctx, &op);
+}
+
+TINY_API tiny_status tgnn_paths_conv(tiny_ctx *ctx, const tgnn_product *p, const tiny_tensor *offset,
+                                     const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *y,
+                                     const tiny_tensor *w, const tiny_tensor *out)
+{
+    tgnn_paths_params params;
+    tiny_op op;
+    tiny_status st = tinyi_paths_plan_check(ctx, p);
+    if (!st) st = tinyi_paths_widths(ctx, p, x, y, w);
+    if (st) return st;
+    tinyi_paths_conv_op(&op, &params, p, offset, x, col, y, w);
+    op.out[0] = out;
+    return tiny_run(ctx, &op);
+}
+
+static tiny_tensor tinyi_paths_tape(tiny_tape *tape, const tgnn_product *p, const tiny_op *op)
+{
+    tiny_tensor out;
+    memset(&out, 0, sizeof out);
+    if (!tape) return out;
+    if (!tinyi_paths_is(p))
+        (void)tinyi_tape_refuse(tape, TINY_E_ARGUMENT, "paths: the plan is missing, or not one for irreps");
+    else (void)tiny_tape_op(tape, op, &out);
+    return out;
+}
+
+TINY_API tiny_tensor tgnn_tape_paths(tiny_tape *tape, const tgnn_product *p, const tiny_tensor *x, const tiny_tensor *y,
+                                     const tiny_tensor *w)
+{
+    tgnn_paths_params params;
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    if (tinyi_paths_is(p)) tinyi_paths_op(&op, &params, p, x, y, w);
+    return tinyi_paths_tape(tape, p, &op);
+}
+
+TINY_API tiny_tensor tgnn_tape_paths_conv(tiny_tape *tape, const tgnn_product *p, const tiny_tensor *offset,
+                                          const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *y,
+                                          const tiny_tensor *w)
+{
+    tgnn_paths_params params;
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    if (tinyi_paths_is(p)) tinyi_paths_conv_op(&op, &params, p, offset, x, col, y, w);
+    return tinyi_paths_tape(tape, p, &op);
 }
 
 #endif
@@ -60750,6 +71604,459 @@ static const tinyi_sph_kernels TINY_FN(tinyi_sph_table) = { TINYI_PASS_TARGET, V
 TINYI_TABLE(tinyi_sph_kernels, tinyi_sph_kernels, TINY_FN(tinyi_sph_table))
 #undef TINYI_SPH_PAST
 #undef TINYI_SPH_PAST_END
+
+#endif
+#ifndef TINYI_NO_EQUIVARIANT
+/* src/gnn/equivariant/product.simd.h - products of features; see product_inside.h */
+
+/* A row is summed over a part of its lanes at a time, held in four registers: of wide vectors two for even and two for
+ * odd terms, since one sum waits for its last fma. */
+#if V_AVX512
+#define TINYI_PC_PART (2 * V_LANES)
+#else
+#define TINYI_PC_PART (4 * V_LANES)
+#endif
+
+TINYI_FORCE_INLINE void TINY_FN(tinyi_pc_row)(float *regs, const int32_t *row, const int32_t *term, const float *coef,
+                                              size_t at)
+{
+    float *to = regs + (size_t)row[0] * TINYI_PRODUCT_LANES + at;
+    const float *from = regs + at;
+    const int32_t end = row[3];
+    const int form = row[1] & (TINYI_PC_PAIRS | TINYI_PC_ONES);
+    int32_t t = row[2];
+    v_f32 s0 = v_zero(), s1 = v_zero(), s2 = v_zero(), s3 = v_zero();
+#define TINYI_PC_REG(i) (from + (size_t)term[2 * t + (i)] * TINYI_PRODUCT_LANES)
+#if V_AVX512
+    if (row[1] & TINYI_PC_ADD) {
+        s0 = v_load(to);
+        s1 = v_load(to + V_LANES);
+    }
+    if (form == TINYI_PC_PAIRS) {
+        for (; t < end; t++) {
+            const float *a = TINYI_PC_REG(0), *b = TINYI_PC_REG(1);
+            const v_f32 c = v_set(coef[t]);
+            s0 = v_fma(v_mul(c, v_load(a)), v_load(b), s0);
+            s1 = v_fma(v_mul(c, v_load(a + V_LANES)), v_load(b + V_LANES), s1);
+        }
+    } else if (form == (TINYI_PC_PAIRS | TINYI_PC_ONES)) {
+        for (; t + 1 < end; t++) {
+            const float *a = TINYI_PC_REG(0), *b = TINYI_PC_REG(1), *d, *e;
+            s0 = v_fma(v_load(a), v_load(b), s0);
+            s1 = v_fma(v_load(a + V_LANES), v_load(b + V_LANES), s1);
+            t++;
+            d = TINYI_PC_REG(0);
+            e = TINYI_PC_REG(1);
+            s2 = v_fma(v_load(d), v_load(e), s2);
+            s3 = v_fma(v_load(d + V_LANES), v_load(e + V_LANES), s3);
+        }
+        if (t < end) {
+            const float *a = TINYI_PC_REG(0), *b = TINYI_PC_REG(1);
+            s0 = v_fma(v_load(a), v_load(b), s0);
+            s1 = v_fma(v_load(a + V_LANES), v_load(b + V_LANES), s1);
+        }
+    } else {
+        for (; t + 1 < end; t++) {
+            const float *a = TINYI_PC_REG(0), *b;
+            v_f32 c = v_set(coef[t]);
+            s0 = v_fma(c, v_load(a), s0);
+            s1 = v_fma(c, v_load(a + V_LANES), s1);
+            c = v_set(coef[++t]);
+            b = TINYI_PC_REG(0);
+            s2 = v_fma(c, v_load(b), s2);
+            s3 = v_fma(c, v_load(b + V_LANES), s3);
+        }
+        if (t < end) {
+            const float *a = TINYI_PC_REG(0);
+            const v_f32 c = v_set(coef[t]);
+            s0 = v_fma(c, v_load(a), s0);
+            s1 = v_fma(c, v_load(a + V_LANES), s1);
+        }
+    }
+    v_store(to, v_add(s0, s2));
+    v_store(to + V_LANES, v_add(s1, s3));
+#else
+    if (row[1] & TINYI_PC_ADD) {
+        s0 = v_load(to);
+        s1 = v_load(to + V_LANES);
+        s2 = v_load(to + 2 * V_LANES);
+        s3 = v_load(to + 3 * V_LANES);
+    }
+    if (form == TINYI_PC_PAIRS) {
+        for (; t < end; t++) {
+            const float *a = TINYI_PC_REG(0), *b = TINYI_PC_REG(1);
+            const v_f32 c = v_set(coef[t]);
+            s0 = v_fma(v_mul(c, v_load(a)), v_load(b), s0);
+            s1 = v_fma(v_mul(c, v_load(a + V_LANES)), v_load(b + V_LANES), s1);
+            s2 = v_fma(v_mul(c, v_load(a + 2 * V_LANES)), v_load(b + 2 * V_LANES), s2);
+            s3 = v_fma(v_mul(c, v_load(a + 3 * V_LANES)), v_load(b + 3 * V_LANES), s3);
+        }
+    } else if (form == (TINYI_PC_PAIRS | TINYI_PC_ONES)) {
+        for (; t < end; t++) {
+            const float *a = TINYI_PC_REG(0), *b = TINYI_PC_REG(1);
+            s0 = v_fma(v_load(a), v_load(b), s0);
+            s1 = v_fma(v_load(a + V_LANES), v_load(b + V_LANES), s1);
+            s2 = v_fma(v_load(a + 2 * V_LANES), v_load(b + 2 * V_LANES), s2);
+            s3 = v_fma(v_load(a + 3 * V_LANES), v_load(b + 3 * V_LANES), s3);
+        }
+    } else {
+        for (; t < end; t++) {
+            const float *a = TINYI_PC_REG(0);
+            const v_f32 c = v_set(coef[t]);
+            s0 = v_fma(c, v_load(a), s0);
+            s1 = v_fma(c, v_load(a + V_LANES), s1);
+            s2 = v_fma(c, v_load(a + 2 * V_LANES), s2);
+            s3 = v_fma(c, v_load(a + 3 * V_LANES), s3);
+        }
+    }
+    v_store(to, s0);
+    v_store(to + V_LANES, s1);
+    v_store(to + 2 * V_LANES, s2);
+    v_store(to + 3 * V_LANES, s3);
+#endif
+#undef TINYI_PC_REG
+}
+
+static void TINY_FN(tinyi_pc_run)(float *regs, const int32_t *row, size_t n_rows, const int32_t *term,
+                                  const float *coef)
+{
+    size_t r, at;
+    for (r = 0; r < n_rows; r++, row += 4)
+        for (at = 0; at < TINYI_PRODUCT_LANES; at += TINYI_PC_PART) TINY_FN(tinyi_pc_row)(regs, row, term, coef, at);
+}
+
+/* ---- weighted paths. v_load(x + k * V_LANES) is number k of V_LANES samples */
+
+/* Copies v of the second input and w of the result that go with copy u: a range each. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tp_range)(const tinyi_tp_path *p, int32_t u, int32_t *v0, int32_t *v1)
+{
+    const int same = p->mode == TGNN_PATH_UUW || p->mode == TGNN_PATH_UUU;
+    *v0 = same ? u : 0;
+    *v1 = same ? u + 1 : p->mul2;
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tp_results)(const tinyi_tp_path *p, int32_t u, int32_t v, int32_t *w0,
+                                                  int32_t *w1)
+{
+    if (p->mode == TGNN_PATH_UVW || p->mode == TGNN_PATH_UUW) {
+        *w0 = 0;
+        *w1 = p->mul3;
+    } else {
+        *w0 = p->mode == TGNN_PATH_UVV ? v : u;
+        *w1 = *w0 + 1;
+    }
+}
+/* the weight of u, v, w: weights stand in the order of the letters that differ */
+TINYI_FORCE_INLINE size_t TINY_FN(tinyi_tp_weight)(const tinyi_tp_path *p, int32_t u, int32_t v, int32_t w)
+{
+    const size_t at = (size_t)p->weight, a = (size_t)u, b = (size_t)v, c = (size_t)w;
+    switch (p->mode) {
+    case TGNN_PATH_UVW: return at + (a * (size_t)p->mul2 + b) * (size_t)p->mul3 + c;
+    case TGNN_PATH_UUW: return at + a * (size_t)p->mul3 + c;
+    case TGNN_PATH_UUU: return at + a;
+    default: return at + a * (size_t)p->mul2 + b;
+    }
+}
+
+static void TINY_FN(tinyi_tp_side)(const tinyi_tp_path *p, const int32_t *entry, const float *value, float *out,
+                                   const float *x, const float *y, const float *w, int shared, float *t)
+{
+    const int32_t n3 = 2 * p->l3 + 1, xs = p->last ? p->mul1 : 1, ys = p->last ? p->mul2 : 1,
+                  os = p->last ? p->mul3 : 1;
+    const int32_t xu = p->last ? 1 : 2 * p->l1 + 1, yv = p->last ? 1 : 2 * p->l2 + 1, ow = p->last ? 1 : n3;
+    int32_t u, v, v1, c, c1, k, e;
+    for (u = 0; u < p->mul1; u++)
+        for (TINY_FN(tinyi_tp_range)(p, u, &v, &v1); v < v1; v++) {
+            const float *a = x + (size_t)(p->off1 + u * xu) * V_LANES, *b = y + (size_t)(p->off2 + v * yv) * V_LANES;
+            e = p->first;
+            for (k = 0; k < n3; k++) {      /* entries are in the order of k */
+                v_f32 s = v_zero();
+                for (; e < p->end && entry[3 * e + 2] == k; e++)
+                    s = v_fma(v_mul(v_set(value[e]), v_load(a + (size_t)(entry[3 * e] * xs) * V_LANES)),
+                              v_load(b + (size_t)(entry[3 * e + 1] * ys) * V_LANES), s);
+                v_store(t + (size_t)k * V_LANES, s);
+            }
+            for (TINY_FN(tinyi_tp_results)(p, u, v, &c, &c1); c < c1; c++) {
+                float *to = out + (size_t)(p->off3 + c * ow) * V_LANES;
+                v_f32 by = v_set(1.0f);
+                if (p->weight >= 0) {
+                    const size_t at = TINY_FN(tinyi_tp_weight)(p, u, v, c);
+                    by = shared ? v_set(w[at]) : v_load(w + at * V_LANES);
+                }
+                for (k = 0; k < n3; k++) {
+                    float *o = to + (size_t)(k * os) * V_LANES;
+                    v_store(o, v_fma(by, v_load(t + (size_t)k * V_LANES), v_load(o)));
+                }
+            }
+        }
+}
+
+static void TINY_FN(tinyi_tp_back)(const tinyi_tp_path *p, const int32_t *entry, const float *value, const float *x,
+                                   const float *y, const float *w, const float *g, int shared, float *dx, float *dy,
+                                   float *dw, float *t)
+{
+    const int32_t n3 = 2 * p->l3 + 1, xs = p->last ? p->mul1 : 1, ys = p->last ? p->mul2 : 1,
+                  os = p->last ? p->mul3 : 1;
+    const int32_t xu = p->last ? 1 : 2 * p->l1 + 1, yv = p->last ? 1 : 2 * p->l2 + 1, ow = p->last ? 1 : n3;
+    float *s = t + (size_t)n3 * V_LANES;
+    int32_t u, v, v1, c, c1, k, e;
+    for (u = 0; u < p->mul1; u++)
+        for (TINY_FN(tinyi_tp_range)(p, u, &v, &v1); v < v1; v++) {
+            const size_t x_at = (size_t)(p->off1 + u * xu) * V_LANES, y_at = (size_t)(p->off2 + v * yv) * V_LANES;
+            e = p->first;
+            for (k = 0; k < n3; k++) {
+                v_f32 sum = v_zero();
+                for (; e < p->end && entry[3 * e + 2] == k; e++)
+                    sum = v_fma(v_mul(v_set(value[e]), v_load(x + x_at + (size_t)(entry[3 * e] * xs) * V_LANES)),
+                                v_load(y + y_at + (size_t)(entry[3 * e + 1] * ys) * V_LANES), sum);
+                v_store(t + (size_t)k * V_LANES, sum);
+                v_store(s + (size_t)k * V_LANES, v_zero());
+            }
+            for (TINY_FN(tinyi_tp_results)(p, u, v, &c, &c1); c < c1; c++) {
+                const float *from = g + (size_t)(p->off3 + c * ow) * V_LANES;
+                v_f32 by = v_set(1.0f), sum = v_zero();
+                size_t at = 0;
+                if (p->weight >= 0) {
+                    at = TINY_FN(tinyi_tp_weight)(p, u, v, c);
+                    by = shared ? v_set(w[at]) : v_load(w + at * V_LANES);
+                }
+                for (k = 0; k < n3; k++) {
+                    const v_f32 gk = v_load(from + (size_t)(k * os) * V_LANES);
+                    sum = v_fma(gk, v_load(t + (size_t)k * V_LANES), sum);
+                    v_store(s + (size_t)k * V_LANES, v_fma(by, gk, v_load(s + (size_t)k * V_LANES)));
+                }
+                if (p->weight < 0) continue;
+                if (shared) dw[at] += v_sum(sum);
+                else v_store(dw + at * V_LANES, v_add(v_load(dw + at * V_LANES), sum));
+            }
+            for (e = p->first; e < p->end; e++) {
+                const size_t i = x_at + (size_t)(entry[3 * e] * xs) * V_LANES,
+                             j = y_at + (size_t)(entry[3 * e + 1] * ys) * V_LANES;
+                const v_f32 by = v_mul(v_set(value[e]), v_load(s + (size_t)entry[3 * e + 2] * V_LANES));
+                v_store(dx + i, v_fma(by, v_load(y + j), v_load(dx + i)));
+                v_store(dy + j, v_fma(by, v_load(x + i), v_load(dy + j)));
+            }
+        }
+}
+
+/* channels from u on, all that a vector or its beginning (n) holds */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tp_fold_some)(float *out, const float *x, const float *w, const float *t, int n1,
+                                                    int n3, size_t mul)
+{
+    const v_f32 by = w ? v_load(w) : v_set(1.0f);
+    int i, k;
+    for (k = 0; k < n3; k++) {
+        float *o = out + (size_t)k * mul;
+        v_f32 s = v_zero();
+        for (i = 0; i < n1; i++) s = v_fma(v_set(t[k * n1 + i]), v_load(x + (size_t)i * mul), s);
+        v_store(o, v_fma(by, s, v_load(o)));
+    }
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tp_fold_rest)(float *out, const float *x, const float *w, const float *t, int n1,
+                                                    int n3, size_t mul, size_t n)
+{
+    const v_f32 by = w ? v_load_n(w, n) : v_set(1.0f);
+    int i, k;
+    for (k = 0; k < n3; k++) {
+        float *o = out + (size_t)k * mul;
+        v_f32 s = v_zero();
+        for (i = 0; i < n1; i++) s = v_fma(v_set(t[k * n1 + i]), v_load_n(x + (size_t)i * mul, n), s);
+        v_store_n(o, v_fma(by, s, v_load_n(o, n)), n);
+    }
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tp_fold_two)(float *out, const float *x, const float *w, const float *t, int n1,
+                                                   int n3, size_t mul)
+{
+    const v_f32 by = w ? v_load(w) : v_set(1.0f), by1 = w ? v_load(w + V_LANES) : v_set(1.0f);
+    int i, k;
+    for (k = 0; k < n3; k++) {
+        float *o = out + (size_t)k * mul;
+        v_f32 s = v_zero(), s1 = v_zero();
+        for (i = 0; i < n1; i++) {
+            const v_f32 f = v_set(t[k * n1 + i]);
+            s = v_fma(f, v_load(x + (size_t)i * mul), s);
+            s1 = v_fma(f, v_load(x + (size_t)i * mul + V_LANES), s1);
+        }
+        v_store(o, v_fma(by, s, v_load(o)));
+        v_store(o + V_LANES, v_fma(by1, s1, v_load(o + V_LANES)));
+    }
+}
+
+static void TINY_FN(tinyi_tp_fold)(float *out, const float *x, const float *w, const float *t, int n1, int n3,
+                                   size_t mul)
+{
+    size_t u = 0;
+    for (; u + 2 * V_LANES <= mul; u += 2 * V_LANES)
+        TINY_FN(tinyi_tp_fold_two)(out + u, x + u, w ? w + u : NULL, t, n1, n3, mul);
+    for (; u + V_LANES <= mul; u += V_LANES)
+        TINY_FN(tinyi_tp_fold_some)(out + u, x + u, w ? w + u : NULL, t, n1, n3, mul);
+    if (u < mul) TINY_FN(tinyi_tp_fold_rest)(out + u, x + u, w ? w + u : NULL, t, n1, n3, mul, mul - u);
+}
+
+static void TINY_FN(tinyi_tp_sums)(float *out, const float *block, size_t n)
+{
+    size_t k;
+    for (k = 0; k < n; k++) out[k] += v_sum(v_load(block + k * V_LANES));
+}
+
+static const tinyi_product_kernels TINY_FN(tinyi_product_table) = {
+    TINYI_PASS_TARGET, V_LANES, TINY_FN(tinyi_pc_run), TINY_FN(tinyi_tp_side), TINY_FN(tinyi_tp_back),
+    TINY_FN(tinyi_tp_fold), TINY_FN(tinyi_tp_sums)
+};
+TINYI_TABLE(tinyi_product_kernels, tinyi_product_kernels, TINY_FN(tinyi_product_table))
+#undef TINYI_PC_PART
+
+#endif
+#ifndef TINYI_NO_OPERATOR
+/* src/gnn/operator/modes.simd.h - lines of modes, V_LANES channels at a time; see modes_inside.h */
+
+static void TINY_FN(tinyi_modes_fold)(float *s, float *d, const float *x, size_t n, ptrdiff_t step)
+{
+    const size_t h = n / 2;
+    size_t i;
+    v_store(s, v_load(x));
+    v_store(d, v_zero());
+    for (i = 1; i <= h; i++) {
+        const v_f32 a = v_load(x + (ptrdiff_t)i * step), b = v_load(x + (ptrdiff_t)(n - i) * step);
+        const int middle = 2 * i == n;
+        v_store(s + i * V_LANES, middle ? a : v_add(a, b));
+        v_store(d + i * V_LANES, middle ? v_zero() : v_sub(a, b));
+    }
+}
+
+static void TINY_FN(tinyi_modes_unfold)(float *y, const float *e, const float *o, size_t n, ptrdiff_t step)
+{
+    size_t i;
+    v_store(y, v_sub(v_load(e), v_load(o)));
+    for (i = 1; i <= n / 2; i++) {
+        const v_f32 a = v_load(e + i * V_LANES), b = v_load(o + i * V_LANES);
+        v_store(y + (ptrdiff_t)i * step, v_sub(a, b));
+        if (2 * i != n) v_store(y + (ptrdiff_t)(n - i) * step, v_add(a, b));
+    }
+}
+
+/* eight sums at a time: four of a and four of b */
+static void TINY_FN(tinyi_modes_dots)(float *y, float *z, size_t y_step, const float *a, const float *b, size_t a_step,
+                                      const float *t, size_t n_in, size_t n_out)
+{
+    const size_t row = 2 * n_out;
+    size_t j = 0, k;
+    for (; j + 4 <= n_out; j += 4) {
+        const float *w = t + 2 * j;
+        v_f32 y0 = v_zero(), y1 = v_zero(), y2 = v_zero(), y3 = v_zero();
+        v_f32 z0 = v_zero(), z1 = v_zero(), z2 = v_zero(), z3 = v_zero();
+        for (k = 0; k < n_in; k++, w += row) {
+            const v_f32 u = v_load(a + k * a_step), v = v_load(b + k * a_step);
+            y0 = v_fma(v_set(w[0]), u, y0);
+            z0 = v_fma(v_set(w[1]), v, z0);
+            y1 = v_fma(v_set(w[2]), u, y1);
+            z1 = v_fma(v_set(w[3]), v, z1);
+            y2 = v_fma(v_set(w[4]), u, y2);
+            z2 = v_fma(v_set(w[5]), v, z2);
+            y3 = v_fma(v_set(w[6]), u, y3);
+            z3 = v_fma(v_set(w[7]), v, z3);
+        }
+        v_store(y + j * y_step, y0);
+        v_store(z + j * y_step, z0);
+        v_store(y + (j + 1) * y_step, y1);
+        v_store(z + (j + 1) * y_step, z1);
+        v_store(y + (j + 2) * y_step, y2);
+        v_store(z + (j + 2) * y_step, z2);
+        v_store(y + (j + 3) * y_step, y3);
+        v_store(z + (j + 3) * y_step, z3);
+    }
+    for (; j < n_out; j++) {
+        const float *w = t + 2 * j;
+        v_f32 y0 = v_zero(), z0 = v_zero();
+        for (k = 0; k < n_in; k++, w += row) {
+            y0 = v_fma(v_set(w[0]), v_load(a + k * a_step), y0);
+            z0 = v_fma(v_set(w[1]), v_load(b + k * a_step), z0);
+        }
+        v_store(y + j * y_step, y0);
+        v_store(z + j * y_step, z0);
+    }
+}
+
+static void TINY_FN(tinyi_modes_apart)(float *up, float *down, const float *r, const float *s, const float *q,
+                                       const float *p)
+{
+    const v_f32 a = v_load(r), b = v_load(p), c = v_load(q), d = v_load(s);
+    if (up) {
+        v_store(up, v_add(a, b));
+        v_store(up + V_LANES, v_sub(c, d));
+    }
+    if (down) {
+        v_store(down, v_sub(a, b));
+        v_store(down + V_LANES, v_add(c, d));
+    }
+}
+
+static void TINY_FN(tinyi_modes_pair)(float *sum, float *difference, const float *u, const float *v)
+{
+    const v_f32 a = u ? v_load(u) : v_zero(), b = v ? v_load(v) : v_zero();
+    v_store(sum, v_add(a, b));
+    v_store(difference, v_sub(a, b));
+}
+
+/* y of one vector of channels; the sums of the four real products are apart, and joined with their signs at the end */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_modes_mix_at)(float *y, tinyi_modes_side ys, const float *x, tinyi_modes_side xs,
+                                                    const float *w, tinyi_modes_side ws, size_t n_k, size_t n_rows,
+                                                    size_t n, float sign, float out)
+{
+    const v_f32 s = v_set(sign), o = v_set(out);
+    v_f32 rr0 = v_zero(), ii0 = v_zero(), ri0 = v_zero(), ir0 = v_zero();
+    v_f32 rr1 = v_zero(), ii1 = v_zero(), ri1 = v_zero(), ir1 = v_zero();
+    const float *x1 = n_rows > 1 ? x + xs.row : x;
+    size_t left;
+    for (left = n_k; left; left--, w += ws.row, x++, x1++) {
+        const v_f32 wr = n == V_LANES ? v_load(w) : v_load_n(w, n);
+        const v_f32 wi = n == V_LANES ? v_load(w + ws.pair) : v_load_n(w + ws.pair, n);
+        v_f32 r = v_set(x[0]), i = v_set(x[xs.pair]);
+        rr0 = v_fma(r, wr, rr0);
+        ii0 = v_fma(i, wi, ii0);
+        ri0 = v_fma(r, wi, ri0);
+        ir0 = v_fma(i, wr, ir0);
+        if (n_rows == 1) continue;
+        r = v_set(x1[0]);
+        i = v_set(x1[xs.pair]);
+        rr1 = v_fma(r, wr, rr1);
+        ii1 = v_fma(i, wi, ii1);
+        ri1 = v_fma(r, wi, ri1);
+        ir1 = v_fma(i, wr, ir1);
+    }
+    rr0 = v_fma(s, ii0, rr0);
+    ri0 = v_mul(o, v_fnma(s, ir0, ri0));
+    rr1 = v_fma(s, ii1, rr1);
+    ri1 = v_mul(o, v_fnma(s, ir1, ri1));
+    if (n == V_LANES) {
+        v_store(y, rr0);
+        v_store(y + ys.pair, ri0);
+        if (n_rows == 1) return;
+        v_store(y + ys.row, rr1);
+        v_store(y + ys.row + ys.pair, ri1);
+    } else {
+        v_store_n(y, rr0, n);
+        v_store_n(y + ys.pair, ri0, n);
+        if (n_rows == 1) return;
+        v_store_n(y + ys.row, rr1, n);
+        v_store_n(y + ys.row + ys.pair, ri1, n);
+    }
+}
+
+static void TINY_FN(tinyi_modes_mix)(float *y, tinyi_modes_side ys, const float *x, tinyi_modes_side xs, const float *w,
+                                     tinyi_modes_side ws, size_t k, size_t n_rows, size_t n_c, float sign, float out)
+{
+    size_t c = 0;
+    for (; c + V_LANES <= n_c; c += V_LANES)
+        if (n_rows == 1) TINY_FN(tinyi_modes_mix_at)(y + c, ys, x, xs, w + c, ws, k, 1, V_LANES, sign, out);
+        else TINY_FN(tinyi_modes_mix_at)(y + c, ys, x, xs, w + c, ws, k, 2, V_LANES, sign, out);
+    if (c < n_c) TINY_FN(tinyi_modes_mix_at)(y + c, ys, x, xs, w + c, ws, k, n_rows, n_c - c, sign, out);
+}
+
+static const tinyi_modes_kernels TINY_FN(tinyi_modes_table) = {
+    TINYI_PASS_TARGET, V_LANES, TINY_FN(tinyi_modes_fold), TINY_FN(tinyi_modes_unfold), TINY_FN(tinyi_modes_dots),
+    TINY_FN(tinyi_modes_apart), TINY_FN(tinyi_modes_pair), TINY_FN(tinyi_modes_mix)
+};
+TINYI_TABLE(tinyi_modes_kernels, tinyi_modes_kernels, TINY_FN(tinyi_modes_table))
 
 #endif
 #endif

@@ -40,6 +40,14 @@ static const char usage[] =
     "  --repack         repack the weights at the start, eight rows interleaved: faster on this processor\n"
     "  --repack-file F  the same, and keep the result in this file: the next start reads it\n"
     "  --repack-auto    the same, but only if the processor has kernels that gain and memory suffices\n"
+    "  --draft FILE     a smaller model with the same vocabulary proposes tokens, and this one checks several in one "
+    "pass\n"
+    "  --draft-repeat   the same without a model: what followed the same words before is proposed\n"
+    "  --draft-n N      propose at most N tokens at once, 1 to 32; default: 4, with --draft-repeat 8\n"
+    "  --draft-most     with --temp: keep more proposals; the text follows the same distribution, but is not the one "
+    "without a draft\n"
+    "  --draft-always   propose as many each time, also where that is slower\n"
+    "  --exact          the same text however many tokens a pass has: with and without --draft; slower\n"
     "  --threads N      default: one per processor\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
     "  --stats          print tokens and speed to standard error\n";
@@ -180,10 +188,11 @@ int main(int argc, char **argv)
     static adapting with;
     static word_list stops;
     const char *save = NULL, *load = NULL, *path = NULL, *prompt = NULL, *stop[8], *rules = NULL, *schema = NULL,
-               *type_k = NULL, *type_v = NULL, *layers = NULL;
+               *type_k = NULL, *type_v = NULL, *layers = NULL, *draft_path = NULL;
     const tllm_format *format_k = NULL, *format_v = NULL;
     double temp = -1, top_p = -1, min_p = -1, repeat = -1;     /* below 0: not given */
-    int beams = 0, parallel = 0, n = 256, top_k = -1, context = 0, echo = 0, stats = 0, sparse = 0, repack = 0, i;
+    int beams = 0, parallel = 0, n = 256, top_k = -1, context = 0, echo = 0, stats = 0, sparse = 0, repack = 0,
+        repeats = 0, most = 0, i;
     uint64_t seed = NO_SEED;
     tllm_tokens all;
     size_t n_prompt = 0, n_steps = 0, n_rules = 0;
@@ -192,7 +201,8 @@ int main(int argc, char **argv)
     tllm_state_desc room;
     tllm_generate_desc how;
     tllm_generate_result result;
-    tllm_session *session = NULL;
+    tllm_session *session = NULL, *draft_model = NULL;
+    tllm_draft_desc draft;
     tllm_step chain[5];
     tllm_grammar *grammar = NULL;
     tllm_repack_desc keep = { NULL, 0, 0 };
@@ -227,6 +237,12 @@ int main(int argc, char **argv)
                                A_TEXT("--control-layers", &layers),
                                A_FLAG("--lora-merge", &with.merge),
                                A_FLAG("--sparse", &sparse),
+                               A_TEXT("--draft", &draft_path),
+                               A_FLAG("--draft-repeat", &repeats),
+                               A_WHOLE("--draft-n", &draft.n, 1, TLLM_DRAFT_TOKENS),
+                               A_FLAG("--draft-most", &most),
+                               A_FLAG("--draft-always", &draft.always),
+                               A_FLAG("--exact", &room.exact),
                                A_WHOLE("--threads", &ctx_desc.n_threads, 1, TINY_MAX_THREADS),
                                A_TARGET("--target", &ctx_desc.target),
                                A_FLAG("--stats", &stats),
@@ -238,6 +254,7 @@ int main(int argc, char **argv)
     memset(&all, 0, sizeof all);
     memset(&how, 0, sizeof how);
     memset(&result, 0, sizeof result);
+    memset(&draft, 0, sizeof draft);
     READ_OPTIONS(argc, argv, usage, options);
     if (type_k && !(format_k = tllm_format_by_name(type_k))) return wrong("--cache-type-k", type_k);
     if (type_v && !(format_v = tllm_format_by_name(type_v))) return wrong("--cache-type-v", type_v);
@@ -249,6 +266,11 @@ int main(int argc, char **argv)
     for (i = 0; i < stops.n; i++) stop[i] = stops.at[i];
     if (beams && parallel) return wrong("--beams and --parallel", "one of them");
     if (rules && schema) return wrong("--grammar and --schema", "one of them");
+    if (draft_path && repeats) return wrong("--draft and --draft-repeat", "one of them");
+    if (!draft_path && !repeats && (draft.n || most || draft.always))
+        return refused("%s does nothing without %s", draft.n ? "--draft-n" : most ? "--draft-most" : "--draft-always",
+                       "--draft or --draft-repeat");
+    if (most) draft.rule = TLLM_DRAFT_MOST;
     if (beams || parallel) {                /* options for a single text */
         const char *search = beams ? "--beams" : "--parallel";
         const char *alone = save        ? "--save-session"
@@ -257,6 +279,8 @@ int main(int argc, char **argv)
                             : stops.n   ? "--stop"
                             : how.shift ? "--shift"
                             : stats     ? "--stats"
+                            : draft_path ? "--draft"
+                            : repeats   ? "--draft-repeat"
                                         : NULL;
         if (beams && !alone)                /* a search does not draw */
             alone = temp >= 0         ? "--temp"
@@ -332,6 +356,13 @@ int main(int argc, char **argv)
         if (!st) st = tllm_grammar_open(ctx, text, n_text, "root", &grammar);
         how.grammar = grammar;
     }
+    if (!st && draft_path) {
+        memset(&room, 0, sizeof room);
+        room.n_ctx = tllm_session_context(session);
+        st = tllm_session_open(ctx, draft_path, &room, &draft_model);
+        draft.model = draft_model;
+    }
+    if (!st && (draft_path || repeats)) st = tllm_draft_open(session, &draft, &how.draft);
     if (!st && echo) (void)print(NULL, prompt, n_prompt);
     if (!st && load) {
         st = tllm_session_load(session, load);
@@ -353,6 +384,15 @@ int main(int argc, char **argv)
             fprintf(stderr, "prompt: %zu tokens, %.1f a second; text: %zu tokens, %.1f a second; end: %s\n",
                     result.n_prompt, (double)result.n_prompt / (result.prompt_seconds + 1e-9), result.n_made,
                     (double)result.n_made / (result.made_seconds + 1e-9), ends[result.end]);
+        if (stats && how.draft) {
+            tllm_draft_counts c;
+            tllm_draft_count(how.draft, &c);
+            fprintf(stderr,
+                    "draft: %llu of %llu proposed tokens kept, %.2f tokens a pass; %.2f s in the draft, %.2f s in "
+                    "passes\n",
+                    (unsigned long long)c.kept, (unsigned long long)c.proposed,
+                    c.passes ? (double)(c.kept + c.passes) / (double)c.passes : 0.0, c.draft_seconds, c.pass_seconds);
+        }
         if (stats && repack)
             fprintf(stderr, "repacked%s: %.1f MB in %.2f s, %.1f MB in blocks stay in the file\n",
                     repacked.from_file ? " before" : "", (double)repacked.bytes / 1e6, repacked.seconds,
@@ -367,6 +407,8 @@ int main(int argc, char **argv)
     if (ctx) {
         tllm_grammar_close(ctx, grammar);
         tiny_free(ctx, rule_text);
+        tllm_draft_close(how.draft);
+        tllm_session_close(draft_model);
         tllm_session_close(session);
         for (i = 0; i < with.files.n; i++) tllm_adapter_close(ctx, with.a[i]);
     }

@@ -50,11 +50,16 @@ quantization 3 (Bipolar-INT)
 quantization 4 (bit weights)
 quantization 7 (MLWeaving)
 quantization 8 (Flash-LLM)
+compression 2 (gradual pruning)
+compression 3 (pruning baselines)
+compression 10 (GradSign)
 graphs 0 (plain family)
 graphs 1 (A2Q)
 graphs 7 (FastRP)
 geometry 0 (rotations, harmonics, couplings)
-geometry 3 (MG-TFNO)'
+geometry 3 (MG-TFNO)
+distributed 0 (plain family)
+distributed 1 (TPI-LLM)'
 if [ "$1" != --one ]; then
     results=$BUILD/results
     [ -n "$AGAIN" ] || rm -rf "$results"

@@ -5,9 +5,9 @@
 
 Each product runs under qemu-aarch64 with bench/arm/count.c. Printed for 256 weights times one row of activations:
 executed instructions, and cycles as the port bound of llvm-mca: every executed instruction weighs what the model of the
-core says that it occupies, and the largest of vector pipes, loads and width counts. No caches, no waiting: a lower
-bound, good for ratios of kernels. llama.cpp's figures come from docs/dev/notes-arm.tsv. Q4_0+ is Q4_0 with repacked
-weights.
+core says that it occupies, and the largest of vector pipes (one alone, half of both), loads and width counts. No
+caches, no waiting: a lower bound, good for ratios of kernels. llama.cpp's figures come from docs/dev/notes-arm.tsv.
+Q4_0+ is Q4_0 with repacked weights.
 
 CC, ARM_CC, QEMU, LLVM_MCA name the programs. Without llvm-mca 17 or newer, whose models these are, cycles are left out.
 """
@@ -61,19 +61,27 @@ def bound(mca, level, code, hot, folder):
             operands = re.sub(r"^#0x[0-9a-f]+", "pldl1keep", operands)
         source.append(op + " " + operands)
         kept.append(at)
+    # each instruction by itself, often enough that what either pipe can do is done by both: then a pipe that does all
+    # of it is the only one that can
     path = os.path.join(folder, "block.s")
     with open(path, "w") as to:
-        to.write("\n".join(source) + "\n")
-    told = json.loads(text(mca, "-mcpu=" + level[2], "-mtriple=aarch64", "-mattr=+dotprod,+i8mm", "-iterations=1",
+        for line in source:
+            to.write("# LLVM-MCA-BEGIN\n%s\n# LLVM-MCA-END\n" % line)
+    told = json.loads(text(mca, "-mcpu=" + level[2], "-mtriple=aarch64", "-mattr=+dotprod,+i8mm", "-iterations=16",
                            "-json", path))
     names = told["TargetInfo"]["Resources"]
-    use = collections.Counter()
-    for entry in told["CodeRegions"][0]["ResourcePressureView"]["ResourcePressureInfo"]:
-        if entry["InstructionIndex"] < len(kept):
-            name = names[entry["ResourceIndex"]].split(".")[0]
-            use[name] += entry["ResourceUsage"] * hot[kept[entry["InstructionIndex"]]]
+    use, only = collections.Counter(), collections.Counter()
+    for i, region in enumerate(told["CodeRegions"]):
+        one = collections.Counter()
+        for entry in region["ResourcePressureView"]["ResourcePressureInfo"]:
+            if entry["InstructionIndex"] == 0:
+                one[names[entry["ResourceIndex"]].split(".")[0]] += entry["ResourceUsage"] * hot[kept[i]]
+        use.update(one)
+        vector = [name for name in one if name.endswith(level[3])]
+        if len(vector) == 1:
+            only[vector[0]] += one[vector[0]]
     of = lambda *ends: sum(n for name, n in use.items() if name.endswith(ends))
-    return max(of(*level[3]) / 2, of("UnitL") / level[4], sum(hot.values()) / level[5])
+    return max(of(*level[3]) / 2, max(only.values(), default=0), of("UnitL") / level[4], sum(hot.values()) / level[5])
 
 
 def main():

@@ -1,17 +1,20 @@
 """bench/peers/models.py - the same model files on llama.cpp or quantcpp and on build/bench-model, in turn
 
     python models.py [--build DIR] [--rounds 3] [-p 512] [-n 64] [-t 1,2] [--batch 1,2,4,8,16,32,64] [--target T]
-                     [--repack] [--plain | --ik | --litert | --quantcpp] [--rows FILE.tsv] [--page FILE.md] [--curve FILE.svg]
-                     [SHAPE-TYPE.gguf ...]
+                     [--repack] [--plain | --ik | --litert | --quantcpp] [--rows FILE.tsv] [--page FILE.md]
+                     [--curve FILE.svg] [SHAPE-TYPE.gguf ...]
 
 Each round measures ours and theirs once on the same file with the same number of threads: a prompt of -p tokens
 (0: none), then -n tokens one by one. With --batch it measures only that many sequences that decode together, -n tokens
 in all and at least four steps. Theirs is llama.cpp (the package llama-cpp-python), called through its C functions in a
 process of its own for each file and number of threads, with its defaults (memory mapping, repacked weights, keys and
-values in half precision) and a batch of 512. --ik: theirs is ik_llama.cpp (ik-llama-cpp-python), called the same way;
-its repacking on loading is asked for, since it is not its default. --litert: theirs is LiteRT-LM with the file of
-litert.py beside each model, under the same name (.litertlm). --quantcpp: theirs is that package (one header; QUANTCPP_LIB names its
-library). It packs any file into its own 4 bits on loading and reports text as it arrives, so only decoding is timed.
+values in half precision) and a batch of 512. With an option it is another one:
+
+    --ik        ik_llama.cpp (ik-llama-cpp-python), called the same way. Its repacking on loading is asked for, since
+                it is not its default
+    --litert    LiteRT-LM, with the file of litert.py beside each model, under the same name (.litertlm)
+    --quantcpp  that package (one header; QUANTCPP_LIB names its library). It packs any file into its own 4 bits on
+                loading and reports text as it arrives, so only decoding is timed
 
 Each round appends its rows to --rows, so a comparison can be made in pieces, one file at a time. --page writes the
 table of all rows between its two marks; --curve draws the batches. Both take the last run of each model and the median

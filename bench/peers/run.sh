@@ -83,15 +83,27 @@ else
     skip 'gguf and safetensors are not installed: files are not compared'
 fi
 # whole models: llama.cpp and ik_llama.cpp through their Python packages, compiled here for this processor (a quarter of
-# an hour, and three quarters), on files of random weights
-# native NAME PACKAGE: compiles the package into an environment of that name
-native() {
-    if [ -n "$check" ] || [ -d "$peers/$1" ]; then return; fi
-    { python3 -m venv "$peers/$1" && CMAKE_ARGS="-DGGML_NATIVE=ON -DLLAVA_BUILD=OFF" \
-        "$peers/$1/bin/pip" -q install --no-binary "$2" "$2"; } >/dev/null 2>&1 || echo "peers: $2 could not be built"
-}
-native llama llama-cpp-python
-native ik ik-llama-cpp-python
+# an hour each), on files of random weights
+if [ -z "$check" ] && [ ! -d "$peers/llama" ]; then
+    { python3 -m venv "$peers/llama" && CMAKE_ARGS="-DGGML_NATIVE=ON -DLLAVA_BUILD=OFF" \
+        "$peers/llama/bin/pip" -q install --no-binary llama-cpp-python llama-cpp-python; } >/dev/null 2>&1 ||
+        echo "peers: llama-cpp-python could not be built"
+fi
+# The source package of ik-llama-cpp-python lacks a file of its command-line programs. So the binary package is
+# installed, for AVX2, and its library replaced by one that is compiled from the sources
+IK_LLAMA_CPP_LIB_PATH=$PWD/$peers/ik-sources/build/src/libllama.so
+if [ -z "$check" ] && [ ! -d "$peers/ik" ]; then
+    venv ik ik-llama-cpp-python >/dev/null
+    "$peers/ik/bin/pip" -q download --no-deps --no-binary :all: -d "$peers/ik-sources" ik-llama-cpp-python \
+        >/dev/null 2>&1 &&
+        tar -xzf "$peers"/ik-sources/*.tar.gz -C "$peers/ik-sources" --strip-components=1 &&
+        cmake -S "$peers/ik-sources/vendor/ik_llama.cpp" -B "$peers/ik-sources/build" -DCMAKE_BUILD_TYPE=Release \
+            -DGGML_NATIVE=ON -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF >/dev/null &&
+        cmake --build "$peers/ik-sources/build" --target llama -j "$(nproc)" >/dev/null 2>&1
+fi
+if [ -e "$IK_LLAMA_CPP_LIB_PATH" ]; then export IK_LLAMA_CPP_LIB_PATH
+elif [ -z "$check" ]; then echo 'peers: ik_llama.cpp was not compiled here: its package for AVX2 is used'
+fi
 python=$(size "$peers/llama/bin/python" "$peers/check/bin/python")
 if [ -n "$check" ]; then
     # ours alone, then the table and the curve of the rows in the file
@@ -170,12 +182,15 @@ else
     skip 'xllamacpp is not installed: the story models are not compared'
 fi
 python=$(venv torch numpy torch)
-make -s --no-print-directory "$BUILD/train-story" || exit 1
+make -s --no-print-directory "$BUILD/train-story" "$BUILD/train" || exit 1
 if [ -n "$check" ]; then
+    run nets "$python" bench/peers/nets.py --build "$BUILD" --alone --rounds 1 --epochs 1
     run train "$python" bench/peers/train.py --build "$BUILD" --alone --rounds 1 --steps 1 \
         --config examples/story-small.cfg
 elif has "$python" torch; then
     run train "$python" bench/peers/train.py --build "$BUILD"
+    run nets "$python" bench/peers/nets.py --build "$BUILD"
+    run nets "$python" bench/peers/nets.py --build "$BUILD" --net conv --epochs 2
 else
     skip 'torch is not installed: no rows for it'
 fi
@@ -221,6 +236,11 @@ if has "$python" 'numpy, torch, dgl'; then
     rm -f "$peers/rmat.tgraph"
 else
     skip 'DGL is not installed: its sampler is not measured'
+fi
+if has "$python" e3nn; then
+    run products "$python" bench/peers/products.py --seconds "$(size 1 0.01)"
+else
+    skip 'e3nn is not installed: its products are not measured'
 fi
 printf '%d passed, %d failed' $passed $failed
 [ $skipped -eq 0 ] || printf ', %d skipped' $skipped

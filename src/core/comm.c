@@ -1,21 +1,20 @@
 /* src/core/comm.c - all-reduce in flight
- * Methods  textbook; R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in
- *          MPICH", 2005, 4.
  * Formula  x[i] = sum over the ranks of their x[i], float32, of p ranks:
- *          direct    ((x_0 + x_1) + x_2) + ...
- *          doubling  a balanced tree over neighbours; with p no power of two the first 2 (p - 2^k) ranks are paired
- *                    before
- *          ring      part c (of p) as ((x_c + x_(c+1)) + ...) modulo p, the same in all ranks because one rank computes
- *                    it
- * Engine   a sum is a list of steps. Each step sends a message, receives one, or both, and says how to use the received
- *          numbers. progress() advances the oldest sum as far as its messages allow. Later sums may only send the
- *          messages of direct sums, in the order that the peer expects. progress() needs the lock: the caller takes it
- *          in start and wait, the comm's thread otherwise.
+ *          direct    ((x_0 + x_1) + x_2) + ...; so does star
+ *          tree, doubling, halving   balanced trees; with p no power of two the first 2 (p - 2^k) ranks of the last two
+ *                    are paired before
+ *          ring      part c (of p) as ((x_c + x_(c+1)) + ...) modulo p
+ *          The same on all ranks: either one rank computes a number, or all add in the same order.
+ * Engine   a sum is a list of steps (core/hops.c). Each step sends a message, receives one, or both, and says how to
+ *          use the received numbers. progress() advances the oldest sum as far as its messages allow. Later sums may
+ *          only send the messages of direct sums, in the order that the peer expects. progress() needs the lock: the
+ *          caller takes it in start and wait, the comm's thread otherwise.
  * Thread   the comm's thread sleeps while the caller waits, because the caller then does the work. It also sleeps while
  *          all sums in flight are short direct ones that have been sent: nothing can be gained until the caller waits.
  * Clock    on a virtual clock a sum has its own time, which begins at its start and advances as messages arrive. A wait
  *          advances the caller's clock. All of this follows from the program, not from the scheduling of threads. */
 #include "core/comm.h"
+#include "core/hops_inside.h"
 #include "core/state_inside.h"
 #include "core/time.h"
 #include <stdio.h>
@@ -30,6 +29,7 @@ typedef struct tinyi_sum {
     float *x;
     size_t n;
     uint64_t number, at;                    /* at: virtual clock */
+    uint64_t call;                          /* of net->calls: for the tags */
     unsigned tag;
     /* ready: the messages of the step are set up; done: waiting to be waited for */
     int way, step, ready, done;
@@ -37,12 +37,6 @@ typedef struct tinyi_sum {
     tiny_message *out;                      /* direct: (world) */
     tiny_message send, recv;
 } tinyi_sum;
-
-typedef struct tinyi_comm_step {            /* to, from -1: none */
-    int to, from;
-    size_t to_at, to_n, from_at, from_n;
-    int how;                                /* 0: put it in its place; 1: theirs + mine; 2: mine + theirs */
-} tinyi_comm_step;
 
 struct tiny_comm {
     tiny_ctx *ctx;
@@ -59,7 +53,7 @@ struct tiny_comm {
     uint64_t last_end;                      /* virtual clock: when the last sum was done */
     tiny_status failed;
     char says[240];
-    int waiting, quit, has_thread;
+    int waiting, quit, has_thread, finite;
 #if TINYI_HAVE_PTHREAD
     pthread_mutex_t lock;
     pthread_cond_t idle;
@@ -88,62 +82,13 @@ static void tinyi_comm_give_up(tiny_comm *c, tiny_status st, const char *says)
 {
     if (c->failed) return;
     c->failed = st;
+    c->net->why = st;
     (void)snprintf(c->says, sizeof c->says, "%s", says);
     c->first = c->next;                     /* their memory is not touched any more */
     c->net->close(c->net);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
-
-static void tinyi_comm_part(const tiny_comm *c, size_t n, int i, size_t *at, size_t *size)
-{
-    const size_t p = (size_t)c->world, k = (size_t)((i % c->world + c->world) % c->world), whole = n / p, more = n % p;
-    *at = k * whole + k * more / p;         /* floor(k n / p) without the product */
-    *size = (k + 1) * whole + (k + 1) * more / p - *at;
-}
-
-static int tinyi_comm_ring(const tiny_comm *c, const tinyi_sum *s, int i, tinyi_comm_step *t)
-{
-    const int p = c->world, r = c->rank;
-    if (i >= 2 * (p - 1)) return 0;
-    t->to = (r + 1) % p;
-    t->from = (r + p - 1) % p;
-    t->how = i < p - 1;
-    tinyi_comm_part(c, s->n, i < p - 1 ? r - i : r + 1 - (i - (p - 1)), &t->to_at, &t->to_n);
-    tinyi_comm_part(c, s->n, i < p - 1 ? r - i - 1 : r - (i - (p - 1)), &t->from_at, &t->from_n);
-    return 1;
-}
-
-/* Ranks below 2 m are paired, the odd one of a pair works for both; then q = 2^k ranks double. */
-static int tinyi_comm_doubling(const tiny_comm *c, const tinyi_sum *s, int i, tinyi_comm_step *t)
-{
-    const int p = c->world, r = c->rank;
-    int q = 1, m, k = 0, mine, other;
-    while (2 * q <= p) { q *= 2; k++; }
-    m = p - q;
-    t->to = t->from = -1;
-    t->to_n = t->from_n = s->n;
-    if (m && i == 0) {
-        if (r >= 2 * m) return 1;
-        if (r % 2) { t->from = r - 1; t->how = 1; }
-        else t->to = r + 1;
-        return 1;
-    }
-    i -= m > 0;
-    if (i < k) {
-        if (r < 2 * m && r % 2 == 0) return 1;
-        mine = r < 2 * m ? r / 2 : r - m;
-        other = mine ^ (1 << i);
-        t->to = t->from = other < m ? 2 * other + 1 : other + m;
-        t->how = other < mine ? 1 : 2;
-        return 1;
-    }
-    if (i > k || !m) return 0;
-    if (r >= 2 * m) return 1;
-    if (r % 2) t->to = r - 1;
-    else t->from = r + 1;
-    return 1;
-}
 
 TINY_REF_BEGIN
 static void tinyi_comm_add(float *y, const float *a, const float *b, size_t n)
@@ -156,24 +101,36 @@ TINY_REF_END
 static void tinyi_comm_message(tiny_message *m, const tinyi_sum *s, int step, float *x, size_t n)
 {
     memset(m, 0, sizeof *m);
-    m->tag = s->number << 16 | (uint64_t)(unsigned)step << 8 | s->tag;
+    m->tag = s->call << 16 | (uint64_t)(unsigned)step << 8 | s->tag;
     m->data = x;
     m->n = n * sizeof *x;
     m->at = s->at;
+}
+
+/* NaN and infinities would spread to every rank's text, and nobody would know from where. */
+static int tinyi_comm_finite(tiny_comm *c, int from, const float *x, size_t n, tiny_status *st)
+{
+    size_t i;
+    for (i = 0; i < n && c->finite; i++)
+        if (!(x[i] - x[i] == 0.0f)) {
+            c->net->gone = from + 1;
+            (void)snprintf(c->net->says, sizeof c->net->says, "rank %d sent a number that is not finite", from);
+            *st = TINY_E_PROTOCOL;
+            return 0;
+        }
+    return 1;
 }
 
 /* A step sum as far as it goes. 1: it is done. */
 static int tinyi_comm_steps(tiny_comm *c, tinyi_sum *s, tiny_status *st)
 {
     for (;;) {
-        tinyi_comm_step t;
-        memset(&t, 0, sizeof t);
-        if (!(s->way == TINY_COMM_RING ? tinyi_comm_ring(c, s, s->step, &t) : tinyi_comm_doubling(c, s, s->step, &t)))
-            return 1;
+        tinyi_hop t;
+        if (!tinyi_hop_allreduce(s->way, c->rank, c->world, s->n, s->step, &t)) return 1;
         if (!s->ready) {
             if (s->step == 0) s->at = TINYI_MAX(s->at, c->last_end);
             tinyi_comm_message(&s->send, s, s->step, s->x + t.to_at, t.to_n);
-            tinyi_comm_message(&s->recv, s, s->step, t.how ? c->got : s->x + t.from_at, t.from_n);
+            tinyi_comm_message(&s->recv, s, s->step, t.how != TINYI_HOP_PUT ? c->got : s->x + t.from_at, t.from_n);
             s->recv.at = 0;
             s->send.whole = t.to < 0;
             s->recv.whole = t.from < 0;
@@ -183,8 +140,13 @@ static int tinyi_comm_steps(tiny_comm *c, tinyi_sum *s, tiny_status *st)
         if (!s->recv.whole && (*st = c->net->recv(c->net, t.from, &s->recv)) != TINY_OK) return 0;
         if (!s->recv.whole && !s->recv.begun) c->look_at = s->recv.at;
         if (!s->send.whole || !s->recv.whole) return 0;
-        if (t.from >= 0 && t.how == 1) tinyi_comm_add(s->x + t.from_at, c->got, s->x + t.from_at, t.from_n);
-        if (t.from >= 0 && t.how == 2) tinyi_comm_add(s->x + t.from_at, s->x + t.from_at, c->got, t.from_n);
+        if (t.from >= 0 &&
+            !tinyi_comm_finite(c, t.from, (const float *)s->recv.data, s->recv.n / sizeof(float), st))
+            return 0;
+        if (t.from >= 0 && t.how == TINYI_HOP_THEIRS)
+            tinyi_comm_add(s->x + t.from_at, c->got, s->x + t.from_at, t.from_n);
+        if (t.from >= 0 && t.how == TINYI_HOP_MINE)
+            tinyi_comm_add(s->x + t.from_at, s->x + t.from_at, c->got, t.from_n);
         if (t.from >= 0 && c->net->virtual_clock) s->at = TINYI_MAX(s->at, s->recv.at);
         s->step++;
         s->ready = 0;
@@ -221,6 +183,7 @@ static int tinyi_comm_direct(tiny_comm *c, tinyi_sum *s, tiny_status *st)
                 if (!s->recv.begun) c->look_at = s->recv.at;
                 return 0;
             }
+            if (!tinyi_comm_finite(c, from, (const float *)s->recv.data, s->n, st)) return 0;
             if (c->net->virtual_clock) s->at = TINYI_MAX(s->at, s->recv.at);
             if (from) tinyi_comm_add(c->acc, c->acc, c->got, s->n);
         } else if (from) tinyi_comm_add(c->acc, c->acc, s->x, s->n);
@@ -342,6 +305,7 @@ TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, t
     c->n_most = desc->n_most ? desc->n_most : 65536;
     c->n_short = desc->n_short ? desc->n_short : TINYI_COMM_SHORT;
     c->way = desc->way;
+    c->finite = desc->finite;
     c->timeout_ns = desc->timeout_ns ? desc->timeout_ns : UINT64_C(10000000000);
     if (!tinyi_size_mul(c->n_most, 2 * sizeof *c->got, &all))
         st = tinyi_fail(ctx, TINY_E_OVERFLOW, "sums of %zu numbers are more than this machine can address", c->n_most);
@@ -428,11 +392,13 @@ TINY_API tiny_status tiny_allreduce_start(tiny_comm *c, float *x, size_t n, unsi
         s->x = x;
         s->n = n;
         s->number = c->next;
+        s->call = c->net->calls++;
         s->tag = tag;
         s->at = c->clock;
         s->step = s->ready = s->done = s->from = 0;
         s->way = c->way != TINY_COMM_AUTO ? c->way
                  : c->world <= 2          ? TINY_COMM_DIRECT
+                 : c->net->star           ? TINY_COMM_STAR
                  : n <= c->n_short        ? TINY_COMM_DOUBLING
                                           : TINY_COMM_RING;
         for (i = 0; i < c->world; i++) tinyi_comm_message(&s->out[i], s, 0, x, n);

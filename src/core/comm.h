@@ -31,6 +31,10 @@ typedef enum tiny_comm_way {
     /* partners at distances 1, 2, 4 ...: log2 p latencies, n log2 p numbers */
     TINY_COMM_DOUBLING,
     TINY_COMM_RING,                         /* 2 (p - 1) latencies, 2 (p - 1) / p n numbers */
+    /* rank 0 adds and sends the sum back: 2 latencies, 2 (p - 1) n numbers through its port; needs only a star */
+    TINY_COMM_STAR,
+    TINY_COMM_TREE,                         /* to rank 0 and back over a binomial tree: 2 log2 p latencies */
+    TINY_COMM_HALVING,                      /* halving, then doubling: 2 log2 p latencies, 2 (p - 1) / p n numbers */
     TINY_COMM_WAYS
 } tiny_comm_way;
 
@@ -43,6 +47,7 @@ typedef struct tiny_comm_desc {             /* all zero but net: the sensible de
     size_t n_short;                         /* 0: 8192 */
     uint64_t timeout_ns;                    /* of a wait; 0: 10 s */
     int no_thread;                          /* nonzero: messages move only during the calls */
+    int finite;                             /* nonzero: a received number that is not finite ends the group */
 } tiny_comm_desc;
 
 TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, tiny_comm **out);

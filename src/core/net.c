@@ -3,7 +3,8 @@
  * Queue    a ring that one rank writes and one reads, each at its own pace; only the two counters are shared. A message
  *          is a head (tag, bytes, when it arrives) and its bytes; a full ring takes the rest later, as a socket would.
  * Delay    of a message of n bytes sent at t over a link of latency a and b seconds a byte: it leaves from max(t, link
- *          free) on, the link is free n b later, it arrives a after that. Each direction of each pair is a link.
+ *          free) on, the link is free n b later, it arrives a after that. Each direction of each pair is a link; on a
+ *          virtual clock with ports, all links of a rank share its two ports, and a message takes n b at both ends.
  * Sleep    each rank has one condition variable for its threads, and a count of changes: a message came, there is room
  *          again, a rank has closed. A thread that read the count before a change does not fall asleep after it. */
 #include "core/net.h"
@@ -31,7 +32,9 @@ typedef struct tinyi_link_head { uint64_t tag, n, at; } tinyi_link_head;
 typedef struct tinyi_local_rank {
     tiny_net net;
     tiny_local *local;
-    tiny_idx gone, changed;
+    tiny_idx changed;
+    tiny_idx gone;                          /* 0, or 1 + 2 after a broken protocol + 4 times the rank to blame */
+    uint64_t out_free_at, in_free_at;       /* of its ports */
 #if TINYI_HAVE_PTHREAD
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -94,8 +97,14 @@ static void tinyi_local_gone(tiny_net *net)
 {
     tinyi_local_rank *r = (tinyi_local_rank *)net;
     int i;
-    if (!tinyi_atomic_swap_if(&r->gone, 0, 1)) return;
+    const tiny_idx blame = net->gone ? net->gone - 1 : net->rank;
+    if (!tinyi_atomic_swap_if(&r->gone, 0, 1 + 2 * (net->why == TINY_E_PROTOCOL) + 4 * blame)) return;
     for (i = 0; i < net->world; i++) tinyi_local_wake(&r->local->rank[i].net);
+}
+
+static uint64_t tinyi_link_ns(const tiny_local *l, size_t n)
+{
+    return (uint64_t)TINYI_MIN((double)n * l->ns_per_byte + 0.5, 1e15);
 }
 
 /* n bytes of a ring from counter at on */
@@ -112,16 +121,39 @@ static void tinyi_link_copy(const tiny_local *l, unsigned char *ring, size_t at,
     }
 }
 
+/* rank `other` has ended: why */
+static tiny_status tinyi_local_ended(tinyi_local_rank *me, int other, tiny_idx gone, const char *what)
+{
+    const int blame = (int)(gone / 4);
+    me->net.gone = blame + 1;
+    if (gone & 2) {
+        (void)snprintf(me->net.says, sizeof me->net.says, "rank %d ended the group: it and rank %d do not do the same",
+                       other, blame);
+        return TINY_E_PROTOCOL;
+    }
+    if (blame != other)
+        (void)snprintf(me->net.says, sizeof me->net.says, "rank %d is gone, says rank %d", blame, other);
+    else (void)snprintf(me->net.says, sizeof me->net.says, "rank %d is gone: rank %d %s", other, me->net.rank, what);
+    return TINY_E_PEER;
+}
+
+static tiny_status tinyi_local_nobody(tiny_net *net, int other)
+{
+    (void)snprintf(net->says, sizeof net->says, "rank %d has no link to rank %d", net->rank, other);
+    return TINY_E_ARGUMENT;
+}
+
 static tiny_status tinyi_local_send(tiny_net *net, int to, tiny_message *m)
 {
     tinyi_local_rank *me = (tinyi_local_rank *)net;
     tiny_local *l = me->local;
-    tinyi_link *k = &l->link[net->rank * l->world + to];
+    tinyi_link *k;
+    tiny_idx gone;
     int told = 0, some = 0;
-    if (tinyi_atomic_get(&l->rank[to].gone)) {
-        (void)snprintf(net->says, sizeof net->says, "rank %d is gone: rank %d cannot send to it", to, net->rank);
-        return TINY_E_PEER;
-    }
+    if (to < 0 || to >= l->world || to == net->rank) return tinyi_local_nobody(net, to);
+    k = &l->link[net->rank * l->world + to];
+    gone = tinyi_atomic_get(&l->rank[to].gone);
+    if (gone) return tinyi_local_ended(me, to, gone, "cannot send to it");
     while (!m->whole) {
         size_t head = (size_t)k->head, room = l->bytes - (head - (size_t)tinyi_atomic_get(&k->tail)), n;
         if (room < (m->begun ? 1 : sizeof(tinyi_link_head))) {
@@ -137,9 +169,9 @@ static tiny_status tinyi_local_send(tiny_net *net, int to, tiny_message *m)
             h.n = m->n;
             h.at = net->virtual_clock ? m->at : l->latency_ns || l->ns_per_byte > 0.0 ? tiny_now_ns() : 0;
             if (l->latency_ns || l->ns_per_byte > 0.0) {
-                k->free_at =
-                    TINYI_MAX(h.at, k->free_at) + (uint64_t)TINYI_MIN((double)m->n * l->ns_per_byte + 0.5, 1e15);
-                h.at = k->free_at + l->latency_ns;
+                uint64_t *free_at = net->virtual_clock == 2 ? &me->out_free_at : &k->free_at;
+                *free_at = TINYI_MAX(h.at, *free_at) + tinyi_link_ns(l, m->n);
+                h.at = *free_at + l->latency_ns;
             }
             tinyi_link_copy(l, k->ring, head, (unsigned char *)&h, sizeof h, 1);
             head += sizeof h;
@@ -164,14 +196,19 @@ static tiny_status tinyi_local_recv(tiny_net *net, int from, tiny_message *m)
 {
     tinyi_local_rank *me = (tinyi_local_rank *)net;
     tiny_local *l = me->local;
-    tinyi_link *k = &l->link[from * l->world + net->rank];
+    tinyi_link *k;
+    tiny_idx gone;
+    size_t tail, here, n;
+    if (from < 0 || from >= l->world || from == net->rank) return tinyi_local_nobody(net, from);
+    k = &l->link[from * l->world + net->rank];
     /* before the counter: what it sent last is seen */
-    const int gone = tinyi_atomic_get(&l->rank[from].gone) != 0;
-    size_t tail = (size_t)k->tail, here = (size_t)tinyi_atomic_get(&k->head) - tail, n;
+    gone = tinyi_atomic_get(&l->rank[from].gone);
+    tail = (size_t)k->tail;
+    here = (size_t)tinyi_atomic_get(&k->head) - tail;
     if (!here && gone) {
-        (void)snprintf(net->says, sizeof net->says, "rank %d is gone: rank %d waits for %lu more bytes from it", from,
-                       net->rank, (unsigned long)(m->n - m->done));
-        return TINY_E_PEER;
+        char what[60];
+        (void)snprintf(what, sizeof what, "waits for %lu more bytes from it", (unsigned long)(m->n - m->done));
+        return tinyi_local_ended(me, from, gone, what);
     }
     if (!here) return TINY_OK;
     if (!m->begun) {
@@ -183,9 +220,15 @@ static tiny_status tinyi_local_recv(tiny_net *net, int from, tiny_message *m)
                            (unsigned long)h.n, (unsigned long long)h.tag, net->rank, (unsigned long)m->n,
                            (unsigned long long)m->tag);
             m->tag = h.tag;
+            net->gone = from + 1;
             return TINY_E_PROTOCOL;
         }
         m->at = h.at;
+        if (net->virtual_clock == 2) {      /* its first byte comes as late as the port is free */
+            const uint64_t ns = tinyi_link_ns(l, m->n);
+            me->in_free_at = TINYI_MAX(h.at - TINYI_MIN(h.at, ns), me->in_free_at) + ns;
+            m->at = me->in_free_at;
+        }
         if (!net->virtual_clock && h.at && h.at > tiny_now_ns()) return TINY_OK;
         m->begun = 1;
         tail += sizeof h;
@@ -225,6 +268,8 @@ TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc,
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_local_open needs an output pointer");
     if (world < 1 || world > TINY_NET_RANKS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d ranks, there must be 1 to %d", world, TINY_NET_RANKS);
+    if (desc && (desc->virtual_clock < 0 || desc->virtual_clock > 2))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "virtual_clock %d must be 0 to 2", desc->virtual_clock);
     if (bytes > TINYI_LINK_MOST)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "queues of %zu bytes, the maximum is %zu", bytes, TINYI_LINK_MOST);
     if (desc && !(desc->bits_per_second >= 0.0 && desc->bits_per_second <= 1e15))
@@ -256,7 +301,7 @@ TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc,
         r->local = l;
         r->net.rank = i;
         r->net.world = world;
-        r->net.virtual_clock = desc && desc->virtual_clock;
+        r->net.virtual_clock = desc ? desc->virtual_clock : 0;
         r->net.send = tinyi_local_send;
         r->net.recv = tinyi_local_recv;
         r->net.close = tinyi_local_gone;

@@ -37,6 +37,7 @@ typedef struct tiny_net tiny_net;
 struct tiny_net {
     int rank, world;
     int virtual_clock;
+    int star;                               /* only rank 0 is connected to all: sums go the way TINY_COMM_STAR */
     /* One thread at a time calls send, recv and close. A failure leaves its sentence in says. After a failure only
      * close is called. */
     tiny_status (*send)(tiny_net *net, int to, tiny_message *m);
@@ -49,6 +50,11 @@ struct tiny_net {
     void (*pause)(tiny_net *net, uint64_t seen, uint64_t until);
     void (*wake)(tiny_net *net);            /* counts as an event */
     tiny_net_count *count;                  /* (world): the traffic with each peer */
+    uint64_t calls;                         /* collective calls so far: their tags differ, whoever makes them */
+    /* Set before close, if the caller itself found a failure: the peers then get TINY_E_PROTOCOL for that one, and
+     * TINY_E_PEER for any other. */
+    tiny_status why;
+    int gone;                               /* after a failure: 1 + the rank that caused it; 0: not known */
     char says[200];
 };
 
@@ -59,6 +65,8 @@ typedef struct tiny_local_desc {            /* all zero: one rank */
     size_t queue_bytes;
     uint64_t latency_ns;                    /* of each link and direction */
     double bits_per_second;                 /* 0: no limit */
+    /* 1: messages only take their time on its clock. 2: besides, a rank sends one message at a time, and takes one at a
+     * time, as through one cable */
     int virtual_clock;
 } tiny_local_desc;
 

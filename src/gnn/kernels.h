@@ -3,6 +3,7 @@
 #if !V_EXTRA && !V_AMX
 #include "gnn/quant/nibble.simd.h"
 #include "gnn/equivariant/harmonics.simd.h"
+#include "gnn/equivariant/product.simd.h"
 #include "gnn/operator/modes.simd.h"
 #endif
 #include "core/simd_unname.h"

@@ -3,6 +3,7 @@
 #include "gnn/ops.h"
 #include "gnn/quant/a2q.h"
 #include "gnn/equivariant/harmonics.h"
+#include "gnn/equivariant/paths.h"
 #include "gnn/operator/modes.h"
 
 

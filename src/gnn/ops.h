@@ -11,6 +11,11 @@ TINYI_C_BEGIN
     ROW(TGNN_OP_SPH_HARM, tgnn_sph_harm_row, TINYI_HAS(EQUIVARIANT))                 \
     ROW(TGNN_OP_SPH_HARM_SLOPES, tgnn_sph_harm_slopes_row, TINYI_HAS(EQUIVARIANT))   \
     ROW(TGNN_OP_SPH_HARM_BACK, tgnn_sph_harm_back_row, TINYI_HAS(EQUIVARIANT))       \
+    ROW(TGNN_OP_PRODUCT, tgnn_product_row, TINYI_HAS(EQUIVARIANT))                   \
+    ROW(TGNN_OP_PRODUCT_BACK, tgnn_product_back_row, TINYI_HAS(EQUIVARIANT))         \
+    ROW(TGNN_OP_PATHS, tgnn_paths_row, TINYI_HAS(EQUIVARIANT))                       \
+    ROW(TGNN_OP_PATHS_BACK, tgnn_paths_back_row, TINYI_HAS(EQUIVARIANT))             \
+    ROW(TGNN_OP_PATHS_CONV, tgnn_paths_conv_row, TINYI_HAS(EQUIVARIANT))             \
     ROW(TGNN_OP_MODES, tgnn_modes_row, TINYI_HAS(OPERATOR))                          \
     ROW(TGNN_OP_MODES_FIELD, tgnn_modes_field_row, TINYI_HAS(OPERATOR))              \
     ROW(TGNN_OP_MODES_MIX, tgnn_modes_mix_row, TINYI_HAS(OPERATOR))

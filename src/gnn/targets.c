@@ -1,6 +1,7 @@
 /* src/gnn/targets.c - compiles the kernels that only tinygnn.h has, once for each target */
 #include "gnn/quant/nibble_inside.h"
 #include "gnn/equivariant/harmonics_inside.h"
+#include "gnn/equivariant/product_inside.h"
 #include "gnn/operator/modes_inside.h"
 #include "core/target.h"
 

@@ -8,5 +8,10 @@
 #include "gnn/train/links.c"
 #include "gnn/train/tape_pool.c"
 #include "gnn/quant/quant_file.c"
+#include "gnn/equivariant/product_code.c"
+#include "gnn/equivariant/product_kinds.c"
+#include "gnn/equivariant/product_measure.c"
+#include "gnn/equivariant/paths_conv.c"
+#include "gnn/equivariant/paths_plan.c"
 #include "gnn/targets.c"
 #endif

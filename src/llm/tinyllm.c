@@ -36,5 +36,9 @@
 #include "llm/model/save.c"
 #include "llm/lab/kvcodec/kvtables.c"
 #include "llm/lab/kvcodec/kvsession.c"
+#include "llm/serve/ask.c"
+#include "llm/serve/job.c"
+#include "llm/serve/style.c"
+#include "llm/serve/request.c"
 #include "llm/targets.c"
 #endif

@@ -56,6 +56,7 @@
  *     TINY_NO_HUGE_PAGES  the default allocator does not request pages of 2 MB for large blocks (Linux)
  *     TINY_NO_MESSAGES   no detailed error messages: the message of a context is the text of its status
  *     TINYLLM_FEW_FORMATS  only the block formats Q8_0, Q4_0, Q4_K and Q6_K, and single numbers (F32, F16, I8 ...)
+ *     TINYLLM_AMX_BYTES  the target amx multiplies up to this many rows (32) as bytes, more of them as bfloat16
  *     TINYLLM_ONLY_ARCH  only models of this architecture: -DTINYLLM_ONLY_ARCH=llama. The name is one of
  *                        docs/guide/architectures.md, with _ for - and .
  *     TINYLLM_ONLY_TOKENIZER  only vocabularies of this kind: SPM, BPE, WORDPIECE, UNIGRAM, RWKV or PLAMO2
@@ -96,7 +97,7 @@
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  * What is not there
- *     Images and sound as model input. A server: examples/ has complete programs. docs/guide/limits.md lists the rest.
+ *     Images and sound as model input. TLS. docs/guide/limits.md lists the rest.
  *
  * Changes
  *     0.2.0  feature switches; packages; see CHANGELOG.md
@@ -144,10 +145,13 @@
 #include "llm/attention/position.h"
 #include "llm/lab/gla/gla.h"
 #include "llm/plan/cascade.h"
+#include "llm/compress/oneshot.h"
 #include "llm/compress/prune.h"
+#include "llm/compress/slice.h"
 #include "llm/lab/fusemax/fusemax.h"
 #include "llm/model/model.h"
 #include "llm/model/adapter.h"
+#include "llm/dist/lead.h"
 #include "llm/round/watch.h"
 #include "llm/round/fold.h"
 #include "llm/round/scaled.h"
@@ -160,6 +164,13 @@
 #include "llm/sample/schema.h"
 #include "llm/session/session.h"
 #include "llm/session/beam.h"
+#include "llm/serve/speculate.h"
+#include "llm/serve/window.h"
+#include "llm/serve/engine.h"
+#include "llm/serve/http.h"
+#include "llm/serve/server.h"
+#include "llm/serve/tools.h"
+#include "llm/serve/api.h"
 #include "llm/lab/kvcodec/kvcodec.h"
 #include "llm/lab/kvcodec/kvstream.h"
 #include "llm/train/story.h"
@@ -170,4 +181,11 @@
 #include "llm/lab/vision/merge.h"
 #include "llm/lab/vision/pyra.h"
 #include "llm/lab/vision/sret.h"
+#include "llm/lab/nets/task.h"
+#include "llm/lab/nets/mask.h"
+#include "llm/lab/nets/nn.h"
+#include "llm/lab/nets/fit.h"
+#include "llm/lab/nets/score.h"
+#include "llm/lab/nets/proxy.h"
+#include "llm/lab/nets/rank.h"
 #endif

@@ -462,14 +462,21 @@ static void tinyi_hvp_move(const tiny_param *p, size_t n, const tiny_tensor *v, 
 TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *p, size_t n, tiny_gradient_fn fn, void *user,
                               const tiny_tensor *v, const tiny_tensor *h)
 {
+    return tiny_hvp_step(ctx, p, n, fn, user, v, h, 1e-3);
+}
+
+TINY_API tiny_status tiny_hvp_step(tiny_ctx *ctx, const tiny_param *p, size_t n, tiny_gradient_fn fn, void *user,
+                                   const tiny_tensor *v, const tiny_tensor *h, double step)
+{
     double *keep, size = 0.0, length = 0.0, e;
     size_t k, total = 0;
     tiny_idx i;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!p || !n || !fn || !v || !h)
+    if (!p || !n || !fn || !v || !h || !(step > 0.0 && step < 1.0))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "hvp: parameters, directions, results and a gradient function are required");
+                          "hvp: parameters, directions, results, a gradient function and a step in 0 to 1 are "
+                          "required");
     for (k = 0; k < n; k++) {
         const tiny_tensor *t[4];
         int j;
@@ -486,7 +493,7 @@ TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *p, size_t n, tiny
     }
     for (k = 0; k < n; k++) memset(h[k].data, 0, (size_t)tiny_tensor_count(&h[k]) * sizeof(double));
     if (length == 0.0) return TINY_OK;
-    e = 1e-3 * tinyi_sqrt64(size == 0.0 ? 1.0 : size) / tinyi_sqrt64(length);
+    e = step * tinyi_sqrt64(size == 0.0 ? 1.0 : size) / tinyi_sqrt64(length);
     keep = (double *)tinyi_alloc(ctx, total, sizeof *keep);
     if (!keep) return tiny_ctx_status(ctx);
     for (k = 0, total = 0; k < n; total += (size_t)tiny_tensor_count(&p[k].value), k++)

@@ -61,6 +61,9 @@ TINY_API tiny_tensor tiny_tape_kl_distill(tiny_tape *tape, const tiny_tensor *st
 typedef tiny_status (*tiny_gradient_fn)(void *user);
 TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *params, size_t n, tiny_gradient_fn fn, void *user,
                               const tiny_tensor *v, const tiny_tensor *h);
+/* The same with e = step |w| / |v|. */
+TINY_API tiny_status tiny_hvp_step(tiny_ctx *ctx, const tiny_param *params, size_t n, tiny_gradient_fn fn, void *user,
+                                   const tiny_tensor *v, const tiny_tensor *h, double step);
 
 TINYI_C_END
 #endif

@@ -17,18 +17,25 @@ TINYI_C_END
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu)
 {
     const unsigned avx512 = TINY_CPU_AVX512 | TINY_CPU_AVX512VNNI;
+#ifdef TINYI_AMX_IN_C                       /* a test computes what the tiles would */
+    const unsigned amx = avx512 | TINY_CPU_AVX512VBMI | TINY_CPU_AVX512BF16;
+#define TINYI_AMX_ALLOWED 1
+#else
     const unsigned amx =
         avx512 | TINY_CPU_AVX512VBMI | TINY_CPU_AVX512BF16 | TINY_CPU_AMX_TILE | TINY_CPU_AMX_INT8 | TINY_CPU_AMX_BF16;
+#define TINYI_AMX_ALLOWED tinyi_amx_permission()
+#endif
     switch (target) {
     case TINY_TARGET_SCALAR: return TINYI_HAVE_SCALAR;
     case TINY_TARGET_W128: return TINYI_HAVE_W128 && (!TINYI_X86 || (cpu & TINY_CPU_SSE41));
     case TINY_TARGET_NEON: return TINYI_HAVE_NEON && (cpu & TINY_CPU_NEON);
     case TINY_TARGET_AVX2: return TINYI_HAVE_AVX2 && (cpu & TINY_CPU_AVX2);
     case TINY_TARGET_AVX512: return TINYI_HAVE_AVX512 && (cpu & avx512) == avx512;
-    case TINY_TARGET_AMX: return TINYI_HAVE_AMX && (cpu & amx) == amx && tinyi_amx_permission();
+    case TINY_TARGET_AMX: return TINYI_HAVE_AMX && (cpu & amx) == amx && TINYI_AMX_ALLOWED;
     default: return 0;
     }
 }
+#undef TINYI_AMX_ALLOWED
 
 /* From the plainest up to the target, so that a slot which a target leaves alone keeps the next slower kernel. */
 TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned cpu)

@@ -160,6 +160,9 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "train: %lld epochs of %td batches are too many steps",
                           (long long)d->epochs, batches);
     s.steps = (d->epochs ? d->epochs : 1) * (int64_t)batches;
+    if (d->first < 0 || d->first > s.steps || (d->first && d->save))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: the first step is %lld of %lld%s", (long long)d->first,
+                          (long long)s.steps, d->save ? ", and there is a file" : "");
     schedule = d->schedule;
     if (!schedule.total) schedule.total = s.steps;
     order = (uint32_t *)tinyi_alloc(ctx, d->n_samples, sizeof *order);
@@ -175,7 +178,7 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
     if (!st && d->resume) st = tiny_params_load(ctx, d->save, d->params, d->n_params, s.optim);
     mark = tiny_tape_now(tape);
     s.epoch = -1;
-    for (at = tiny_optim_steps(s.optim); !st && !stop && at < s.steps; at++) {
+    for (at = d->first ? d->first : tiny_optim_steps(s.optim); !st && !stop && at < s.steps; at++) {
         const int64_t epoch = at / batches;
         if (epoch != s.epoch && !d->in_order) {
             tiny_rng rng = tiny_rng_make(d->seed, (uint64_t)epoch);

@@ -38,6 +38,8 @@ typedef struct tiny_train_desc {
     const char *save;                       /* file of parameters, optimiser and step; NULL: none */
     int64_t save_every;                     /* steps; 0: at the end only */
     int resume;                             /* nonzero: continue from the file save */
+    /* steps of the schedule and of the order that are skipped; the optimiser begins afresh. Not with a file. */
+    int64_t first;
 } tiny_train_desc;
 
 /* The sentence of a failure names the step. The parameters are then those after the last complete step. last may be

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static const char a_story[] = "examples/models/story-small.gguf";
 static char folder[200], said[60000], errors[60000];
 
 static size_t slurp(const char *name, char *text, size_t most)
@@ -384,6 +385,33 @@ static void test_generate(void)
     COMPLAINS("none: cannot be opened");
     T_EQ_INT(run("", "generate %s Once twice", m), 2);
     COMPLAINS("a second prompt");
+}
+
+/* --draft: the same text on the reference, counts with --stats, and refusals */
+static void test_generate_draft(void)
+{
+    static const char call[] = "generate examples/models/story.gguf 'one day , Ella' --n 40 --target reference";
+    static const char model[] = "--draft examples/models/story-small.gguf";
+    char *plain;
+    if (!is_there()) return;
+    T_EQ_INT(run("", "%s --temp 0.7 --seed 4", call), 0);
+    plain = strdup(said);
+    T_EQ_INT(run("", "%s --temp 0.7 --seed 4 %s --draft-always --stats", call, model), 0);
+    T_EQ_TEXT(said, plain);
+    COMPLAINS("proposed tokens kept");
+    T_EQ_INT(run("", "%s --temp 0.7 --seed 4 --draft-repeat --draft-n 3", call), 0);
+    T_EQ_TEXT(said, plain);
+    free(plain);
+    T_EQ_INT(run("", "%s --temp 0.7 %s --draft-most", call, model), 0);
+    T_EQ_INT(run("", "%s %s --draft-repeat", call, model), 2);
+    COMPLAINS("--draft and --draft-repeat: one of them");
+    T_EQ_INT(run("", "%s --draft-n 3", call), 2);
+    COMPLAINS("--draft-n does nothing without --draft or --draft-repeat");
+    T_EQ_INT(run("", "%s --draft-repeat --draft-n 33", call), 2);
+    T_EQ_INT(run("", "%s --draft examples/models/story-gla.gguf", call), 1);
+    T_EQ_INT(run("", "%s --draft-repeat --beams 2", call), 2);
+    COMPLAINS("--draft-repeat does nothing with --beams");
+    T_EQ_INT(run("", "%s --draft there/is/none.gguf", call), 1);
 }
 
 /* --beams and --parallel: they end with the context, sample if requested, and refuse options that they do not
@@ -922,6 +950,38 @@ static void test_needle(void)
     SAYS("twist - plain");
 }
 
+static void test_nets(void)
+{
+    char picture[200];
+    if (!is_there()) return;
+    if (run("", "compress_net --help")) { t_skip("compress_net does not run here"); return; }
+    SAYS("--svg FILE");
+    T_EQ_INT(run("", "compress_net --task mnist"), 2);
+    COMPLAINS("there are mix60 and tex16");
+    T_EQ_INT(run("", "compress_net --method magic"), 2);
+    COMPLAINS("there is no such method");
+    T_EQ_INT(run("", "compress_net --keep 0"), 2);
+    COMPLAINS("--keep takes 0.0001 to 1");
+    T_EQ_INT(run("", "compress_net --keep nan"), 2);
+    T_EQ_INT(run("", "compress_net --svg %s", folder), 2);
+    COMPLAINS("this is a folder");
+    T_EQ_INT(run("", "compress_net --seeds 2 --epochs 1 --keep 0.5 --keep 0.01 --svg %s/nets.svg", folder), 0);
+    SAYS("method");
+    SAYS("lottery");
+    SAYS("a layer is empty");
+    (void)slurp("nets.svg", picture, sizeof picture);
+    T_TRUE(!strncmp(picture, "<svg xmlns", 10));
+    T_EQ_INT(run("", "compress_net --seeds 1 --epochs 1 --method dense --svg %s/no/n.svg", folder), 1);
+    COMPLAINS("no/n.svg");
+    T_EQ_INT(run("", "rank_nets --set all"), 2);
+    COMPLAINS("there are grid and equal");
+    T_EQ_INT(run("", "rank_nets --seeds 1 --epochs 1 --samples 8 --verbose"), 0);
+    SAYS("gradsign");
+    SAYS("seed 1, 5 layers, width 4:");
+    T_EQ_INT(run("", "rank_nets --seeds 1 --epochs 1 --samples 4 --search"), 0);
+    SAYS("the best of 100 by GradSign");
+}
+
 static void test_vision(void)
 {
     char picture[40];
@@ -1294,9 +1354,66 @@ static void test_target_of_the_environment(void)
     else (void)unsetenv("TINY_TARGET");
 }
 
-/* ---- examples/copy: short programs to copy, each by what it must print */
+/* A server at a local socket: it answers, and a signal ends it with status 0. */
+static void test_serve(void)
+{
+    static const char ask[] = "POST /v1/completions HTTP/1.1\r\nHost: any\r\nConnection: close\r\n"
+                              "Content-Length: 59\r\n\r\n"
+                              "{\"prompt\":\"one day , Ella\",\"max_tokens\":20,\"temperature\":0}";
+    const char *build = getenv("BUILD");
+    char line[3000], got[4000] = "", want[1000];
+    tiny_address a[TINY_ADDRESSES];
+    tiny_socket s = TINY_NO_SOCKET;
+    size_t n = 0, put = 0, k;
+    int tries, is_end = 0, count = 0;
+    if (!is_there()) return;
+    if (run("", "serve --help") == 127) return;             /* not built here */
+    T_EQ_INT(run("", "serve"), 2);
+    T_EQ_INT(run("", "serve there/is/none"), 1);
+    COMPLAINS("there/is/none");
+    T_EQ_INT(run("", "serve %s --address '*:0'", a_story), 1);
+    COMPLAINS("without a key");
+    spill("keys", "\n");
+    T_EQ_INT(run("", "serve %s --key-file %s/keys", a_story, folder), 2);
+    COMPLAINS("no key");
+    T_EQ_INT(run("", "serve %s --origins a.example", a_story), 1);
+    COMPLAINS("a.example is not an origin");
+    T_EQ_INT(run("", "generate %s 'one day , Ella' --n 20 --temp 0", a_story), 0);
+    (void)snprintf(want, sizeof want, "%.*s", (int)strcspn(said, "\n"), said);
+    (void)snprintf(line, sizeof line,
+                   "(%s/serve %s --address unix:%s/socket >%s/serve.out 2>%s/serve.err & echo $! >%s/pid; wait $!; "
+                   "echo $? >%s/status) &", build ? build : "build", a_story, folder, folder, folder, folder, folder);
+    T_EQ_INT(system(line), 0);
+    (void)snprintf(line, sizeof line, "unix:%s/socket", folder);
+    T_OK(tiny_address_find(NULL, line, a, &count));
+    for (tries = 0; tries < 2000 && s == TINY_NO_SOCKET; tries++) {
+        (void)usleep(10000);
+        if (tiny_socket_connect(NULL, &a[0], &s)) s = TINY_NO_SOCKET;
+        else if (tiny_socket_write(NULL, s, ask, sizeof ask - 1, &put) || put < sizeof ask - 1) {
+            tiny_socket_close(s);
+            s = TINY_NO_SOCKET;
+        }
+    }
+    for (tries = 0; tries < 2000 && s != TINY_NO_SOCKET && !is_end; tries++) {
+        k = 0;
+        if (tiny_socket_read(NULL, s, got + n, sizeof got - 1 - n, &k, &is_end)) break;
+        got[n += k] = 0;
+        if (!k) (void)usleep(10000);
+    }
+    tiny_socket_close(s);
+    T_TRUE(!strncmp(got, "HTTP/1.1 200 OK\r\n", 17));
+    has(got, want, __LINE__);
+    (void)snprintf(line, sizeof line, "kill -INT $(cat %s/pid)", folder);
+    T_EQ_INT(system(line), 0);
+    for (tries = 0; tries < 1000 && !slurp("status", line, sizeof line); tries++) (void)usleep(10000);
+    T_EQ_TEXT(line, "0\n");
+    (void)slurp("serve.out", said, sizeof said);
+    SAYS("serving story at unix:");
+    (void)slurp("serve.err", errors, sizeof errors);
+    T_EQ_TEXT(errors, "");
+}
 
-static const char a_story[] = "examples/models/story-small.gguf";
+/* ---- examples/copy: short programs to copy, each by what it must print */
 
 /* the story's first line is `text`, which goes to the first end of line of said */
 static void first_line(char *text, size_t room)
@@ -1338,7 +1455,8 @@ static void test_copy_no_context(void)
 {
     static const char *const lines[] = { "copy/chat m",   "copy/sequences m a",    "copy/json m a",
                                          "copy/linked",   "copy/search m a",       "copy/accelerator",
-                                         "copy/threads",  "copy/quantize m o F16", "copy/memory m a 64" };
+                                         "copy/threads",  "copy/quantize m o F16", "copy/memory m a 64",
+                                         "copy/engine m" };
     size_t i;
     if (!is_there()) return;
     (void)setenv("TINY_TARGET", "z80", 1);
@@ -1388,6 +1506,29 @@ static void test_copy_sequences(void)
     }
     (void)unsetenv("TINY_TARGET");
     T_EQ_INT(run("", "copy/sequences %s", a_story), 2);
+}
+
+/* Lines that are answered together have the text that generate makes of each. */
+static void test_copy_engine(void)
+{
+    static const char *const prompt[] = { "one day , Ella was in", "in the end ,", "one day , Jack" };
+    char alone[3][3000];
+    size_t i;
+    if (!is_there()) return;
+    (void)setenv("TINY_TARGET", "reference", 1);
+    for (i = 0; i < T_COUNT(prompt); i++) {
+        T_EQ_INT(run("", "generate examples/models/story-small.gguf '%s' --n 40 --echo --temp 0", prompt[i]), 0);
+        (void)snprintf(alone[i], sizeof alone[i], "%.*s", (int)strcspn(said, "\n"), said);
+    }
+    T_EQ_INT(run("one day , Ella was in\nin the end ,\none day , Jack\n",
+                 "copy/engine examples/models/story-small.gguf"), 0);
+    for (i = 0; i < T_COUNT(prompt); i++)
+        if (!T_TRUE(strstr(said, alone[i]) != NULL)) printf("%s\n%s\n", alone[i], said);
+    SAYS("3 answers in ");
+    (void)unsetenv("TINY_TARGET");
+    T_EQ_INT(run("", "copy/engine"), 2);
+    T_EQ_INT(run("one day\n", "copy/engine there/is/none"), 1);
+    COMPLAINS("there/is/none: cannot be opened");
 }
 
 /* The next word of JSON is this one; blanks before it do not matter. */
@@ -1590,6 +1731,7 @@ int main(void)
     T_RUN(test_missing);
     T_RUN(test_resume);
     T_RUN(test_generate);
+    T_RUN(test_generate_draft);
     T_RUN(test_generate_side_by_side);
     T_RUN(test_sparse);
     T_RUN(test_repack);
@@ -1606,6 +1748,7 @@ int main(void)
     T_RUN(test_pooled);
     T_RUN(test_gnn_without_test_part);
     T_RUN(test_vision);
+    T_RUN(test_nets);
     T_RUN(test_needle);
     T_RUN(test_bench_model);
     T_RUN(test_numbers);
@@ -1614,10 +1757,12 @@ int main(void)
     T_RUN(test_weave);
     T_RUN(test_conformance);
     T_RUN(test_target_of_the_environment);
+    T_RUN(test_serve);
     T_RUN(test_copy_model);
     T_RUN(test_copy_no_context);
     T_RUN(test_copy_hooks);
     T_RUN(test_copy_sequences);
+    T_RUN(test_copy_engine);
     T_RUN(test_copy_json);
     T_RUN(test_copy_search);
     T_RUN(test_copy_quantize);

@@ -135,6 +135,40 @@ static void test_continues(void)
     t_close(ctx);
 }
 
+/* Plain descent has no moments: its second half alone, from the parameters of step 53, is the whole run. */
+static void test_first(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_train_desc d;
+    tiny_train_state s;
+    task whole, part;
+    int k;
+    for (k = 0; k < 2; k++) {
+        task *t = k ? &part : &whole;
+        make(t);
+        t->stop_at = k ? 53 : 0;
+        d = desc_of(t);
+        d.optim.group[0].kind = TINY_OPTIM_SGD;
+        T_OK(tiny_train(ctx, &d, NULL));
+    }
+    part.stop_at = 0;
+    part.calls = 0;
+    d = desc_of(&part);
+    d.optim.group[0].kind = TINY_OPTIM_SGD;
+    d.first = 53;
+    T_OK(tiny_train(ctx, &d, &s));
+    T_EQ_INT(part.calls, 120 - 53);
+    T_EQ_INT(s.step, 120);
+    T_SAME(part.w, whole.w, 4);
+    T_SAME(part.b, whole.b, 2);
+    d.first = 121;
+    T_STATUS(tiny_train(ctx, &d, NULL), TINY_E_ARGUMENT, "the first step is 121 of 120");
+    d.first = 5;
+    d.save = "build/t-train-first.ckpt";
+    T_STATUS(tiny_train(ctx, &d, NULL), TINY_E_ARGUMENT, "there is a file");
+    t_close(ctx);
+}
+
 static void test_bad_input(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -192,6 +226,7 @@ int main(void)
 {
     T_RUN(test_learns);
     T_RUN(test_continues);
+    T_RUN(test_first);
     T_RUN(test_bad_input);
     T_RUN(test_memory);
     return t_done();

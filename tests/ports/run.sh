@@ -185,6 +185,10 @@ for o in '-O3' '-O3 -march=native' '-O2 -ffast-math'; do platform "$machine gcc"
 for o in -O0 '-O3' '-O3 -march=native'; do platform "$machine clang" '' clang "-std=c99 $o $few"; done
 platform "$machine tcc" '' tcc '-std=c99'
 platform "$machine without SIMDe" '' gcc "-std=c99 -O2 -DTINY_NO_SIMDE $few"
+# tiles of AMX in plain C, on a processor that has the vectors of the target amx
+if [ "$machine" = x86_64 ] && grep -q avx512_bf16 /proc/cpuinfo 2>/dev/null && grep -q avx512vbmi /proc/cpuinfo; then
+    platform "$machine amx in C" '' gcc '-std=c99 -O1 -include tests/llm/block/amx_in_c.h'
+fi
 [ "$machine" != x86_64 ] || platform "$machine w128 by SIMDe" '' gcc "-std=c99 -O2 -DTINYI_W128_SIMDE $few"
 
 cross() { # name, triple, qemu, flags for both compilers, flags for gcc
@@ -225,7 +229,7 @@ has wine64 || wine=wine
 has $wine || [ ! -x /usr/lib/wine/wine64 ] || wine=/usr/lib/wine/wine64
 export WINEPREFIX="$full/wine" WINEDEBUG=-all DISPLAY= WINEDLLOVERRIDES='mscoree,mshtml='
 drain
-suffix=.exe libs=
+suffix=.exe libs=-lws2_32
 platform 'windows x86_64' $wine x86_64-w64-mingw32-gcc "-std=c99 -static -O0 $few"
 platform 'windows x86_64' $wine x86_64-w64-mingw32-gcc "-std=c99 -static -O3 $few"
 

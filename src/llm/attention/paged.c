@@ -84,6 +84,7 @@ typedef struct tinyi_paged {
     tiny_idx n_query, n_head, n_kv, n_part, heads, group, d, d_v, n_table, n_pos;
     tiny_idx sq[3], so[3];
     float scale, softcap;
+    int alone;
 } tinyi_paged;
 
 static void tinyi_paged_pool(tinyi_pool *p, const tiny_tensor *t, int format)
@@ -100,7 +101,7 @@ static void tinyi_paged_pool(tinyi_pool *p, const tiny_tensor *t, int format)
 
 static void tinyi_paged_read(const tiny_op *op, tinyi_paged *a)
 {
-    static const tllm_paged_params zero = { 0.0f, 0.0f, 0, 0, 0, 0, NULL, NULL };
+    static const tllm_paged_params zero = { 0.0f, 0.0f, 0, 0, 0, 0, NULL, NULL, 0 };
     const tllm_paged_params *p = op->params ? (const tllm_paged_params *)op->params : &zero;
     const tiny_tensor *q = op->in[0], *o = op->out[0];
     int i;
@@ -128,6 +129,7 @@ static void tinyi_paged_read(const tiny_op *op, tinyi_paged *a)
         a->so[i] = o ? o->stride[i] : 0;
     }
     a->o = o ? (float *)o->data : NULL;
+    a->alone = p->alone;
     a->scale = p->scale != 0.0f ? p->scale : (float)(1.0 / tinyi_sqrt64((double)(a->d ? a->d : 1)));
     a->softcap = p->softcap;
 }
@@ -236,6 +238,12 @@ TINYI_FN tiny_idx tinyi_paged_run(const int32_t *rows, tiny_idx n_query, tiny_id
     *cells = hi - lo;
     return n;
 }
+/* the queries from t on that share tiles */
+static tiny_idx tinyi_paged_together(const tinyi_paged *a, tiny_idx t, tiny_idx *cells)
+{
+    *cells = 0;
+    return a->alone ? 1 : tinyi_paged_run(a->rows, a->n_query, t, cells);
+}
 static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
 {
     tinyi_paged_cut c;
@@ -244,12 +252,13 @@ static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
         c.n_task = 0;
         most = 1;
         for (t = 0; t < a->n_query; t += n) {
-            n = tinyi_paged_run(a->rows, a->n_query, t, &cells);
+            n = tinyi_paged_together(a, t, &cells);
             most = TINYI_MAX(most, n);
             c.n_task += (n * a->group + c.rows - 1) / c.rows * a->n_part;
             longest = TINYI_MAX(longest, (tiny_idx)a->rows[4 * (t + n - 1) + 2] - a->rows[4 * (t + n - 1) + 1]);
         }
         c.n_split = 1;
+        if (a->alone) return c;
         if (n_threads > 1 && most == 1 && c.n_task > 0 && c.n_task < 2 * n_threads)
             c.n_split = TINYI_MAX(TINYI_MIN((2 * n_threads + c.n_task - 1) / c.n_task, longest / TINYI_PAGED_PIECE), 1);
         /* smaller tiles, each of which reads the pages, only where larger ones and the split would leave threads
@@ -630,7 +639,7 @@ static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, tinyi_paged_
 static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
 {
     const tllm_paged_params *p = (const tllm_paged_params *)op->params;
-    const tllm_tree_plan *tree = p ? p->tree : NULL;
+    const tllm_tree_plan *tree = p && !p->alone ? p->tree : NULL;
     tinyi_paged a;
     tinyi_paged_memory x;
     tinyi_paged_cut cut;
@@ -654,8 +663,12 @@ static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
     while (tiny_take(team, cut.n_task * cut.n_split, 1, &task, &end)) for (; task < end; task++) {
         const tiny_idx split = task % cut.n_split, part = task / cut.n_split % a.n_part;
         tiny_idx tile_i = task / cut.n_split / a.n_part, t0 = 0, r0, lo = INT32_MAX, hi = 0, n_run, tiles, cells;
+        if (a.alone) {
+            t0 = tile_i / ((a.group + cut.rows - 1) / cut.rows);
+            tile_i -= t0 * ((a.group + cut.rows - 1) / cut.rows);
+        }
         for (;; t0 += n_run, tile_i -= tiles) {             /* the run that has the tile */
-            n_run = tinyi_paged_run(a.rows, a.n_query, t0, &cells);
+            n_run = tinyi_paged_together(&a, t0, &cells);
             tiles = (n_run * a.group + cut.rows - 1) / cut.rows;
             if (tile_i < tiles) break;
         }

@@ -35,6 +35,9 @@ typedef struct tllm_paged_params {
     const tllm_tree_plan *tree;
     /* NULL, or a counter for each thread of the context: the fast form adds the cells, times parts, that it read */
     tiny_idx *n_load;
+    /* nonzero: the bits of an output depend on its query and its cells alone, not on the other queries and not on the
+     * number of threads. Each query then reads its pages by itself, and a plan is ignored */
+    int alone;
 } tllm_paged_params;
 
 TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k,

@@ -148,6 +148,7 @@ typedef struct tinyi_blk_kernels {
     /* many rows of x as integers, or NULL: up to `side` of them side by side, `part` bytes for 32 numbers of them, at
      * most 80 for each; `block` and `group` bytes from one 256, one 32 to the next */
     int side, part;                             /* side: 8 or 16 */
+    int single;                                 /* 1: a row beyond whole eights is cheaper by itself */
     void (*turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group);
     /* a block of 256 numbers of `rows` expanded rows (a multiple of 8, at most TINYI_BLK_LOW; 256 codes, 16 s, 16 m,
      * TINYI_BLK_PANEL bytes apart) times n rows of x, in groups of `side`: y[group of x][TINYI_BLK_LOW][side] += */
@@ -163,7 +164,8 @@ typedef struct tinyi_blk_kernels {
 
 /* AMX only: 32 rows by 32 columns of c += a b in bfloat16. a: rows of k numbers, a_row bytes apart; b: panels of 16
  * columns, [k / 2][16][2]. low, wide: the second 16 rows or columns are needed too. ahead: memory to prefetch, two
- * lines for each 32 of k. */
+ * lines for each 32 of k. begin_bytes, panel: products of bytes instead, of FINE formats or others; panel is that of
+ * tinyi_blk_kernels for the layout of avx512half, with whole sixteens of rows. */
 typedef struct tinyi_blk_tiles {
     void (*begin)(void);
     void (*end)(void);
@@ -171,6 +173,9 @@ typedef struct tinyi_blk_tiles {
                  ptrdiff_t b_panel, size_t k, int add, int low, int wide, const unsigned char *ahead);
     void (*halves)(uint16_t *to, const unsigned char *code, const float *s, const float *m, int traits, size_t blocks);
     void (*round)(uint16_t *to, const float *x, size_t n);
+    void (*begin_bytes)(int fine);
+    void (*panel)(float *y, const unsigned char *code, int traits, size_t rows, const unsigned char *x,
+                  ptrdiff_t x_group, size_t n);
 } tinyi_blk_tiles;
 
 /* what the codes of IQ4_NL and IQ4_XS, and those of MXFP4 and NVFP4 stand for; with an offset for instructions that

@@ -199,13 +199,6 @@ static void TINY_FN(tinyi_many_turn)(unsigned char *to, const tinyi_q8 *x, size_
         v_f32 *to = &acc[4 * q + (lane)];                                            \
         *to = v_fma(v_sub(v_float(t), start), vmulq_laneq_f32(e, scale, lane), *to); \
     } while (0)
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_many_four)(const float *s)
-{
-    v_f32 t = vld1q_dup_f32(s);
-    t = vld1q_lane_f32(s + TINYI_BLK_PANEL / 4, t, 1);
-    t = vld1q_lane_f32(s + 2 * (TINYI_BLK_PANEL / 4), t, 2);
-    return vld1q_lane_f32(s + 3 * (TINYI_BLK_PANEL / 4), t, 3);
-}
 /* 16 numbers from `from` 0 or 1 on (`count` 1), or 32 (2), of four rows of weights and four times `fours` rows of
  * activations: acc += s d sum + m (d sum of codes); s: scales of the first row, offset: the place of their sums among
  * the floats */
@@ -213,8 +206,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_many_piece)(v_f32 *acc, const v_i8 *c, con
                                                   const float *floats, int from, int count, int fours, int offset,
                                                   int minima, v_f32 start)
 {
-    const v_f32 scale = TINY_FN(tinyi_many_four)(s);
-    const v_f32 low = minima ? TINY_FN(tinyi_many_four)(s + 16) : scale;
+    const v_f32 scale = TINY_FN(tinyi_quad_of_rows)(s);
+    const v_f32 low = minima ? TINY_FN(tinyi_quad_of_rows)(s + 16) : scale;
     int q;
     TINYI_BLK_EACH(q, fours) {
         const float *d = floats + 4 * q;

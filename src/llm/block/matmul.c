@@ -4,9 +4,10 @@
  *                   integer products directly with the codes of w, s d (sum of code code') + m d (sum of code') for
  *                   each group of 16 (formats with code books: up to 8 rows, each block decoded once for all of them)
  *          FLOATS   few rows of x with an infinite number, or a format without integer kernels: rows of w as floats
- *          INTEGERS 8 (signed codes on avx2: 13; w128: 16) or more rows of x, avx2, avx512, w128, and neon with
- *                   dotprod: quantized as for VECTORS and interleaved; rows of w are expanded to bytes, and both are
- *                   multiplied as integers, several times as fast as float32 (w128: 1.7 times)
+ *          INTEGERS 8 (signed codes on avx2: 13; w128: 16) or more rows of x, all targets with vectors: quantized as
+ *                   for VECTORS and interleaved; rows of w are expanded to bytes, and both are multiplied as integers,
+ *                   several times as fast as float32 (w128: 1.7 times)
+ *                   With AMX, tiles of bytes multiply 9 to TINYLLM_AMX_BYTES rows, with the same bits as avx512.
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level
  *                   cache, a block of 256 of k at a time, and multiplied with all columns. With AMX both are rounded to
  *                   bfloat16. Rows of x beyond whole columns use VECTORS.
@@ -26,6 +27,7 @@
  * Together  up to three products of one x (queries, keys and values; gate and up) share one parallel region: x is
  *           quantized once, and there is no barrier between them. Results have the same bits as separate calls. */
 #include <string.h>
+#include "core/cpu_inside.h"
 #include "llm/ops.h"
 #include "llm/block/matmul.h"
 #include "llm/block/block_inside.h"
@@ -37,7 +39,7 @@
 /* rows of x from which floats in panels are faster than integers, where there are such panels; VECTORS takes no more at
  * once */
 #define TINYI_BLK_MANY 32
-#define TINYI_BLK_TILES 9                   /* rows of x from which tiles of bfloat16 are */
+#define TINYI_BLK_TILES 9                   /* rows of x from which tiles are */
 #define TINYI_BLK_GROUP 8                   /* rows of x from which INTEGERS are, where there is `panel`, */
 #define TINYI_BLK_SIGNS 13                  /* of codes with a sign, which take three instructions a product there */
 #define TINYI_BLK_PAIRS 16                  /* and on w128, where `few` multiplies bytes and `panel` pairs of 16 bits */
@@ -194,6 +196,7 @@ typedef struct tinyi_blk_plan {              /* of one product */
     float *y;
     tiny_idx n, k, n_out, x_row, x_k, w_row, y_row, y_n, bias_step;
     tiny_idx blocks, tokens;                /* of 256 in a row; rows of x that are packed at once */
+    int apart;                              /* no row of y may depend on the others: params.alone */
     /* shared workspace: bytes of dense rows of x, of their codes, of their flags, of columns */
     size_t dense, codes, flags, columns;
     /* own: codes or halves of x, an expanded row, rows as floats, a panel, its sums */
@@ -208,13 +211,19 @@ typedef struct tinyi_blk_set { int n; tinyi_blk_plan p[TINYI_BLK_TOGETHER]; } ti
 static size_t tinyi_blk_up(size_t n) { return (n + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1); }
 /* an odd number of rows has room for one more: pairs of them are quantized side by side */
 /* some targets take rows in pairs */
-static tiny_idx tinyi_blk_seats(tiny_idx rows) { return rows > 1 ? rows + rows % 2 : rows; }
+static tiny_idx tinyi_blk_seats(const tinyi_blk_plan *p, tiny_idx rows)
+{
+    return rows > 1 || p->apart ? rows + rows % 2 : rows;
+}
 static size_t tinyi_blk_q8_bytes(const tinyi_blk_plan *p, tiny_idx rows)
 {
-    return tinyi_blk_up((size_t)(tinyi_blk_seats(rows) * p->blocks) * (256 + 2 * 16 * sizeof(float)));
+    return tinyi_blk_up((size_t)(tinyi_blk_seats(p, rows) * p->blocks) * (256 + 2 * 16 * sizeof(float)));
 }
 /* every thread quantizes for itself: cheaper than to wait */
-static int tinyi_blk_alone(const tinyi_blk_plan *p, tiny_idx rows) { return tinyi_blk_seats(rows) * p->blocks <= 64; }
+static int tinyi_blk_alone(const tinyi_blk_plan *p, tiny_idx rows)
+{
+    return tinyi_blk_seats(p, rows) * p->blocks <= 64;
+}
 
 static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
 {
@@ -223,7 +232,8 @@ static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
     p->f = tllm_format_of(tinyi_blk_format(op));
     p->blk = tinyi_blk_of(p->f->id);
     p->eight = tinyi_blk_repacked(op) ? tinyi_eight_of(p->f->id) : -1;
-    if (p->blk >= TINYI_BLK_BOOKS && x->dim[0] > TINYI_BLK_FEW) p->blk = -1;
+    p->apart = op->params && ((const tllm_matmul_params *)op->params)->alone;
+    if (p->blk >= TINYI_BLK_BOOKS && x->dim[0] > TINYI_BLK_FEW && !p->apart) p->blk = -1;
     p->x = (const float *)x->data;
     p->w = (const unsigned char *)w->data;
     p->y = (float *)y->data;
@@ -348,9 +358,10 @@ enum { TINYI_BLK_BY_FEW = 1, TINYI_BLK_BY_TWINS = 2, TINYI_BLK_BY_PAIRED = 4, TI
 static int tinyi_blk_way(const tinyi_blk_kernels *kn, const tinyi_blk_plan *p, tiny_idx rows)
 {
     const int blk = p->blk;
-    const int few = kn->few[blk] && (kn->dots ? rows > 1 && rows <= TINYI_BLK_FEW : rows > 1),
+    /* `few` has the same sums for each of its rows, whatever their number; that of one row, other ones than `dot` */
+    const int few = kn->few[blk] && (p->apart || (rows > 1 && (!kn->dots || rows <= TINYI_BLK_FEW))),
               twins = few && kn->twins && blk < TINYI_BLK_BOOKS;
-    const int paired = twins || ((few || rows == 1) && kn->traits[blk] & TINYI_BLK_PAIRED);
+    const int paired = twins || ((few || rows == 1 || p->apart) && kn->traits[blk] & TINYI_BLK_PAIRED);
     if (p->eight >= 0 && kn->eight) return TINYI_BLK_BY_EIGHT;
     return (few ? TINYI_BLK_BY_FEW : 0) | (twins ? TINYI_BLK_BY_TWINS : 0) | (paired ? TINYI_BLK_BY_PAIRED : 0);
 }
@@ -395,10 +406,20 @@ typedef struct tinyi_blk_piece {
     const tinyi_blk_kernels *kn;
     tinyi_q8 x;
     tiny_idx i0, rows;
-    int few;
+    int few, apart;
     unsigned char *code, *scratch;
     float *s, *m;
 } tinyi_blk_piece;
+
+/* the quantized rows from row i on */
+static tinyi_q8 tinyi_blk_from(const tinyi_blk_plan *p, const tinyi_blk_piece *v, tiny_idx i)
+{
+    tinyi_q8 part = v->x;
+    part.code += i * p->blocks * 256;
+    part.d += i * p->blocks * 16;
+    part.sum += i * p->blocks * 16;
+    return part;
+}
 
 /* rows q0..q1, of which the first is at w, the next ones w_row further on */
 static void tinyi_blk_rows(const tinyi_blk_plan *p, const tinyi_blk_piece *v, const unsigned char *w, tiny_idx w_row,
@@ -407,15 +428,17 @@ static void tinyi_blk_rows(const tinyi_blk_plan *p, const tinyi_blk_piece *v, co
     const tinyi_blk_kernels *kn = v->kn;
     float *y = p->y + v->i0 * p->y_row + q0 * p->y_n;
     tiny_idx i;
-    if (v->rows == 1) kn->dot[p->blk](y, p->y_n, w, w_row, (size_t)(q1 - q0), &v->x, (size_t)p->k);
+    if (v->rows == 1 && !v->few) kn->dot[p->blk](y, p->y_n, w, w_row, (size_t)(q1 - q0), &v->x, (size_t)p->k);
     else if (v->few)
         for (i = 0; i < v->rows; i += TINYI_BLK_FEW) {
-            tinyi_q8 part = v->x;
-            part.code += i * p->blocks * 256;
-            part.d += i * p->blocks * 16;
-            part.sum += i * p->blocks * 16;
+            const tinyi_q8 part = tinyi_blk_from(p, v, i);
             kn->few[p->blk](y + i * p->y_row, p->y_n, p->y_row, w, w_row, (size_t)(q1 - q0), &part, (size_t)p->k,
                             (size_t)TINYI_MIN(v->rows - i, TINYI_BLK_FEW));
+        }
+    else if (v->apart)
+        for (i = 0; i < v->rows; i++) {
+            const tinyi_q8 one = tinyi_blk_from(p, v, i);
+            kn->dot[p->blk](y + i * p->y_row, p->y_n, w, w_row, (size_t)(q1 - q0), &one, (size_t)p->k);
         }
     else
         for (; q0 < q1; q0++, w += w_row, y += p->y_n) {
@@ -442,11 +465,8 @@ static void tinyi_blk_eights(const tinyi_blk_plan *p, const tinyi_blk_piece *v, 
     }
     for (i = 0; i < v->rows; i += n) {
         float *y = p->y + (v->i0 + i) * p->y_row, t[8 * TINYI_BLK_FEW];
-        tinyi_q8 part = v->x;
-        part.code += i * p->blocks * 256;
-        part.d += i * p->blocks * 16;
-        part.sum += i * p->blocks * 16;
-        n = TINYI_MIN(v->rows - i, TINYI_BLK_FEW);
+        const tinyi_q8 part = tinyi_blk_from(p, v, i);
+        n = v->apart ? 1 : TINYI_MIN(v->rows - i, TINYI_BLK_FEW);
         if (whole > q0)
             kn->dot[p->eight](y + q0 * p->y_n, p->y_n, p->y_row, p->w + q0 * p->w_row, 8 * p->w_row,
                               (size_t)(whole - q0) / 8, &part, (size_t)p->k, (size_t)n);
@@ -487,11 +507,14 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_set *set, const t
     v.i0 = i0;
     v.rows = rows;
     v.few = way & TINYI_BLK_BY_FEW;
+    v.apart = p->apart;
     v.code = own + p->own_x + p->own_codes;
     v.s = (float *)(void *)(v.code + blocks * 256);
     v.m = v.s + blocks * 16;
     v.scratch = tinyi_blk_scratch(p, own);
     team->ran_on = kn->from;
+    /* some kernels take whole fours otherwise than the rows after them: a cut must not make such a rest */
+    if (v.apart) unit = 2;
     for (i = 0; i < set->n; i++)
         if (set->p[i].eight >= 0) unit = 3;
     total = tinyi_blk_units_all(set, unit);
@@ -627,9 +650,10 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
 }
 
 /* INTEGERS: rows i0..i1 of x, at most p->tokens of them; rows of w are expanded to bytes, a panel of them times a panel
- * of x at a time */
+ * of x at a time. tiles: multiply them, or NULL */
 static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const tinyi_blk_kernels *kn,
-                               unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
+                               const tinyi_blk_tiles *tiles, unsigned char *shared, unsigned char *own, tiny_idx i0,
+                               tiny_idx i1)
 {
     const tinyi_blk_plan *p = set->p;
     const tiny_idx rows = i1 - i0, side = kn->side, x_panel = kn->part,
@@ -640,7 +664,7 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
     unsigned char *flags = shared + p->blocks * x_block, *panel = own + p->own_x + p->own_codes + p->own_row;
     unsigned char *last = flags + tinyi_blk_up((size_t)rows);
     float *sums = (float *)(void *)(panel + p->own_panel), *acc = sums + groups * TINYI_BLK_LOW * side;
-    tiny_idx q0, q1, r0, r1, r, at, i, j, n, t0, t1, high;
+    tiny_idx q0, q1, r0, r1, r, at, i, j, n, t0, t1, high, whole;
     int strange = 0, unit = 5;              /* TINYI_BLK_LOW rows, or fewer where there are few */
     tinyi_q8 x;
     x.blocks = (size_t)p->blocks;
@@ -664,9 +688,10 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
     x.code = (const int8_t *)last;
     x.d = (const float *)(const void *)(last + side * 256 * p->blocks);
     x.sum = x.d + side * 16 * p->blocks;
-    while (unit > 3 && tinyi_blk_units_all(set, unit) < 4 * team->n) unit--;
+    while (unit > (tiles ? 4 : 3) && tinyi_blk_units_all(set, unit) < 4 * team->n) unit--;
     high = (tiny_idx)1 << unit;
-    team->ran_on = kn->from;
+    team->ran_on = tiles ? TINY_TARGET_AMX : kn->from;
+    if (tiles) tiles->begin_bytes(kn->traits[p->blk] & TINYI_BLK_FINE);
     while (tiny_take(team, tinyi_blk_units_all(set, unit), 1, &t0, &t1))
         while (t0 < t1) {
             p = tinyi_blk_next(set, unit, &t0, t1, &q0, &q1);
@@ -689,13 +714,15 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
                                            tinyi_blk_lies(p, r, 256 * at, n, tinyi_blk_scratch(p, own)), (size_t)n,
                                            (ptrdiff_t)(high * p->w_row)); /* the next panel travels meanwhile */
                     }
-                    /* rows go in eights */
-                    if ((r1 - r0) % 8)
-                        memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, (size_t)(8 - (r1 - r0) % 8) * TINYI_BLK_PANEL);
+                    /* rows go in eights, and in tiles by sixteen */
+                    whole = tiles ? (r1 - r0 + 15) / 16 * 16 : (r1 - r0 + 7) / 8 * 8;
+                    if (whole > r1 - r0)
+                        memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, (size_t)(whole - (r1 - r0)) * TINYI_BLK_PANEL);
                     for (j = 0; j < groups; j += TINYI_BLK_GROUPS)
-                        kn->panel(sums + j * TINYI_BLK_LOW * side, panel, kn->traits[p->blk],
-                                  (size_t)(r1 - r0 + 7) / 8 * 8, shared + at * x_block + j * x_panel, x_group,
-                                  (size_t)TINYI_MIN(rows - rest - j * side, TINYI_BLK_GROUPS * side));
+                        (tiles ? tiles->panel : kn->panel)(
+                            sums + j * TINYI_BLK_LOW * side, panel, kn->traits[p->blk], (size_t)whole,
+                            shared + at * x_block + j * x_panel, x_group,
+                            (size_t)TINYI_MIN(rows - rest - j * side, TINYI_BLK_GROUPS * side));
                     if (rest) kn->rest(acc, panel, kn->traits[p->blk], (size_t)(r1 - r0), &x, (size_t)at, (size_t)rest);
                 }
                 for (j = 0; j < groups; j++)
@@ -708,6 +735,7 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
                 if (strange) tinyi_blk_as_floats(team, p, (float *)(void *)own, flags, i0, i1, r0, r1);
             }
         }
+    if (tiles) tiles->end();
 }
 
 /* how many rows of x go as INTEGERS or PANELS */
@@ -715,23 +743,38 @@ static int tinyi_blk_is_integers(const tinyi_blk_plan *p, const tinyi_blk_kernel
 {
     return p->blk >= 0 && p->blk < TINYI_BLK_BOOKS && p->k > 0 && kn->panel;
 }
-static const tinyi_blk_tiles *tinyi_blk_tiles_for(const tinyi_kernels *k, const tinyi_blk_plan *p)
+/* of bytes, for INTEGERS */
+static const tinyi_blk_tiles *tinyi_blk_tiles_bytes(const tinyi_kernels *k, const tinyi_blk_plan *p,
+                                                    const tinyi_blk_kernels *kn)
 {
-    /* bfloat16 only with weights that were rounded more */
-    return p->f->flags & TLLM_FORMAT_PLAIN ? NULL : tinyi_blk_tiles_of(k);
+    return tinyi_blk_is_integers(p, kn) && p->n >= TINYI_BLK_TILES && p->n <= TINYLLM_AMX_BYTES
+               ? tinyi_blk_tiles_of(k)
+               : NULL;
+}
+/* of bfloat16, for PANELS: only with weights that were rounded more */
+static const tinyi_blk_tiles *tinyi_blk_tiles_for(const tinyi_kernels *k, const tinyi_blk_plan *p,
+                                                  const tinyi_blk_kernels *kn)
+{
+    return p->f->flags & TLLM_FORMAT_PLAIN || tinyi_blk_tiles_bytes(k, p, kn) ? NULL : tinyi_blk_tiles_of(k);
 }
 static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn)
 {
     tinyi_gemm_shape shape;
-    if (p->n < TINYI_BLK_GROUP) return 0;
+    if (p->n < TINYI_BLK_GROUP || p->apart) return 0;
     if (p->n <= TINYI_BLK_FEW && p->eight >= 0 && kn->eight) return 0;
-    if (tinyi_blk_tiles_for(k, p)) return p->n >= TINYI_BLK_TILES ? p->n : 0;
+    if (tinyi_blk_tiles_for(k, p, kn)) return p->n >= TINYI_BLK_TILES ? p->n : 0;
     if (tinyi_blk_is_integers(p, kn)) {
         if (kn->from == TINY_TARGET_W128 && p->n < TINYI_BLK_PAIRS) return 0;
-        if (!kn->rest) return p->n;
+        if (!kn->rest) return kn->single && p->n % 8 == 1 ? p->n - 1 : p->n;
         if (kn->traits[p->blk] & TINYI_BLK_HAS_SIGN && p->n < TINYI_BLK_SIGNS) return 0;
-        /* half of a group of 16 would be empty, and eight rows take half a vector */
-        return kn->side > 8 && p->n > TINYI_BLK_FEW && p->n < TINYI_BLK_FEW + TINYI_BLK_REST ? 0 : p->n;
+        /* half of a group of 16 is empty, which costs as much as a whole one unless 512 bits go in halves */
+        if (kn->side > 8 && k->cpu & TINY_CPU_AVX512HALVES)
+            return p->n > TINYI_BLK_FEW && p->n < TINYI_BLK_FEW + TINYI_BLK_REST ? 0 : p->n;
+        /* with VNNI, PAIRED codes are unpacked so fast that eight rows are cheaper as VECTORS */
+        return p->n == TINYI_BLK_FEW && kn->traits[p->blk] & TINYI_BLK_PAIRED &&
+                       (kn->side > 8 || k->cpu & TINY_CPU_AVXVNNI)
+                   ? 0
+                   : p->n;
     }
     if (p->blk < 0) return p->n > TINYI_BLK_FEW ? p->n : 0;
     if (!kn->floats) return 0;
@@ -744,16 +787,16 @@ static void tinyi_blk_run(tiny_team *team, const tinyi_blk_set *set)
     const tinyi_blk_plan *p = set->p;
     const tinyi_blk_kernels *kn = tinyi_blk_kernels_of(team->k);
     unsigned char *shared = (unsigned char *)team->shared + p->dense, *own = (unsigned char *)team->own;
+    const tinyi_blk_tiles *tiles = tinyi_blk_tiles_for(team->k, p, kn);
     const tiny_idx in_panels = tinyi_blk_in_panels(team->k, p, kn);
     tiny_idx i, q0, q1, grain;
     int began = 0;
     for (i = 0; i < in_panels; i += p->tokens, began = 1) {
         if (began) tiny_barrier(team);      /* the columns are no longer read */
-        if (tinyi_blk_is_integers(p, kn) && !tinyi_blk_tiles_for(team->k, p))
-            tinyi_blk_integers(team, set, kn, shared, own, i, TINYI_MIN(i + p->tokens, in_panels));
-        else
-            tinyi_blk_panels(team, p, kn, tinyi_blk_tiles_for(team->k, p), shared, own, i,
-                             TINYI_MIN(i + p->tokens, in_panels));
+        if (tinyi_blk_is_integers(p, kn) && !tiles)
+            tinyi_blk_integers(team, set, kn, tinyi_blk_tiles_bytes(team->k, p, kn), shared, own, i,
+                               TINYI_MIN(i + p->tokens, in_panels));
+        else tinyi_blk_panels(team, p, kn, tiles, shared, own, i, TINYI_MIN(i + p->tokens, in_panels));
     }
     if (in_panels == p->n) return;
     if (p->blk >= 0) {
@@ -806,7 +849,7 @@ static int tinyi_blk_alike(const tinyi_kernels *k, const tinyi_blk_set *set)
     for (i = 0; i < set->n; i++) {
         const tinyi_blk_plan *p = &set->p[i];
         if (p->blk < 0 || tinyi_blk_in_panels(k, p, kn) != in_panels ||
-            (in_panels && (!tinyi_blk_is_integers(p, kn) || tinyi_blk_tiles_for(k, p))))
+            (in_panels && (!tinyi_blk_is_integers(p, kn) || tinyi_blk_tiles_for(k, p, kn))))
             return 0;
         if (in_panels ? (kn->traits[p->blk] ^ kn->traits[set->p[0].blk]) & TINYI_BLK_FINE
                       : tinyi_blk_way(kn, p, p->n) != tinyi_blk_way(kn, &set->p[0], p->n))

@@ -7,18 +7,28 @@
  *
  *   few rows of x   x is quantized to 8 bits, with a scale for each 32 numbers, and multiplied as integers directly
  *                   with the blocks
- *   from 8, 13, 16  avx2, avx512, neon with dotprod, w128, most formats: the same with rows of w expanded to bytes
+ *   from 8, 13, 16  avx2, avx512, neon, w128, most formats: the same with rows of w expanded to bytes
  *   from 32         all others: rows of w are unpacked to float32 in a panel in the second-level cache, and multiplied
- *                   there. With AMX the panel is bfloat16 and is used from 9 rows on */
+ *                   there. With AMX the panel is bfloat16 and is used from 33 rows on */
 #ifndef TINYI_BLOCK_MATMUL_H
 #define TINYI_BLOCK_MATMUL_H
 #include "core/op.h"
 TINYI_C_BEGIN
 
+/* The target amx: 9 to this many rows of x are multiplied as bytes, more of them as bfloat16. Bytes have half of the
+ * error; what takes less time was counted, not measured (docs/dev/notes-avx512.md). 0: no products of bytes. */
+#ifndef TINYLLM_AMX_BYTES
+#define TINYLLM_AMX_BYTES 32
+#endif
+
 typedef struct tllm_matmul_params {
     int format;                             /* TLLM_FORMAT_... of w */
     /* nonzero: the reference computes the magnitude M of its error bound instead of y; see the head of matmul.c */
     int magnitude;
+    /* nonzero: the bits of a row of y depend on its row of x and on w alone, not on the number of rows. Few and many
+     * rows then go through the same kernel, up to eight at a time (repacked: one); w is read from memory once for up to
+     * 32 of them */
+    int alone;
 } tllm_matmul_params;
 
 /* x (n, k), y (n, n_out) and bias (n_out), or bias NULL: f32. format: TLLM_FORMAT_... of w. */

@@ -12,8 +12,8 @@
  * For each 256 activations: d holds 8 scales and 8 sums of codes of 32 numbers, sum those of 16 numbers, FINE order.
  *
  * One row of activations: two rows of weights share what is loaded of it (neon). A few rows of activations: the codes
- * of a half stay in registers for all of them; with i8mm they are multiplied two by two. Many rows: many.simd.h and, on
- * w128, pair.simd.h. Repacked matrices: eight_dot.simd.h. */
+ * of a half stay in registers for all of them; with i8mm they are multiplied two by two. Many rows: many.simd.h,
+ * without byte dots long.simd.h and, on w128, pair.simd.h. Repacked matrices: eight_dot.simd.h. */
 
 #define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
 #if V_W128                                  /* one text for both */
@@ -209,6 +209,14 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_bytes)(v_i8 k, v_i8 places)
 #endif
 
 #if V_NEON
+/* a float of each of four expanded rows */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_of_rows)(const float *s)
+{
+    v_f32 t = vld1q_dup_f32(s);
+    t = vld1q_lane_f32(s + TINYI_BLK_PANEL / 4, t, 1);
+    t = vld1q_lane_f32(s + 2 * (TINYI_BLK_PANEL / 4), t, 2);
+    return vld1q_lane_f32(s + 3 * (TINYI_BLK_PANEL / 4), t, 3);
+}
 /* Four halves, put together in a general register: loads into lanes take slots of the vector pipes. */
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_four)(const unsigned char *p, int step)
 {
@@ -777,14 +785,10 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_spread)(float *to, const v_f32 *s, in
                 v_i8 c[8];                                                                                             \
                 TINY_FN(tinyi_quad_codes_##name)(c, w, h);                                                             \
                 TINYI_BLK_EACH(i, 8)                                                                                   \
-                vb_store(code + 128 * h + 16 * i, V_DOTPROD ? vb_add(c[i], vb_set((int8_t)shared)) : c[i]);            \
+                vb_store(code + 128 * h + 16 * i, vb_add(c[i], vb_set((int8_t)shared)));                               \
             }                                                                                                          \
             TINY_FN(tinyi_quad_spread)(s16, s, (traits)&TINYI_BLK_FINE);                                               \
             if ((traits)&TINYI_BLK_MINIMA) TINY_FN(tinyi_quad_spread)(m16, m, (traits)&TINYI_BLK_FINE);                \
-            else if (!V_DOTPROD) {                                                                                     \
-                TINYI_BLK_EACH(i, (traits)&TINYI_BLK_FINE ? 4 : 2) m[i] = v_mul(s[i], v_set(shared));                  \
-                TINY_FN(tinyi_quad_spread)(m16, m, (traits)&TINYI_BLK_FINE);                                           \
-            }                                                                                                          \
         }                                                                                                              \
     }
 TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
@@ -917,20 +921,6 @@ TINYI_BLKS_BOOKS(TINYI_BLK_WITH_BOOK)
 #undef TINYI_BLK_WITH_BOOK
 #endif
 
-#if !V_DOTPROD && !V_W128
-static void TINY_FN(tinyi_quad_floats)(float *to, const unsigned char *code, const float *s, const float *m,
-                                       int is_signed, size_t blocks)
-{
-    size_t g;
-    int i;
-    for (g = 0; g < 16 * blocks; g++, code += 16, to += 16) {
-        const v_f32 scale = v_set(s[g]), offset = v_set(m[g]);
-        TINYI_BLK_EACH(i, 4)
-            if (is_signed) v_store(to + 4 * i, v_mul(scale, v_from_i32(vi_load_i8((const int8_t *)code + 4 * i))));
-            else v_store(to + 4 * i, v_fma(scale, v_from_i32(vi_load_u8(code + 4 * i)), offset));
-    }
-}
-#endif
 #endif
 
 /* ---- activations ------------------------------------------------------------------------------------------------- */
@@ -1006,17 +996,19 @@ static int TINY_FN(tinyi_quad_quantize)(int8_t *code, float *d, float *sum, cons
 #if V_DOTPROD
 #include "llm/block/many.simd.h"
 #define TINYI_QUAD_MANY                                                                                \
-    TINYI_MANY_SIDE, TINYI_MANY_PART, TINY_FN(tinyi_many_turn), TINY_FN(tinyi_many_panel), NULL, NULL
+    TINYI_MANY_SIDE, TINYI_MANY_PART, 0, TINY_FN(tinyi_many_turn), TINY_FN(tinyi_many_panel), NULL, NULL
 #elif V_W128
 #include "llm/block/pair.simd.h"
 #define TINYI_QUAD_MANY                                                                                \
-    TINYI_PAIR_SIDE, TINYI_PAIR_PART, TINY_FN(tinyi_pair_turn), TINY_FN(tinyi_pair_panel), NULL, NULL
+    TINYI_PAIR_SIDE, TINYI_PAIR_PART, 0, TINY_FN(tinyi_pair_turn), TINY_FN(tinyi_pair_panel), NULL, NULL
 #else
-#define TINYI_QUAD_MANY 0, 0, NULL, NULL, NULL, NULL
+#include "llm/block/long.simd.h"
+#define TINYI_QUAD_MANY                                                                                \
+    TINYI_LONG_SIDE, TINYI_LONG_PART, 1, TINY_FN(tinyi_long_turn), TINY_FN(tinyi_long_panel), NULL, NULL
 #endif
 /* what is expanded for many rows has a sign */
 #define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) \
-    ((traits) & ~TINYI_BLK_PAIRED) | (V_DOTPROD || V_W128 ? TINYI_BLK_HAS_SIGN : 0),
+    ((traits) & ~TINYI_BLK_PAIRED) | TINYI_BLK_HAS_SIGN,
 #define TINYI_BLK_TABLE_FEW(name, values, bytes, traits) TINY_FN(tinyi_quad_few_##name),
 #define TINYI_BLK_TABLE_BOOK(name, values, bytes, traits) NULL,        /* nothing expands these */
 #if V_I8MM && TINYI_HAVE_NEONDOT            /* one row of activations has nothing to gain */
@@ -1032,18 +1024,13 @@ static int TINY_FN(tinyi_quad_quantize)(int8_t *code, float *d, float *sum, cons
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_quad_expand_##name),
 #define TINYI_BLK_TABLE_BOOK_FEW(name, values, bytes, traits) TINY_FN(tinyi_quad_few_##name),
 #endif
-#if V_DOTPROD || V_I8MM || V_W128
-#define TINYI_QUAD_FLOATS NULL
-#else
-#define TINYI_QUAD_FLOATS TINY_FN(tinyi_quad_floats)
-#endif
 static const tinyi_blk_kernels TINY_FN(tinyi_quad_table) = {
     TINYI_PASS_TARGET, TINYI_PASS_NAME, V_I8MM,
     { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) },
     TINY_FN(tinyi_quad_quantize),
     { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
     { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) },
-    NULL, TINYI_QUAD_FLOATS,
+    NULL, NULL,
     { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_FEW) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK_FEW) },
     TINYI_QUAD_MANY, TINYI_QUAD_EIGHT
 };
@@ -1057,11 +1044,12 @@ TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_quad_table))
 #undef TINYI_QUAD_TIMES
 #undef TINYI_QUAD_HALVES
 #undef TINYI_QUAD_SCALES
-#undef TINYI_QUAD_FLOATS
 #undef TINYI_QUAD_MANY
 #undef TINYI_QUAD_EIGHT
 #undef TINYI_MANY_SIDE
 #undef TINYI_MANY_PART
+#undef TINYI_LONG_SIDE
+#undef TINYI_LONG_PART
 #undef TINYI_PAIR_SIDE
 #undef TINYI_PAIR_PART
 #undef TINYI_BLK_KERNELS

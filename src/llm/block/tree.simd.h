@@ -985,9 +985,9 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
 
 #if V_HALF
 #include "llm/block/wide.simd.h"
-#define TINYI_TREE_MANY TINYI_TREE_SIDE, TINYI_TREE_PANEL, TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_wide_panel)
+#define TINYI_TREE_MANY TINYI_TREE_SIDE, TINYI_TREE_PANEL, 0, TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_wide_panel)
 #else
-#define TINYI_TREE_MANY TINYI_TREE_SIDE, TINYI_TREE_PANEL, TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_tree_all)
+#define TINYI_TREE_MANY TINYI_TREE_SIDE, TINYI_TREE_PANEL, 0, TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_tree_all)
 #endif
 #ifdef TINYI_NO_REPACK
 #define TINYI_TREE_EIGHT NULL               /* repacked weights are left out */

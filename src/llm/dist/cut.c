@@ -149,6 +149,9 @@ TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *m, int rank, int 
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
                           "%s: a model with rotations while it runs cannot be cut: they mix the shares of all ranks",
                           m->path);
+    if (TINYI_LM_SLICED(m))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "%s: a sliced model cannot be cut: the sums over ranks have one width", m->path);
     if (m->n_merged)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model with merged adapters cannot be cut", m->path);
     if (m->n_enc || !m->n_layer)

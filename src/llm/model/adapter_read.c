@@ -359,7 +359,11 @@ TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, c
     ld.a->m = model;
     has_arch = tllm_meta_text(tllm_gguf_find(file, "general.architecture"), 0, &arch);
     has_type = tllm_meta_text(tllm_gguf_find(file, "general.type"), 0, &type);
-    if (has_arch && tllm_text_is(arch, "controlvector")) {
+    if (has_arch && tllm_text_is(arch, "controlvector") && TINYI_LM_SLICED(model))
+        ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                           "%s: the model %s is sliced: directions of the original stream do not fit its layers",
+                           ld.path, model->path);
+    else if (has_arch && tllm_text_is(arch, "controlvector")) {
         ld.a->kind = TLLM_ADAPTER_VECTOR;
         tinyi_adapter_vector(&ld);
     } else if (!has_type || !tllm_text_is(type, "adapter"))
@@ -367,6 +371,11 @@ TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, c
                            ld.path, has_type ? tinyi_show(type, shown) : "missing");
     else if (!tllm_meta_text(tllm_gguf_find(file, "adapter.type"), 0, &type) || !tllm_text_is(type, "lora"))
         ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: adapter.type is not lora", ld.path);
+    else if (TINYI_LM_SLICED(model))
+        ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                           "%s: the model %s was sliced after this adapter was made: merge the adapter into the "
+                           "original model, then slice the result",
+                           ld.path, model->path);
     else if (model->rotated || tllm_gguf_find(model->file, "rotation.stream"))
         ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED,
                            "%s: the model %s was rotated after this adapter was made: merge the adapter into the "

@@ -316,6 +316,7 @@ TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a,
     p.n_kv = a->n_kv;
     p.d_v = a->d_v;
     p.tree = row ? NULL : f->tree;          /* a window sees other cells than the plan */
+    p.alone = s->exact;
     op.in[0] = &q;
     op.in[1] = &k;
     op.in[2] = &table;
@@ -350,7 +351,7 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
     const uint64_t how = TINYI_LM_ARCH(m)->attn;
-    const tiny_idx D = m->n_embd;
+    const tiny_idx D = l->d_in;
     const int own = l->kv_from == l->i;
     tiny_idx q, k, v;
     if (ld->st) return;
@@ -384,7 +385,7 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     }
     if (TINYI_LM_ARCH(m)->top & TINYI_LM_T_T5)
         l->w[TINYI_T_ATTN_OUT] = tinyi_lm_need(ld, l, TINYI_T_ATTN_O, l->n_head * l->d_v, D, 0);
-    else tinyi_lm_need(ld, l, TINYI_T_ATTN_OUT, l->n_head * l->d_v, D, 0);
+    else tinyi_lm_need(ld, l, TINYI_T_ATTN_OUT, l->n_head * l->d_v, l->d_mid, 0);
     if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_GATE) {
         const tiny_idx gates = tinyi_lm_width(ld, l, TINYI_T_ATTN_GATE) == l->n_head ? l->n_head : l->n_head * l->d_v;
         if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_GATE_ALWAYS) tinyi_lm_need(ld, l, TINYI_T_ATTN_GATE, D, gates, 0);

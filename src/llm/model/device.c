@@ -61,7 +61,7 @@ TINYI_FN int tinyi_lm_stays(const tiny_ctx *ctx, const tllm_state *s)
     tiny_idx i;
     if (!tinyi_lm_has_device(ctx) || ctx->desc.accel->version < 2 || !ctx->desc.accel->fetch) return 0;
     if (TINYI_LM_ENCODER(m) || TINYI_LM_N_ENC(m) || !m->n_layer || TINYI_LM_COMM(s) || TINYI_LM_ROUTES(m) ||
-        TINYI_LM_X_BITS(s) || TINYI_LM_ROTATED(m))
+        TINYI_LM_X_BITS(s) || TINYI_LM_ROTATED(m) || TINYI_LM_SLICED(m))
         return 0;
     if (m->block != a->block ||
         (m->block != TINYI_LM_PRE && m->block != TINYI_LM_PARALLEL && m->block != TINYI_LM_POST))

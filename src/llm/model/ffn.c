@@ -12,7 +12,7 @@
 static void tinyi_lm_dense_load(tinyi_lm_load *ld, tinyi_lm_layer *l, int gate, int up, int down, tiny_idx n_ff)
 {
     const tllm_gguf_tensor *t = tinyi_lm_find(ld, l, up, NULL);
-    const tiny_idx D = ld->m->n_embd;
+    const tiny_idx D = ld->m->block == TINYI_LM_PARALLEL ? l->d_in : l->d_mid;
     const int plain = (TINYI_LM_ARCH(ld->m)->ffn & TINYI_LM_F_PLAIN) != 0;
     if (ld->st) return;
     if (tinyi_lm_find(ld, l, gate, NULL)) {
@@ -23,7 +23,7 @@ static void tinyi_lm_dense_load(tinyi_lm_load *ld, tinyi_lm_layer *l, int gate, 
         if (!plain) tinyi_lm_need(ld, l, gate, D, n_ff, 0);
         tinyi_lm_need(ld, l, up, D, n_ff, 0);
     }
-    tinyi_lm_need(ld, l, down, n_ff, D, 0);
+    tinyi_lm_need(ld, l, down, n_ff, l->d_out, 0);
 }
 
 /* deepseek4: the experts of each token of the vocabulary, as in the file */
@@ -45,7 +45,8 @@ static void tinyi_lm_token_experts(tinyi_lm_load *ld, tinyi_lm_layer *l)
 TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
-    const tiny_idx D = m->n_embd, E = m->n_expert, L = m->n_latent > 0 ? m->n_latent : D;
+    const tiny_idx D = m->block == TINYI_LM_PARALLEL ? l->d_in : l->d_mid, E = m->n_expert;
+    const tiny_idx L = m->n_latent > 0 ? m->n_latent : D, L_out = m->n_latent > 0 ? m->n_latent : l->d_out;
     const unsigned how = TINYI_LM_ARCH(m)->ffn;
     if (ld->st) return;
     l->moe = tinyi_lm_find(ld, l, TINYI_T_ROUTER, NULL) != NULL;
@@ -85,10 +86,10 @@ TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
             if (gated) tinyi_lm_need(ld, l, TINYI_T_GATE_EXPS, L, one, E);
             tinyi_lm_need(ld, l, TINYI_T_UP_EXPS, L, one, E);
         }
-        tinyi_lm_need(ld, l, TINYI_T_DOWN_EXPS, one, L, E);
+        tinyi_lm_need(ld, l, TINYI_T_DOWN_EXPS, one, L_out, E);
         if (m->n_latent > 0) {
             tinyi_lm_need(ld, l, TINYI_T_ROUTED_DOWN, D, L, 0);
-            tinyi_lm_need(ld, l, TINYI_T_ROUTED_UP, L, D, 0);
+            tinyi_lm_need(ld, l, TINYI_T_ROUTED_UP, L, l->d_out, 0);
             tinyi_lm_may_vec(ld, l, TINYI_T_ROUTED_NORM, L);
         }
         if (shared) {
@@ -294,14 +295,14 @@ static void tinyi_lm_scale_row(float *y, const float *x, float a, tiny_idx n)
     tiny_idx i;
     for (i = 0; i < n; i++) y[i] = a * x[i];
 }
-typedef struct tinyi_lm_share { float *y; const float *s, *h, *g; tiny_idx d; } tinyi_lm_share;
+typedef struct tinyi_lm_share { float *y; const float *s, *h, *g; tiny_idx d, wide; } tinyi_lm_share;
 static void tinyi_lm_share_fn(const void *arg, tiny_idx t0, tiny_idx t1)
 {
     const tinyi_lm_share *q = (const tinyi_lm_share *)arg;
     tiny_idx t;
     for (t = t0; t < t1; t++)
         tinyi_lm_axpy_row(q->y + t * q->d, q->s + t * q->d,
-                          q->g ? tinyi_sigmoid_ref(tinyi_lm_dot(q->g, q->h + t * q->d, q->d)) : 1.0f, q->d);
+                          q->g ? tinyi_sigmoid_ref(tinyi_lm_dot(q->g, q->h + t * q->wide, q->wide)) : 1.0f, q->d);
 }
 TINY_REF_END
 
@@ -314,7 +315,8 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
     const tinyi_lm_w *fused = l->w[TINYI_T_GATE_UP_EXPS], *gate_w = l->w[TINYI_T_GATE_EXPS],
                      *up_w = l->w[TINYI_T_UP_EXPS], *down_w = l->w[TINYI_T_DOWN_EXPS];
     const int first = (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_WEIGHT_FIRST) != 0;
-    const tiny_idx ff = down_w->n_in, D = down_w->n_out;     /* D: n_embd, or what routed experts have in its place */
+    /* D, wide: numbers of a row of y and of h: the widths of the stream, or what routed experts have in their place */
+    const tiny_idx ff = down_w->n_in, D = down_w->n_out, wide = (fused ? fused : up_w)->n_in;
     tinyi_lm_route q;
     float *z, *x, *g, *u, *o;
     int32_t *start, *order;
@@ -332,7 +334,7 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
     q.weight = tinyi_lm_take(f, n, K);
     q.which = tinyi_lm_take(f, n, K);
     q.group = tinyi_lm_take(f, n, m->n_group > 0 ? m->n_group : 1);
-    x = tinyi_lm_take(f, n, D);
+    x = tinyi_lm_take(f, n, wide);
     g = tinyi_lm_take(f, 2 * n, ff);
     u = tinyi_lm_take(f, n, fused ? 2 * ff : ff);
     o = tinyi_lm_take(f, n, D);
@@ -344,7 +346,7 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
     tinyi_lm_zero(f, y, n * D);
     if (f->dry) {                           /* what the largest share would take */
         if (gate_w && !fused) tinyi_lm_linear_both(f, gate_w, g, up_w, u, 0, x, n);
-        else tinyi_lm_linear_at(f, fused ? fused : up_w, 0, u, fused ? 2 * ff : ff, x, D, n);
+        else tinyi_lm_linear_at(f, fused ? fused : up_w, 0, u, fused ? 2 * ff : ff, x, wide, n);
         if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_FEED) tinyi_lm_turn_rows(f, u, g, n, ff);
         tinyi_lm_linear_at(f, down_w, 0, o, D, g, ff, n);
     }
@@ -360,19 +362,19 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
         const tiny_idx rows = start[e + 1] - start[e];
         if (!rows) continue;
         for (i = 0; i < rows; i++) {
-            const float *from = h + mine[i] / K * D;
-            if (first) tinyi_lm_scale_row(x + i * D, from, q.weight[mine[i]], D);
-            else memcpy(x + i * D, from, (size_t)D * sizeof *x);
+            const float *from = h + mine[i] / K * wide;
+            if (first) tinyi_lm_scale_row(x + i * wide, from, q.weight[mine[i]], wide);
+            else memcpy(x + i * wide, from, (size_t)wide * sizeof *x);
         }
         if (fused) {
-            tinyi_lm_linear_at(f, fused, e, u, 2 * ff, x, D, rows);
+            tinyi_lm_linear_at(f, fused, e, u, 2 * ff, x, wide, rows);
             tinyi_lm_halves(f, u, g, rows, ff);
             tinyi_lm_act_within(f, l, l->clamp_exp, g, g, g + rows * ff, rows * ff);
         } else if (gate_w) {
             tinyi_lm_linear_both(f, gate_w, g, up_w, u, e, x, rows);
             tinyi_lm_act_within(f, l, l->clamp_exp, g, g, u, rows * ff);
         } else {
-            tinyi_lm_linear_at(f, up_w, e, g, ff, x, D, rows);
+            tinyi_lm_linear_at(f, up_w, e, g, ff, x, wide, rows);
             tinyi_lm_act(f, l, g, g, NULL, rows * ff);
         }
         if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_FEED) tinyi_lm_turn_rows(f, u, g, rows, ff);
@@ -404,15 +406,16 @@ TINYI_FN void tinyi_lm_ffn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     } else tinyi_lm_experts(f, l, y, h, TINYI_LM_ARCH(f->m)->ffn & TINYI_LM_F_ROUTER_EARLY ? f->layer_in : h);
     if (l->w[TINYI_T_UP_SHEXP]) {
         tinyi_lm_share q;
-        float *s = tinyi_lm_take(f, f->n, f->m->n_embd);
+        float *s = tinyi_lm_take(f, f->n, l->d_out);
         tinyi_lm_dense(f, l, TINYI_T_GATE_SHEXP, TINYI_T_UP_SHEXP, TINYI_T_DOWN_SHEXP, s, h);
         q.y = y;
         q.s = s;
         q.h = h;
         q.g = l->w[TINYI_T_ROUTER_SHEXP] ? l->w[TINYI_T_ROUTER_SHEXP]->v : NULL;
-        q.d = f->m->n_embd;
+        q.d = l->d_out;
+        q.wide = l->w[TINYI_T_UP_SHEXP]->n_in;
         tinyi_lm_each(f, f->n, 8, tinyi_lm_share_fn, &q);
-        if (TINYI_LM_ARCH(f->m)->ffn & TINYI_LM_F_HALF) tinyi_lm_scale(f, y, y, 0.5f, f->n * f->m->n_embd);
+        if (TINYI_LM_ARCH(f->m)->ffn & TINYI_LM_F_HALF) tinyi_lm_scale(f, y, y, 0.5f, f->n * l->d_out);
     }
     f->used = used;
 }

@@ -28,7 +28,7 @@ TINYI_FN void tinyi_lm_narrow(tinyi_lm_fwd *f, float *also, tiny_idx ld)
     tllm_state *s = f->s;
     tiny_idx i, at = 0, n_run = 0;
     if (also) tinyi_lm_gather(f, also, ld);
-    for (i = 0; i < f->n_in_layer; i++) tinyi_lm_gather(f, f->in_layer[i], f->m->n_embd);
+    for (i = 0; i < f->n_in_layer; i++) tinyi_lm_gather(f, f->in_layer[i], f->d_layer);
     for (i = 0; i < f->m->n_rope; i++) {
         tinyi_lm_gather(f, f->rope_cos[i], f->m->rope[i].n_rot / 2);
         tinyi_lm_gather(f, f->rope_sin[i], f->m->rope[i].n_rot / 2);
@@ -88,8 +88,8 @@ static int tinyi_lm_narrows(const tinyi_lm_fwd *f, tiny_idx *last)
 
 /* ---- layers ----------------------------------------------------------------------------------------------------- */
 
-/* y (f->n, n_embd) afterwards: fewer rows than before where the pass goes on with those that are wanted */
-static void tinyi_lm_mix(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+/* y (f->n, d_mid) afterwards: fewer rows than before where the pass goes on with those that are wanted */
+TINYI_FN void tinyi_lm_mix(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     if (f->st) return;
     tinyi_lm_mixer_of(l->mix)->run(f, l, y, h);
@@ -100,10 +100,10 @@ static void tinyi_lm_mix(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, con
         tinyi_lm_add(f, y, y, z, f->n * f->m->n_embd);
         f->used = used;
     }
-    if (f->want) tinyi_lm_narrow(f, y, f->m->n_embd);
+    if (f->want) tinyi_lm_narrow(f, y, l->d_mid);
 }
 
-static void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+TINYI_FN void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     if (TINYI_LM_ARCH(f->m)->ffn & TINYI_LM_F_CHANNEL) tinyi_lm_channel_run(f, l, y, h);
     else tinyi_lm_ffn_run(f, l, y, h);
@@ -114,6 +114,7 @@ static void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, co
 TINYI_FN int tinyi_lm_can_ladder(const tllm_model *m, const tinyi_lm_layer *l)
 {
     return m->block == TINYI_LM_PRE && TINYI_LM_ARCH(m)->block == TINYI_LM_PRE && l->mix != TINYI_LM_NO_MIX &&
+           !TINYI_LM_SLICED(m) &&
            l->norm1 && l->norm2 && !l->cross && !m->n_ple && m->rescale <= 0 && m->bank <= 0 &&
            !l->w[TINYI_T_LAYER_SCALE] &&
            !(TINYI_LM_ARCH(m)->ffn & (TINYI_LM_F_SIDE_BY_SIDE | TINYI_LM_F_ROUTER_EARLY)) &&
@@ -121,11 +122,12 @@ TINYI_FN int tinyi_lm_can_ladder(const tllm_model *m, const tinyi_lm_layer *l)
 }
 
 /* what becomes of the result of a half before it is added */
-static void tinyi_lm_settle(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int half, float *y)
+TINYI_FN void tinyi_lm_settle(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int half, float *y)
 {
     const tinyi_lm_w *post = half ? l->post2 : l->post1;
-    if (post) tinyi_lm_norm(f, post, y, y, f->n, f->m->n_embd);
-    tinyi_lm_scale(f, y, y, f->m->residual_scale, f->n * f->m->n_embd);
+    const tiny_idx d = half ? l->d_out : l->d_mid;
+    if (post) tinyi_lm_norm(f, post, y, y, f->n, d);
+    tinyi_lm_scale(f, y, y, f->m->residual_scale, f->n * d);
 }
 static tiny_status tinyi_lm_land(void *user, tiny_idx layer, int half, float *y)
 {
@@ -157,12 +159,16 @@ static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     const tiny_idx D = m->n_embd;
     const size_t used = f->used;
     tiny_idx n = f->n;
-    float *h = tinyi_lm_take(f, n, D), *y = tinyi_lm_take(f, n, D), *z;
+    float *h, *y, *z;
+    if (TINYI_LM_SLICED(m)) { tinyi_lm_sliced_run(f, l, x); return; }
+    h = tinyi_lm_take(f, n, D);
+    y = tinyi_lm_take(f, n, D);
     if (f->st) return;
     f->layer_in = x;
     f->in_layer[0] = x;
     f->in_layer[1] = h;
     f->n_in_layer = 2;
+    f->d_layer = D;
     if (m->block == TINYI_LM_POST) {
         if (l->w[TINYI_T_ATTN_NORM_2]) tinyi_lm_copy(f, h, D, x, D, n, D);
         tinyi_lm_mix(f, l, y, x);
@@ -248,11 +254,11 @@ static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
 
 /* ---- one piece -------------------------------------------------------------------------------------------------- */
 
-static void tinyi_lm_embed(tinyi_lm_fwd *f, float *x)
+TINYI_FN void tinyi_lm_embed(tinyi_lm_fwd *f, float *x)
 {
     const tllm_model *m = f->m;
     const tinyi_lm_w *pos = m->top.w[TINYI_T_POSITION_EMBD], *types = m->top.w[TINYI_T_TOKEN_TYPES];
-    const tiny_idx n = f->n, D = m->n_embd;
+    const tiny_idx n = f->n, D = m->d_first;
     const size_t used = f->used;
     float *row = tinyi_lm_take(f, 1, D);
     tiny_idx i;
@@ -270,7 +276,8 @@ static void tinyi_lm_embed(tinyi_lm_fwd *f, float *x)
             tinyi_lm_add(f, x + i * D, x + i * D, row, D);
         }
     }
-    if (TINYI_LM_ARCH(m)->top & TINYI_LM_T_EMBD_NORM) tinyi_lm_norm(f, m->top.w[TINYI_T_TOKEN_EMBD_NORM], x, x, n, D);
+    if (TINYI_LM_ARCH(m)->top & TINYI_LM_T_EMBD_NORM && !TINYI_LM_SLICED(m))
+        tinyi_lm_norm(f, m->top.w[TINYI_T_TOKEN_EMBD_NORM], x, x, n, D);
     f->used = used;
 }
 
@@ -278,7 +285,7 @@ static void tinyi_lm_embed(tinyi_lm_fwd *f, float *x)
 static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *out)
 {
     const tllm_model *m = f->m;
-    const tiny_idx D = m->n_embd;
+    const tiny_idx D = m->d_last;
     const tinyi_lm_w *norm = TINYI_LM_ARCH(m)->top & TINYI_LM_T_OUTPUT_IS_EMBD ? m->top.w[TINYI_T_TOKEN_EMBD_NORM]
                                                                                : m->top.w[TINYI_T_OUTPUT_NORM];
     if (norm) tinyi_lm_norm(f, norm, x, x, rows, D);
@@ -349,7 +356,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
         if (few && i == last && f->n == n) {        /* it does not do so inside */
             f->want = want;
             f->n_in_layer = 0;
-            for (j = 0; j < streams; j++) {
+            for (j = 0; j < streams; j++) {     /* a sliced stream is one, and narrows inside */
                 tinyi_lm_gather(f, x + j * n * D, D);
                 if (j) tinyi_lm_copy(f, x + j * rows * D, D, x + j * n * D, D, rows, D);
             }
@@ -373,11 +380,35 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
     }
     if (f->dry) rows = n;
     for (i = 0; i < rows && want && !few; i++)
-        if (want[i] != i) tinyi_lm_copy(f, x + i * D, D, x + want[i] * D, D, 1, D);
+        if (want[i] != i)
+            tinyi_lm_copy(f, x + i * m->d_last, m->d_last, x + want[i] * m->d_last, m->d_last, 1, m->d_last);
     if (rows > 0) tinyi_lm_results(f, x, rows, f->dry ? x : out);
 }
 
 /* ---- states ----------------------------------------------------------------------------------------------------- */
+
+/* The reference computes each row by itself, and so does all that is made of attention over pages, products, norms and
+ * networks. What looks back otherwise (recurrences, latent rows, blocks of keys) has kernels that are cut by the length
+ * of a piece. */
+static tiny_status tinyi_lm_may_be_exact(tiny_ctx *ctx, const tllm_model *m)
+{
+    const char *why = NULL;
+    tiny_idx i;
+    if (ctx->desc.accel) why = "with an accelerator";
+    else if (m->world > 1) why = "over several ranks";
+    if (!why && ctx->target == TINY_TARGET_REFERENCE) return TINY_OK;
+    if (!why && (TINYI_LM_ENCODER(m) || TINYI_LM_N_ENC(m) > 0 || TINYI_LM_ARCH(m)->block > TINYI_LM_PARALLEL ||
+                 m->n_ple > 0 || m->bank > 0 || TINYI_LM_SLICED(m)))
+        why = "with this architecture";
+    for (i = 0; i < m->n_layer && !why; i++) {
+        const tinyi_lm_layer *l = &m->layer[i];
+        if (l->mix != TINYI_LM_ATTN || l->mix2 != TINYI_LM_NO_MIX || l->cross || l->w[TINYI_T_INDEX_BLOCK_Q] ||
+            l->w[TINYI_T_ATTN_REL_B])
+            why = "with layers other than plain attention";
+    }
+    if (!why) return TINY_OK;
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: results cannot be made independent of the batch %s", m->path, why);
+}
 
 static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_state_desc *desc, tllm_state *s)
 {
@@ -410,6 +441,8 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
                           s->n_seq, s->n_ctx, TINYI_LM_MOST);
     if (encoder) s->n_batch = s->n_ctx;
     s->n_batch = TINYI_MIN(s->n_batch, s->n_seq * s->n_ctx);
+    s->exact = desc && desc->exact;
+    if (s->exact && (st = tinyi_lm_may_be_exact(ctx, m)) != TINY_OK) return st;
     if (TINYI_LM_COMM(s) && (size_t)s->n_batch > tiny_comm_most(TINYI_LM_COMM(s)) / (size_t)m->n_embd)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
                           "%s: pieces of %td tokens need sums of %td numbers, but the comm was opened for %zu", m->path,
@@ -832,7 +865,7 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
             s->run[f.n_run - 1].n++;
             f.n_key = TINYI_MAX(f.n_key, at + 1);
         }
-        f.tree = tinyi_lm_tree(&f);
+        f.tree = s->exact ? NULL : tinyi_lm_tree(&f);
         if (s->stays) {                     /* the contents that the last pass left in scratch memory are not read */
             tinyi_accel_drop(s->ctx, s->scratch, s->scratch_bytes);
             tiny_stay(s->ctx, 1);

@@ -68,6 +68,7 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
     const tinyi_lm_arch *a = TINYI_LM_ARCH(m);
     const tllm_meta *meta;
     m->n_embd = tinyi_lm_count(ld, "embedding_length", -1, -1, 1, TINYI_LM_MOST);
+    m->d_first = m->d_last = m->n_embd;
     m->n_layer = tinyi_lm_count(ld, "block_count", -1, -1, 1, TINYI_LM_MAX_LAYERS);
     m->n_context = tinyi_lm_count(ld, "context_length", -1, 2048, 1, TINYI_LM_MOST_CONTEXT);
     if (a->top & TINYI_LM_T_T5) {
@@ -595,7 +596,7 @@ static void tinyi_lm_layer_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     tllm_model *m = ld->m;
     const tinyi_lm_arch *a = TINYI_LM_ARCH(m);
     const uint64_t how = a->attn;
-    const tiny_idx D = m->n_embd;
+    const tiny_idx D = l->d_in, mid = m->block == TINYI_LM_PARALLEL ? l->d_in : l->d_mid;
     if (ld->st) return;
     if (a->block == TINYI_LM_POST) {
         l->post1 = tinyi_lm_vec(ld, l, TINYI_T_ATTN_OUT_NORM, D);
@@ -605,15 +606,15 @@ static void tinyi_lm_layer_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         if (!(how & TINYI_LM_A_NO_NORM) && !(how & TINYI_LM_A_FIRST_NO_NORM && l->i == 0))
             l->norm1 = tinyi_lm_vec(ld, l, TINYI_T_ATTN_NORM, D);
         if (a->ffn & TINYI_LM_F_CHANNEL) l->norm2 = tinyi_lm_vec(ld, l, TINYI_T_ATTN_NORM_2, D);
-        else if (how & TINYI_LM_A_NORM2_IS_POST) l->norm2 = tinyi_lm_vec(ld, l, TINYI_T_POST_ATTN_NORM, D);
+        else if (how & TINYI_LM_A_NORM2_IS_POST) l->norm2 = tinyi_lm_vec(ld, l, TINYI_T_POST_ATTN_NORM, mid);
         else {
             l->post1 = tinyi_lm_may_vec(ld, l, TINYI_T_POST_ATTN_NORM, D);
             if (how & TINYI_LM_A_FALCON) tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_NORM_2, D);
             else if (!(how & TINYI_LM_A_NO_FFN_NORM) && a->block != TINYI_LM_SINGLE && !(a->ffn & TINYI_LM_F_NONE)) {
-                if (m->block == TINYI_LM_PARALLEL) l->norm2 = tinyi_lm_may_vec(ld, l, TINYI_T_FFN_NORM, D);
+                if (m->block == TINYI_LM_PARALLEL) l->norm2 = tinyi_lm_may_vec(ld, l, TINYI_T_FFN_NORM, mid);
                 else
-                    l->norm2 = how & TINYI_LM_A_MAY_FFN_NORM ? tinyi_lm_may_vec(ld, l, TINYI_T_FFN_NORM, D)
-                                                             : tinyi_lm_vec(ld, l, TINYI_T_FFN_NORM, D);
+                    l->norm2 = how & TINYI_LM_A_MAY_FFN_NORM ? tinyi_lm_may_vec(ld, l, TINYI_T_FFN_NORM, mid)
+                                                             : tinyi_lm_vec(ld, l, TINYI_T_FFN_NORM, mid);
             }
         }
         l->post2 = tinyi_lm_may_vec(ld, l, TINYI_T_POST_FFW_NORM, D);
@@ -631,6 +632,7 @@ static void tinyi_lm_layer_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     if (a->block == TINYI_LM_HYPER) tinyi_lm_hyper_load(ld, l);
     if (a->keys & TINYI_LM_K_BANK && m->bank > 0) tinyi_lm_bank_load(ld, l);
     tinyi_lm_may_vec(ld, l, TINYI_T_LAYER_SCALE, 1);
+    if (TINYI_LM_SLICED(m)) tinyi_lm_sliced_load(ld, l);
     m->recurrent |= (l->mix != TINYI_LM_NO_MIX && tinyi_lm_mixer_of(l->mix)->kept) ||
                     (l->mix2 != TINYI_LM_NO_MIX && tinyi_lm_mixer_of(l->mix2)->kept);
 }
@@ -677,6 +679,8 @@ static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, 
         }
         all[i].i = i;
         all[i].cross = cross;
+        all[i].d_in = all[i].d_mid = all[i].d_out = m->n_embd;
+        if (TINYI_LM_SLICED(m)) tinyi_lm_sliced_numbers(ld, &all[i]);
         tinyi_lm_layer_numbers(ld, &all[i], all, score, n_own);
         tinyi_lm_layer_load(ld, &all[i]);
         if (!ld->st && tinyi_lm_bool(ld, "ladder", i, 0)) {
@@ -701,7 +705,7 @@ static void tinyi_lm_top(tinyi_lm_load *ld)
     const unsigned how = TINYI_LM_ARCH(m)->top;
     const tllm_gguf_tensor *t = tinyi_lm_find(ld, &m->top, TINYI_T_TOKEN_EMBD, NULL);
     const tllm_meta *tokens = tllm_gguf_find(ld->g, "tokenizer.ggml.tokens");
-    const tiny_idx D = m->n_embd;
+    const tiny_idx D = m->d_first, last = m->d_last;
     tiny_idx n;
     if (ld->st) return;
     if (!t || t->rank < 2 || t->dim[1] < 1 || t->dim[1] > INT32_MAX) {
@@ -720,7 +724,8 @@ static void tinyi_lm_top(tinyi_lm_load *ld)
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the vocabulary has %zu tokens, but token_embd.weight %td rows",
                             m->path, tokens->count, m->n_vocab);
     tinyi_lm_need(ld, &m->top, TINYI_T_TOKEN_EMBD, D, m->n_vocab, 0);
-    if (how & (TINYI_LM_T_EMBD_NORM | TINYI_LM_T_OUTPUT_IS_EMBD)) tinyi_lm_vec(ld, &m->top, TINYI_T_TOKEN_EMBD_NORM, D);
+    if (how & (TINYI_LM_T_EMBD_NORM | TINYI_LM_T_OUTPUT_IS_EMBD) && !TINYI_LM_SLICED(m))
+        tinyi_lm_vec(ld, &m->top, TINYI_T_TOKEN_EMBD_NORM, D);
     t = tinyi_lm_find(ld, &m->top, TINYI_T_POSITION_EMBD, NULL);
     if (how & TINYI_LM_T_POSITIONS || (t && how & TINYI_LM_T_MAY_POSITIONS)) {
         n = t && t->rank > 1 && t->dim[1] <= INT32_MAX ? (tiny_idx)t->dim[1] : 0;
@@ -738,7 +743,7 @@ static void tinyi_lm_top(tinyi_lm_load *ld)
         if (m->n_layer) tinyi_lm_vec(ld, &m->top, TINYI_T_OUTPUT_NORM, D);
         ld->part = "";
     } else if (!(how & (TINYI_LM_T_NO_OUTPUT_NORM | TINYI_LM_T_OUTPUT_IS_EMBD)))
-        tinyi_lm_vec(ld, &m->top, TINYI_T_OUTPUT_NORM, D);
+        tinyi_lm_vec(ld, &m->top, TINYI_T_OUTPUT_NORM, last);
     m->output = how & TINYI_LM_T_HIDDEN || (m->pooling >= TLLM_POOL_MEAN && m->pooling <= TLLM_POOL_LAST) ? TLLM_HIDDEN
                                                                                                           : TLLM_LOGITS;
     if (m->pooling == TLLM_POOL_RANK &&
@@ -751,7 +756,9 @@ static void tinyi_lm_top(tinyi_lm_load *ld)
         m->output = TLLM_RANK;
     }
     if (m->output == TLLM_LOGITS) {
-        tinyi_lm_may(ld, &m->top, TINYI_T_OUTPUT, D, m->n_vocab, 0);
+        tinyi_lm_may(ld, &m->top, TINYI_T_OUTPUT, last, m->n_vocab, 0);
+        if (TINYI_LM_SLICED(m) && !ld->st && !m->top.w[TINYI_T_OUTPUT])
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor output.weight is missing", m->path);
         m->output_w = m->top.w[TINYI_T_OUTPUT] ? m->top.w[TINYI_T_OUTPUT] : m->top.w[TINYI_T_TOKEN_EMBD];
     }
     m->n_out = m->output == TLLM_LOGITS ? m->n_vocab : m->output == TLLM_HIDDEN ? D : m->n_label;
@@ -783,6 +790,14 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
         name.n -= sizeof TINYI_ROTATED_PREFIX - 1;
     }
 #endif
+#ifndef TINYI_NO_SLICED
+    if (!*prefix && name.n > sizeof TINYI_SLICED_PREFIX - 1 &&
+        !memcmp(name.at, TINYI_SLICED_PREFIX, sizeof TINYI_SLICED_PREFIX - 1)) {
+        prefix = TINYI_SLICED_PREFIX;
+        name.at += sizeof TINYI_SLICED_PREFIX - 1;
+        name.n -= sizeof TINYI_SLICED_PREFIX - 1;
+    }
+#endif
     arch = tinyi_lm_arch_find(name.at, name.n);
     if (!arch) {
         char nearest[160];
@@ -805,13 +820,18 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
     ld.m->path = path;
     ld.m->prefix = prefix;
     ld.m->top.i = -1;
-    if (*prefix) {
+#ifndef TINYI_NO_SLICED
+    ld.m->sliced = *prefix && !strcmp(prefix, TINYI_SLICED_PREFIX);
+#endif
+    if (*prefix && !TINYI_LM_SLICED(ld.m)) {
         static const char *const key[3] = { "rotation.feed", "rotation.heads", "rotation.keys" };
         int k;
         for (k = 0; k < 3; k++) ld.m->rotated |= tinyi_lm_bool(&ld, key[k], -1, 0) ? 1u << k : 0u;
     }
     tinyi_lm_numbers(&ld);
+    if (TINYI_LM_SLICED(ld.m)) tinyi_lm_sliced_widths(&ld);
     tinyi_lm_top(&ld);
+    if (TINYI_LM_SLICED(ld.m)) tinyi_lm_sliced_norm(ld.m, ld.m->top.w[TINYI_T_OUTPUT_NORM]);
     if (!TINYI_HAS(ENCODERS) && !ld.st && (ld.m->encoder || ld.m->n_enc || ld.m->output != TLLM_LOGITS))
         ld.st =
             tinyi_fail(ctx, TINY_E_UNSUPPORTED,

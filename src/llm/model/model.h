@@ -132,6 +132,11 @@ typedef struct tllm_state_desc {            /* all zero: sensible defaults */
     /* for a model split over ranks. The n_most of the comm must be at least n_batch * n_embd. Opening waits for all
      * ranks. If a call fails while it computes, the group of ranks cannot be used any more */
     tiny_comm *comm;
+    /* Nonzero: the results of a token have the same bits whatever other tokens and sequences are computed in the same
+     * call, in which pieces a text comes, and with any number of threads. Only for models of attention and networks as
+     * in llama; TINY_E_UNSUPPORTED for others and with an accelerator. Long inputs take longer, as their products use
+     * the kernels of single tokens: docs/papers/flover.md has the figures */
+    int exact;
 } tllm_state_desc;
 
 /* *bytes: the memory that tllm_state_open allocates with the same arguments: the block of the state, and the growth of

@@ -11,6 +11,7 @@
 #include "llm/dist/ladder.h"
 #include "llm/model/model.h"
 #include "llm/model/rotated.h"
+#include "llm/model/sliced.h"
 #include "llm/block/format.h"
 #include "core/bytes.h"
 #include "core/file.h"
@@ -51,6 +52,13 @@ TINYI_C_BEGIN
 #else
 #define TINYI_LM_ROTATED(m) ((m)->rotated)
 #define TINYI_LM_X_BITS(s) ((s)->x_bits)
+#endif
+
+/* a stream of several widths, with shortcut matrices between them: sliced.c */
+#ifdef TINYI_NO_SLICED
+#define TINYI_LM_SLICED(m) ((void)(m), 0)
+#else
+#define TINYI_LM_SLICED(m) ((m)->sliced)
 #endif
 
 /* ---- weights ------------------------------------------------------------------------------------------------- */
@@ -111,7 +119,8 @@ TINYI_C_BEGIN
     T(INDEX_COMP_NORM, "indexer_compressor_norm") T(HYPER_FN, "output_hc_fn") T(HYPER_BASE, "output_hc_base")         \
     T(HYPER_SCALE, "output_hc_scale") T(HYPER_ATTN_FN, "hc_attn_fn") T(HYPER_ATTN_BASE, "hc_attn_base")               \
     T(HYPER_ATTN_SCALE, "hc_attn_scale") T(HYPER_FFN_FN, "hc_ffn_fn") T(HYPER_FFN_BASE, "hc_ffn_base")                \
-    T(HYPER_FFN_SCALE, "hc_ffn_scale") T(NEXTN, "nextn.eh_proj")
+    T(HYPER_FFN_SCALE, "hc_ffn_scale") T(NEXTN, "nextn.eh_proj") T(ATTN_SHORTCUT, "attn_shortcut")                    \
+    T(FFN_SHORTCUT, "ffn_shortcut")
 
 #define TINYI_LM_TENSOR_ENUM(name, text) TINYI_T_##name,
 enum { TINYI_LM_TENSORS(TINYI_LM_TENSOR_ENUM) TINYI_T_COUNT };
@@ -133,6 +142,8 @@ typedef struct tinyi_lm_w {
     const void *turned;
     const tllm_format *turned_format;
     int repacked;                           /* TLLM_REPACKED: eight rows of t lie side by side; or 0 */
+    /* a norm of the stream of a sliced model: an RMS norm with this many times the eps; else 0 */
+    float widen;
 } tinyi_lm_w;
 
 typedef struct tinyi_lm_rope {
@@ -150,6 +161,8 @@ typedef struct tinyi_lm_layer {
     int cross;                              /* a decoder with an encoder */
     unsigned char route[2];                 /* tllm_route of both halves: mixer, network */
     tiny_idx n_head, n_kv, d_k, d_v, n_ff;
+    /* width of the stream: before the layer, between its halves (of parallel ones: after both), after it */
+    tiny_idx d_in, d_mid, d_out;
     tiny_idx ratio;                         /* deepseek4: tokens of a block of keys; 0: there are none */
     tiny_idx window;                        /* keys that are seen, or size of a chunk; 0: all */
     tiny_idx kv_from;                       /* the layer whose keys and values are used */
@@ -183,6 +196,8 @@ struct tllm_model {
     /* of its keys, before the name of the architecture: "" or that of rotated.h */
     const char *prefix;
     unsigned rotated;                       /* TLLM_ROTATE_... */
+    int sliced;                             /* its stream has several widths, none above n_embd */
+    tiny_idx d_first, d_last;               /* width of the stream after the embedding, and before the output */
     uint64_t n_merged;                      /* adapters that were merged into the weights */
     uint64_t merged;                        /* which: their fingerprint; 0: none */
     int encoder;                            /* every token sees every token */
@@ -302,6 +317,7 @@ struct tllm_state {
      * beforehand */
     size_t bytes, cleared, work;
     tiny_idx n_ctx, n_batch, n_seq;
+    int exact;                              /* no result depends on what else is computed */
     tllm_pages pages;
     const tllm_format *type_k, *type_v;
     int x_bits;                             /* of what matrices of layers read; 0: all of them */
@@ -353,8 +369,9 @@ typedef struct tinyi_lm_fwd {
      * not this layer, or the pass has gone on with them already */
     const int32_t *want;
     tiny_idx n_want;
-    float *in_layer[3];                     /* (n, n_embd): what the running layer goes on with, as far as n_in_layer */
+    float *in_layer[3];                     /* (n, d_layer): what the layer goes on with, as far as n_in_layer */
     int n_in_layer;
+    tiny_idx d_layer;
     tllm_ladder ladder;                     /* y NULL: one rank, and all routes standard */
     /* of this piece, if its sequences share enough pages that reading them once is faster; or NULL */
     const tllm_tree_plan *tree;
@@ -457,6 +474,9 @@ TINYI_FN void tinyi_lm_rope_tables(tinyi_lm_fwd *f);
 
 TINYI_FN void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s);
 TINYI_FN tiny_status tinyi_lm_page_copy(tllm_state *s, const tllm_page_copy *c);    /* in all layers */
+/* Makes `to` what `from` was, in pages of its own, and empties `from`. Needs as many free pages, with those that `to`
+ * holds. *bytes grows by what was copied. After a failure `to` is empty and `from` unchanged. */
+TINYI_FN tiny_status tinyi_lm_seq_move(tllm_state *s, tiny_idx from, tiny_idx to, size_t *bytes);
 /* device.c: weights to the accelerator, or forgotten there; whether a state's passes stay there; its pages, and n
  * floats, for our own hands */
 TINYI_FN int tinyi_lm_fires(const tllm_model *m);        /* sparse.c: few of its activations are not 0 */
@@ -510,6 +530,26 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a);
  * + b[c]). past holds the n_tap - 1 rows before the first, of sequence 0, and is moved on. */
 TINYI_FN void tinyi_lm_conv(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, const float *w,
                             const float *b, float *past, tiny_idx n_tap, tiny_idx n_channel, int silu);
+
+/* parts of the pass (forward.c): the embedding; a mixer; a network; a result before it is added to the stream */
+TINYI_FN void tinyi_lm_embed(tinyi_lm_fwd *f, float *x);
+TINYI_FN void tinyi_lm_mix(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_settle(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int half, float *y);
+#ifndef TINYI_NO_SLICED
+/* sliced.c: widths of the layers from the file; the matrices of a layer, after its others; a layer */
+TINYI_FN void tinyi_lm_sliced_widths(tinyi_lm_load *ld);
+TINYI_FN void tinyi_lm_sliced_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_sliced_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_sliced_norm(const tllm_model *m, const tinyi_lm_w *w);
+TINYI_FN void tinyi_lm_sliced_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x);
+#else
+#define tinyi_lm_sliced_widths(ld) ((void)0)
+#define tinyi_lm_sliced_numbers(ld, l) ((void)0)
+#define tinyi_lm_sliced_load(ld, l) ((void)0)
+#define tinyi_lm_sliced_norm(m, w) ((void)0)
+#define tinyi_lm_sliced_run(f, l, x) ((void)0)
+#endif
 
 /* a kind of mixer: what it reads from the file, what it keeps, what it does */
 typedef struct tinyi_lm_mixer {

@@ -126,6 +126,42 @@ TINY_API tiny_status tllm_seq_copy(tllm_state *s, tiny_idx from, tiny_idx to, ti
     return TINY_OK;
 }
 
+TINYI_FN tiny_status tinyi_lm_seq_move(tllm_state *s, tiny_idx from, tiny_idx to, size_t *bytes)
+{
+    tiny_status st = tinyi_lm_seq_check(s, from);
+    const tiny_idx n = tllm_pages_length(&s->pages, from), block = s->pages.block;
+    const int32_t *a, *b;
+    tllm_page_copy copy;
+    tiny_idx i, p, m;
+    int k;
+    if (!st) st = tinyi_lm_seq_check(s, to);
+    if (st || from == to) return st;
+    tllm_seq_clear(s, to);
+    st = tllm_pages_append(&s->pages, to, n, &copy);
+    if (!st) st = tinyi_lm_pages_home(s);
+    if (st) return st;
+    a = tllm_pages_table(&s->pages, from);
+    b = tllm_pages_table(&s->pages, to);
+    for (i = 0; i < s->m->n_layer; i++) {
+        const tinyi_lm_held *h = &s->held[i];
+        const tinyi_pool *pool[3];
+        pool[0] = &h->k;
+        pool[1] = &h->v;
+        pool[2] = &h->index;
+        for (k = 0; k < 3; k++)
+            for (p = 0; p * block < n && pool[k]->type; p++) {
+                m = TINYI_MIN(block, n - p * block);
+                tinyi_pool_copy(pool[k], a[p], b[p], m);
+                *bytes += (size_t)(m * pool[k]->n_part) * pool[k]->row_bytes;
+            }
+    }
+    memcpy(s->pos + to * s->n_ctx, s->pos + from * s->n_ctx, (size_t)n * sizeof *s->pos);
+    if (s->n_kept) memcpy(s->kept + to * s->n_kept, s->kept + from * s->n_kept, (size_t)s->n_kept * sizeof(float));
+    *bytes += (size_t)n * sizeof *s->pos + (size_t)s->n_kept * sizeof(float);
+    tllm_seq_clear(s, from);
+    return TINY_OK;
+}
+
 /* ---- moving to lower positions ---------------------------------------------------------------------------------- */
 
 static tiny_status tinyi_lm_may_move(const tllm_state *s)

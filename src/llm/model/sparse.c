@@ -101,8 +101,8 @@ TINYI_FN void tinyi_lm_down(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tiny
         return;
     }
     if (TINYI_LM_X_BITS(f->s)) tinyi_lm_few_bits(f, g, n, ff);
-    if (!tinyi_lm_fires(f->m) || n > TINYI_LM_FIRED || l->w[TINYI_T_FFN_DOWN] != w || l->w[TINYI_T_FFN_GATE] ||
-        l->w[TINYI_T_FFN_SUB_NORM]) {
+    if (!tinyi_lm_fires(f->m) || f->s->exact || n > TINYI_LM_FIRED || l->w[TINYI_T_FFN_DOWN] != w ||
+        l->w[TINYI_T_FFN_GATE] || l->w[TINYI_T_FFN_SUB_NORM]) {
         tinyi_lm_linear(f, w, y, g, n);
         return;
     }

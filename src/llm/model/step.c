@@ -36,7 +36,7 @@ TINYI_FN const tiny_op_row *tinyi_lm_row_of(int kind)
     TINYI_LM_ROW(MUL, mul, 1)
     TINYI_LM_ROW(SCALE, scale, 1)
     TINYI_LM_ROW(MATMUL, matmul, 1)
-    TINYI_LM_ROW(RMSNORM, rmsnorm, TINYI_LM_NORMS(TINYI_LM_RMS) || !TINYI_LM_ALL_ATTN)
+    TINYI_LM_ROW(RMSNORM, rmsnorm, TINYI_LM_NORMS(TINYI_LM_RMS) || TINYI_HAS(SLICED) || !TINYI_LM_ALL_ATTN)
     TINYI_LM_ROW(LAYERNORM, layernorm, TINYI_LM_NORMS(TINYI_LM_LAYERNORM) || TINYI_LM_MIXES(TINYI_LM_MLA))
     TINYI_LM_ROW(SWIGLU, swiglu, TINYI_LM_ACTS(SILU, 0))
     TINYI_LM_ROW(GEGLU_TANH, geglu_tanh, TINYI_LM_ACTS(GELU, 0))
@@ -59,6 +59,8 @@ TINYI_FN const tiny_op_row *tinyi_lm_row_of(int kind)
 }
 #endif
 
+/* rows of a product with floats whose sums are those of one row, whatever their number (math/gemm.c) */
+#define TINYI_LM_THIN 8
 #define TINYI_LM_ALONE 1024 /* numbers of a piece below which a second thread costs more than it brings */
 
 TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b)
@@ -219,10 +221,11 @@ TINYI_FN void tinyi_lm_norm_view(tinyi_lm_fwd *f, int kind, const float *g, cons
 TINYI_FN void tinyi_lm_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n, tiny_idx d)
 {
     tiny_tensor tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, d), ty = tiny_tensor_2d(y, TINY_F32, n, d);
+    const int sliced = w && w->widen > 0.0f, rms = sliced || f->m->norm == TINYI_LM_RMS;
     tiny_idx i;
-    tinyi_lm_norm_view(f, f->m->norm == TINYI_LM_RMS ? TINY_OP_RMSNORM : TINY_OP_LAYERNORM, w ? w->v : NULL,
-                       w ? w->bias : NULL, f->m->eps, &tx, &ty);
-    if (w && w->bias && f->m->norm == TINYI_LM_RMS)
+    tinyi_lm_norm_view(f, rms ? TINY_OP_RMSNORM : TINY_OP_LAYERNORM, w ? w->v : NULL, w ? w->bias : NULL,
+                       sliced ? f->m->eps * w->widen : f->m->eps, &tx, &ty);
+    if (w && w->bias && rms)
         for (i = 0; i < n; i++) tinyi_lm_add(f, y + i * d, y + i * d, w->bias, d);
 }
 TINYI_FN void tinyi_lm_rms(tinyi_lm_fwd *f, const float *g, float *y, const float *x, tiny_idx n, tiny_idx d)
@@ -262,7 +265,8 @@ typedef struct tinyi_lm_product {
 } tinyi_lm_product;
 
 static const tiny_op *tinyi_lm_product_of(tinyi_lm_product *p, const tinyi_lm_w *w, tiny_idx mat, const float *bias,
-                                          float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
+                                          float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n,
+                                          int alone)
 {
     void *at = (void *)(uintptr_t)(w->t->data + (size_t)mat * (size_t)w->n_out * w->row_step);
     p->x = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, w->n_in);
@@ -280,6 +284,7 @@ static const tiny_op *tinyi_lm_product_of(tinyi_lm_product *p, const tinyi_lm_w 
         p->w.stride[0] = (tiny_idx)w->row_step;
         memset(&p->blocks, 0, sizeof p->blocks);
         p->blocks.format = w->format->id | w->repacked;
+        p->blocks.alone = alone;
         tinyi_lm_op_start(&p->op, TLLM_OP_MATMUL_BLOCKS, tllm_matmul_row(), &p->blocks);
     }
     p->op.in[0] = &p->x;
@@ -305,7 +310,13 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
             : w->n_scale == 1         ? w->scale[0]
                                       : 1.0f;
     bias = w->bias ? w->bias + mat * w->n_out : NULL;
-    op = tinyi_lm_product_of(&p, w, mat, scale == 1.0f ? bias : NULL, y, ld_y, x, ld_x, n);
+    if (f->s->exact && w->dtype >= 0 && n > TINYI_LM_THIN && !f->dry) {
+        tiny_idx i;
+        for (i = 0; i < n && !f->st; i += TINYI_LM_THIN)
+            tinyi_lm_linear_at(f, w, mat, y + i * ld_y, ld_y, x + i * ld_x, ld_x, TINYI_MIN(n - i, TINYI_LM_THIN));
+        return;
+    }
+    op = tinyi_lm_product_of(&p, w, mat, scale == 1.0f ? bias : NULL, y, ld_y, x, ld_x, n, f->s->exact);
     if (f->dry || w->dtype >= 0) tinyi_lm_door(f, op);
     else f->st = tinyi_blk_products(f->ctx, &op, 1);
     if (f->dry) return;
@@ -325,13 +336,13 @@ TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const
         together &= !w[i]->scale;
         blocks &= w[i]->dtype < 0;
     }
-    if (!together) {
+    if (!together || (f->s->exact && !blocks && n > TINYI_LM_THIN && !f->dry)) {
         for (i = 0; i < n_w; i++) tinyi_lm_linear_at(f, w[i], mat, y[i], w[i]->n_out, x, w[i]->n_in, n);
         return;
     }
     for (i = 0; i < n_w; i++)
         ops[i] = tinyi_lm_product_of(&p[i], w[i], mat, w[i]->bias ? w[i]->bias + mat * w[i]->n_out : NULL, y[i],
-                                     w[i]->n_out, x, w[i]->n_in, n);
+                                     w[i]->n_out, x, w[i]->n_in, n, f->s->exact);
     /* a list takes the most shared memory of one product plus the most own memory of another */
     if (f->dry) {
         for (i = 0; i < n_w; i++) tinyi_lm_wants(f, ops[i], &shared, &own);
@@ -370,7 +381,7 @@ TINYI_FN void tinyi_lm_linear_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_id
     t.data = w->t->data + (size_t)row0 * w->row_bytes;
     part.t = &t;
     part.n_out = rows;
-    if (!turned) tinyi_lm_door(f, tinyi_lm_product_of(&p, &part, 0, NULL, y, ld_y, x, ld_x, n));
+    if (!turned) tinyi_lm_door(f, tinyi_lm_product_of(&p, &part, 0, NULL, y, ld_y, x, ld_x, n, 0));
     else {
         memset(&op, 0, sizeof op);
         memset(&mix, 0, sizeof mix);

@@ -12,12 +12,13 @@ typedef struct tinyi_gptq_model {
     tllm_gptq_model_desc d;
     tinyi_reading read;
     tllm_gptq_tensor *list;
-    uint32_t *order;                        /* of the list, by layers */
     size_t n;
 } tinyi_gptq_model;
 
-static tiny_status tinyi_gptq_one(tinyi_gptq_model *m, tllm_gptq_tensor *q)
+static tiny_status tinyi_gptq_one(void *user, size_t k)
 {
+    tinyi_gptq_model *m = (tinyi_gptq_model *)user;
+    tllm_gptq_tensor *q = &m->list[k];
     const tllm_gguf_tensor *t = q->t;
     const tllm_format *from = tllm_format_of(t->type), *to = tllm_format_of(q->format);
     const tiny_idx n = (tiny_idx)t->dim[0], rows = (tiny_idx)t->dim[1], matrices = tinyi_reading_matrices(t);
@@ -57,45 +58,6 @@ static tiny_status tinyi_gptq_one(tinyi_gptq_model *m, tllm_gptq_tensor *q)
     return st;
 }
 
-static tiny_status tinyi_gptq_passes(tinyi_gptq_model *m)
-{
-    double all = 0.0;
-    size_t i, j, k;
-    tiny_status st = TINY_OK;
-    for (i = 0; i < m->n; i++) all += (double)m->list[i].t->bytes + 1.0;
-    for (i = 0; !st && i < m->n; i = j) {
-        size_t room = 0;
-        double part = 0.0;
-        int logits = 0;
-        for (j = i; j < m->n; j = k) {      /* whole layers, as many as have room; one at least */
-            const uint32_t layer = tinyi_reading_layer_of(m->list[m->order[j]].t->name);
-            size_t more = 0;
-            for (k = j; k < m->n && tinyi_reading_layer_of(m->list[m->order[k]].t->name) == layer; k++) {
-                const tllm_gguf_tensor *t = m->list[m->order[k]].t;
-                more += tllm_calib_memory((tiny_idx)t->dim[0], TLLM_CALIB_PRODUCTS) * (size_t)tinyi_reading_matrices(t);
-                if (m->d.each_layer && layer == UINT32_MAX) { k++; break; }
-            }
-            if (j > i && (m->d.each_layer || room + more > m->d.room)) break;
-            room += more;
-        }
-        for (k = i; !st && k < j; k++) {
-            const tllm_gptq_tensor *q = &m->list[m->order[k]];
-            logits |= tinyi_reading_layer_of(q->t->name) == UINT32_MAX;
-            part += (double)q->t->bytes + 1.0;
-            st = tllm_watch_pick(m->read.watch, q->t, TLLM_CALIB_PRODUCTS);
-        }
-        m->read.part = part / all;
-        if (!st) st = tinyi_reading_run(&m->read, logits, 0.7);
-        for (k = i; !st && k < j; k++) {
-            st = tinyi_gptq_one(m, &m->list[m->order[k]]);
-            tinyi_reading_told(&m->read, 0.7 + 0.3 * (double)(k + 1 - i) / (double)(j - i));
-        }
-        m->read.done += m->read.part;
-        tllm_watch_forget(m->read.watch);
-    }
-    return st;
-}
-
 static tiny_status tinyi_gptq_model_check(tinyi_gptq_model *m)
 {
     size_t i;
@@ -125,7 +87,6 @@ TINY_API tiny_status tllm_gptq_model(tiny_ctx *ctx, const tllm_gguf *file, const
                                      const int32_t *token, tiny_idx n_token, tllm_gptq_tensor *list, size_t n)
 {
     tinyi_gptq_model m;
-    uint32_t *key = NULL;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     memset(&m, 0, sizeof m);
@@ -144,17 +105,8 @@ TINY_API tiny_status tllm_gptq_model(tiny_ctx *ctx, const tllm_gguf *file, const
     m.read.window = m.d.window;
     st = tinyi_reading_open(&m.read, file);
     if (!st) st = tinyi_gptq_model_check(&m);
-    if (!st) {
-        m.order = (uint32_t *)tinyi_alloc(ctx, n, sizeof *m.order);
-        if (m.order) key = (uint32_t *)tinyi_alloc(ctx, n, sizeof *key);
-        if (!key) st = tiny_ctx_status(ctx);
-    }
-    if (!st) {
-        tinyi_reading_order(&list->t, sizeof *list, n, m.order, key);
-        st = tinyi_gptq_passes(&m);
-    }
-    tiny_free(ctx, key);
-    tiny_free(ctx, m.order);
+    if (!st)
+        st = tinyi_reading_passes(&m.read, &list->t, sizeof *list, n, m.d.room, m.d.each_layer, tinyi_gptq_one, &m);
     tinyi_reading_close(&m.read);
     return st;
 }

@@ -109,3 +109,73 @@ TINYI_FN tiny_status tinyi_reading_run(tinyi_reading *r, int logits, double shar
     return st;
 }
 
+/* what reading_passes has of its list */
+typedef struct tinyi_reading_list {
+    const unsigned char *first;
+    size_t step;
+    uint32_t *order, *key;
+} tinyi_reading_list;
+static const tllm_gguf_tensor *tinyi_reading_at(const tinyi_reading_list *l, size_t i)
+{
+    return *(const tllm_gguf_tensor *const *)(const void *)(l->first + l->order[i] * l->step);
+}
+
+static tiny_status tinyi_reading_parts(tinyi_reading *r, const tinyi_reading_list *l, size_t n, size_t most,
+                                       int each_layer, tiny_status (*one)(void *user, size_t k), void *user)
+{
+    double all = 0.0;
+    size_t i, j, k;
+    tiny_status st = TINY_OK;
+    for (i = 0; i < n; i++) all += (double)tinyi_reading_at(l, i)->bytes + 1.0;
+    for (i = 0; !st && i < n; i = j) {
+        size_t room = 0;
+        double part = 0.0;
+        int logits = 0;
+        for (j = i; j < n; j = k) {         /* whole layers, as many as have room; one at least */
+            const uint32_t layer = l->key[j];
+            size_t more = 0;
+            for (k = j; k < n && l->key[k] == layer; k++) {
+                const tllm_gguf_tensor *t = tinyi_reading_at(l, k);
+                more += tllm_calib_memory((tiny_idx)t->dim[0], TLLM_CALIB_PRODUCTS) * (size_t)tinyi_reading_matrices(t);
+                if (each_layer && layer == UINT32_MAX) { k++; break; }
+            }
+            if (j > i && (each_layer || room + more > most)) break;
+            room += more;
+        }
+        for (k = i; !st && k < j; k++) {
+            const tllm_gguf_tensor *t = tinyi_reading_at(l, k);
+            logits |= l->key[k] == UINT32_MAX;
+            part += (double)t->bytes + 1.0;
+            st = tllm_watch_pick(r->watch, t, TLLM_CALIB_PRODUCTS);
+        }
+        r->part = part / all;
+        if (!st) st = tinyi_reading_run(r, logits, 0.7);
+        for (k = i; !st && k < j; k++) {
+            st = one(user, l->order[k]);
+            tinyi_reading_told(r, 0.7 + 0.3 * (double)(k + 1 - i) / (double)(j - i));
+        }
+        r->done += r->part;
+        tllm_watch_forget(r->watch);
+    }
+    return st;
+}
+
+TINYI_FN tiny_status tinyi_reading_passes(tinyi_reading *r, const tllm_gguf_tensor *const *first, size_t step, size_t n,
+                                          size_t room, int each_layer, tiny_status (*one)(void *user, size_t k),
+                                          void *user)
+{
+    tinyi_reading_list l;
+    tiny_status st = TINY_OK;
+    l.first = (const unsigned char *)(const void *)first;
+    l.step = step;
+    l.order = (uint32_t *)tinyi_alloc(r->ctx, n, sizeof *l.order);
+    l.key = l.order ? (uint32_t *)tinyi_alloc(r->ctx, n, sizeof *l.key) : NULL;
+    if (!l.key) st = tiny_ctx_status(r->ctx);
+    if (!st) {
+        tinyi_reading_order(first, step, n, l.order, l.key);
+        st = tinyi_reading_parts(r, &l, n, room, each_layer, one, user);
+    }
+    tiny_free(r->ctx, l.key);
+    tiny_free(r->ctx, l.order);
+    return st;
+}

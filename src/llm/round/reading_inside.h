@@ -28,6 +28,12 @@ TINYI_FN void tinyi_reading_close(tinyi_reading *r);        /* also a partly bui
 /* Reads the text once; logits: the last matrix is multiplied too. share: the share of this part that it makes up. */
 TINYI_FN tiny_status tinyi_reading_run(tinyi_reading *r, int logits, double share);
 TINYI_FN void tinyi_reading_told(const tinyi_reading *r, double share);     /* reports progress of this part */
+/* Readings for n tensors, which lie step bytes apart from first on: one for as many layers as have room bytes of
+ * statistics with products, or each_layer for a layer. After a reading one(user, k) is called for each tensor k of it,
+ * in the order of the layers; it may replace the tensor in r->watch for later readings. */
+TINYI_FN tiny_status tinyi_reading_passes(tinyi_reading *r, const tllm_gguf_tensor *const *first, size_t step, size_t n,
+                                          size_t room, int each_layer, tiny_status (*one)(void *user, size_t k),
+                                          void *user);
 
 /* blk.N.: N; what belongs to no layer comes last: UINT32_MAX */
 TINYI_FN uint32_t tinyi_reading_layer_of(tllm_text name);

@@ -16,8 +16,8 @@
 #include <string.h>
 #include "core/rng.h"
 #include "core/state_inside.h"
-#include "llm/round/fold_inside.h"
 #include "llm/round/rotate.h"
+#include "llm/round/stream_inside.h"
 #include "math/fwht.h"
 #include "math/layout.h"
 #include "math/linalg.h"
@@ -58,13 +58,6 @@ typedef struct tinyi_rotate_list {
     tiny_status st;
 } tinyi_rotate_list;
 
-static void tinyi_rotate_refuse(tinyi_rotate_list *l, tiny_idx layer, const char *why)
-{
-    if (l->st) return;
-    if (layer < 0) l->st = tinyi_fail(l->ctx, TINY_E_UNSUPPORTED, "rotate: %s: %s", l->m->path, why);
-    else l->st = tinyi_fail(l->ctx, TINY_E_UNSUPPORTED, "rotate: %s: layer %td: %s", l->m->path, layer, why);
-}
-
 static void tinyi_rotate_mark(tinyi_rotate_list *l, const tllm_gguf_tensor *t, unsigned how, tiny_idx row0)
 {
     const tinyi_fold_item *it = t ? tinyi_fold_item_of(l->r->folds, t) : NULL;
@@ -103,54 +96,29 @@ static const char *tinyi_rotate_heads(const tllm_model *m)
 
 static void tinyi_rotate_layer(tinyi_rotate_list *l, const tinyi_lm_layer *a)
 {
-    static const int reads[] = { TINYI_T_ATTN_Q,     TINYI_T_ATTN_K,    TINYI_T_FFN_GATE,    TINYI_T_FFN_UP,
-                                 TINYI_T_ROUTER,     TINYI_T_GATE_EXPS, TINYI_T_UP_EXPS,     TINYI_T_GATE_UP_EXPS,
-                                 TINYI_T_GATE_SHEXP, TINYI_T_UP_SHEXP,  TINYI_T_ROUTER_SHEXP };
-    static const int last[] = { TINYI_T_FFN_DOWN, TINYI_T_DOWN_EXPS, TINYI_T_DOWN_SHEXP };
-    static const int rest[] = { TINYI_T_ATTN_QKV,   TINYI_T_ATTN_V,       TINYI_T_ATTN_OUT,    TINYI_T_ATTN_NORM,
-                                TINYI_T_FFN_NORM,   TINYI_T_ATTN_Q_NORM,  TINYI_T_ATTN_K_NORM, TINYI_T_ATTN_SUB_NORM,
-                                TINYI_T_ATTN_SINKS, TINYI_T_FFN_SUB_NORM, TINYI_T_ROUTER_BIAS, TINYI_T_LAYER_SCALE };
     const tllm_rotated *r = l->r;
     const unsigned heads = r->about.head_block ? (unsigned)TINYI_ROTATE_VALUES : 0u,
-                   feed = r->about.feed_block ? (unsigned)TINYI_ROTATE_FEED : 0u;
-    const char *why;
-    unsigned char known[TINYI_T_COUNT];
-    size_t k;
-    if (a->mix != TINYI_LM_ATTN || a->mix2 != TINYI_LM_NO_MIX || a->cross)
-        tinyi_rotate_refuse(l, a->i, "its first half is not plain attention");
-    if (a->ffn && a->norm2 && (why = tllm_fold_why(r->folds, a->i, TLLM_FOLD_FEED)) != NULL)
-        tinyi_rotate_refuse(l, a->i, why);
-    if (a->post1 || a->post2)
-        tinyi_rotate_refuse(l, a->i, "a norm comes after a half: its gain would be in another basis");
-    if (!a->norm1 || (a->ffn && !a->norm2 && l->m->block != TINYI_LM_PARALLEL))
-        tinyi_rotate_refuse(l, a->i, "a half reads the stream without a norm");
-    if (a->moe && TINYI_LM_ARCH(l->m)->ffn & TINYI_LM_F_ROUTER_EARLY)
-        tinyi_rotate_refuse(l, a->i, "its router does not read the same input as its experts");
-    if ((why = tllm_fold_why(r->folds, a->i, TLLM_FOLD_MIX)) != NULL) tinyi_rotate_refuse(l, a->i, why);
-    memset(known, 0, sizeof known);
-    for (k = 0; k < sizeof reads / sizeof reads[0]; k++) known[reads[k]] = 1;
-    for (k = 0; k < sizeof last / sizeof last[0]; k++) known[last[k]] = 1;
-    for (k = 0; k < sizeof rest / sizeof rest[0]; k++) known[rest[k]] = 1;
-    for (k = 0; k < TINYI_T_COUNT && !l->st; k++)
-        if (a->w[k] && !known[k] && a->w[k] != a->norm1 && a->w[k] != a->norm2)
-            l->st = tinyi_fail(l->ctx, TINY_E_UNSUPPORTED,
-                               "rotate: %s: %.*s: this tensor is unknown here, so it cannot be rotated", l->m->path,
-                               (int)TINYI_MIN(a->w[k]->t->name.n, (size_t)200), a->w[k]->t->name.at);
-    if (l->st) return;
-    for (k = 0; k < sizeof reads / sizeof reads[0]; k++) tinyi_rotate_w(l, a->w[reads[k]], TINYI_ROTATE_READS, 0);
-    tinyi_rotate_w(l, a->w[TINYI_T_ATTN_V], TINYI_ROTATE_READS | heads, 0);
-    tinyi_rotate_w(l, a->w[TINYI_T_ATTN_QKV], TINYI_ROTATE_READS | heads, (a->n_head + a->n_kv) * a->d_k);
-    tinyi_rotate_w(l, a->w[TINYI_T_ATTN_OUT],
-                   TINYI_ROTATE_WRITES | (heads || r->d.online & TLLM_ROTATE_HEADS ? (unsigned)TINYI_ROTATE_HEADS : 0u),
-                   0);
-    for (k = 0; k < sizeof last / sizeof last[0]; k++) tinyi_rotate_w(l, a->w[last[k]], TINYI_ROTATE_WRITES | feed, 0);
+                   feed = r->about.feed_block ? (unsigned)TINYI_ROTATE_FEED : 0u,
+                   out = heads || r->d.online & TLLM_ROTATE_HEADS ? (unsigned)TINYI_ROTATE_HEADS : 0u;
+    int t;
+    l->st = tinyi_stream_layer(l->ctx, "rotate", l->m, r->folds, a);
+    for (t = 0; t < TINYI_T_COUNT && !l->st; t++)
+        switch (tinyi_stream_role(t)) {
+        case TINYI_STREAM_READS_MIX:
+        case TINYI_STREAM_READS_FEED:
+            tinyi_rotate_w(l, a->w[t],
+                           TINYI_ROTATE_READS | (t == TINYI_T_ATTN_V || t == TINYI_T_ATTN_QKV ? heads : 0u),
+                           t == TINYI_T_ATTN_QKV ? (a->n_head + a->n_kv) * a->d_k : 0);
+            break;
+        case TINYI_STREAM_WRITES_MIX: tinyi_rotate_w(l, a->w[t], TINYI_ROTATE_WRITES | out, 0); break;
+        case TINYI_STREAM_WRITES_FEED: tinyi_rotate_w(l, a->w[t], TINYI_ROTATE_WRITES | feed, 0); break;
+        default: break;
+        }
 }
 
 /* gains into the matrices after them, all tensors marked */
 static tiny_status tinyi_rotate_make(tiny_ctx *ctx, tllm_rotated *r, const tllm_model *m)
 {
-    static const int top[] = { TINYI_T_TOKEN_EMBD, TINYI_T_OUTPUT,    TINYI_T_OUTPUT_NORM,
-                               TINYI_T_ROPE_FREQS, TINYI_T_ROPE_LONG, TINYI_T_ROPE_SHORT };
     const tinyi_lm_w *norm = m->top.w[TINYI_T_OUTPUT_NORM];
     tinyi_rotate_list l;
     tiny_idx i;
@@ -161,24 +129,15 @@ static tiny_status tinyi_rotate_make(tiny_ctx *ctx, tllm_rotated *r, const tllm_
     l.st = TINY_OK;
     r->about.n_embd = m->n_embd;
     r->about.block = r->q ? m->n_embd : tiny_fwht_block(m->n_embd);
-    if (*m->prefix) tinyi_rotate_refuse(&l, -1, "it already has rotations while it runs");
-    if (m->output != TLLM_LOGITS) tinyi_rotate_refuse(&l, -1, "it gives no logits: its hidden states would change");
-    if (m->norm != TINYI_LM_RMS)
-        tinyi_rotate_refuse(&l, -1,
-                            "layer norms subtract the mean of all channels, which does not commute with a rotation");
-    if (m->block != TINYI_LM_PRE && m->block != TINYI_LM_PARALLEL)
-        tinyi_rotate_refuse(&l, -1, "its layers do not have a norm before both halves");
-    if (!norm || norm->bias)
-        tinyi_rotate_refuse(&l, -1, norm ? "the last norm has a bias" : "there is no norm before the logits");
-    if (m->n_layer < 1) tinyi_rotate_refuse(&l, -1, "it has no layers");
-    if (m->n_ple > 0) tinyi_rotate_refuse(&l, -1, "layers have inputs of their own");
-    for (i = 0; i < TINYI_T_COUNT && !l.st; i++) {
-        for (k = 0; k < sizeof top / sizeof top[0] && top[k] != i; k++) {}
-        if (m->top.w[i] && k == sizeof top / sizeof top[0])
-            l.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                              "rotate: %s: %.*s: this tensor is unknown here, so it cannot be rotated", m->path,
-                              (int)TINYI_MIN(m->top.w[i]->t->name.n, (size_t)200), m->top.w[i]->t->name.at);
-    }
+    l.st = tinyi_stream_model(ctx, "rotate", m);
+    if (!l.st && m->norm != TINYI_LM_RMS)
+        l.st = tinyi_fail(
+            ctx, TINY_E_UNSUPPORTED,
+            "rotate: %s: layer norms subtract the mean of all channels, which does not commute with a rotation",
+            m->path);
+    if (!l.st && norm->bias)
+        l.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "rotate: %s: the last norm has a bias", m->path);
+    if (!l.st) l.st = tinyi_stream_tops(ctx, "rotate", m, 0);
     if (l.st) return l.st;
     r->about.heads = tinyi_rotate_heads(m);
     if (r->about.heads && r->d.online & TLLM_ROTATE_HEADS)
@@ -492,26 +451,9 @@ static tiny_status tinyi_rotate_keys(tiny_ctx *ctx, const tllm_rotated *r, tllm_
     static const char *const part[3] = { "feed", "heads", "keys" };
     tllm_text arch = { "", 0 };
     char key[320];
-    size_t i;
     int k;
-    tiny_status st = TINY_OK;
+    tiny_status st = tinyi_stream_keys(ctx, r->file, r->d.online ? TINYI_ROTATED_PREFIX : "", w);
     (void)tllm_meta_text(tllm_gguf_find(r->file, "general.architecture"), 0, &arch);
-    for (i = 0; !st && i < tllm_gguf_n_meta(r->file); i++) {
-        tllm_meta m = *tllm_gguf_meta_at(r->file, i);
-        if (r->d.online && tllm_text_is(m.key, "general.architecture")) {
-            (void)snprintf(key, sizeof key, "%s%.*s", TINYI_ROTATED_PREFIX, (int)TINYI_MIN(arch.n, (size_t)64),
-                           arch.at);
-            st = tllm_writer_put_text(ctx, w, "general.architecture", key);
-        } else if (r->d.online && m.key.n > arch.n && m.key.n < 240 && !memcmp(m.key.at, arch.at, arch.n) &&
-                   m.key.at[arch.n] == '.') {
-            const size_t n = sizeof TINYI_ROTATED_PREFIX - 1;
-            memcpy(key, TINYI_ROTATED_PREFIX, n);
-            memcpy(key + n, m.key.at, m.key.n);
-            m.key.at = key;
-            m.key.n += n;
-            st = tllm_writer_put_meta(ctx, w, &m);
-        } else if (!tllm_text_is(m.key, "rotation.stream")) st = tllm_writer_put_meta(ctx, w, &m);
-    }
     if (!st) st = tllm_writer_put_text(ctx, w, "rotation.stream", r->d.axes ? "axes" : r->q ? "given" : "hadamard");
     for (k = 0; k < 3 && !st; k++) {
         (void)snprintf(key, sizeof key, "%s%.*s.rotation.%s", TINYI_ROTATED_PREFIX, (int)TINYI_MIN(arch.n, (size_t)64),

@@ -125,9 +125,13 @@ static tiny_status tinyi_watch_run(void *user, const tiny_op *op, const tiny_op_
     tiny_idx mat = -1;
     const tinyi_watched *i = tinyi_watch_product(w, op, row, &mat);
     const size_t row_bytes = tllm_format_bytes(i->format, i->t->dim[0]);
-    const tiny_tensor m = tiny_tensor_2d((void *)(uintptr_t)(i->bytes + (size_t)mat * (size_t)i->t->dim[1] * row_bytes),
-                                         TINY_U8, (tiny_idx)i->t->dim[1], (tiny_idx)row_bytes);
-    const tiny_status st = tllm_matmul(w->ctx, op->in[0], i->format->id, &m, op->in[2], op->out[0]);
+    void *at = (void *)(uintptr_t)(i->bytes + (size_t)mat * (size_t)i->t->dim[1] * row_bytes);
+    const tiny_tensor m = tiny_tensor_2d(at, TINY_U8, (tiny_idx)i->t->dim[1], (tiny_idx)row_bytes),
+                      f = tiny_tensor_2d(at, TINY_F32, (tiny_idx)i->t->dim[1], (tiny_idx)i->t->dim[0]),
+                      turned = tiny_tensor_swap(f, 0, 1);
+    const tiny_status st = i->format->id == TLLM_FORMAT_F32
+                               ? tiny_matmul(w->ctx, op->in[0], &turned, op->in[2], TINY_ACT_NONE, op->out[0])
+                               : tllm_matmul(w->ctx, op->in[0], i->format->id, &m, op->in[2], op->out[0]);
     says[0] = 0;
     if (st && !w->status) w->status = st;   /* the original was multiplied: later layers saw other inputs */
     return st;
@@ -240,7 +244,8 @@ TINY_API tiny_status tllm_watch_replace(tllm_watch *w, const tllm_gguf_tensor *t
     if (!w) return TINY_E_ARGUMENT;
     if (!i || !i->n_mat)
         return tinyi_fail(w->ctx, TINY_E_ARGUMENT, "watch: the tensor to replace is not a matrix of this file");
-    if (bytes && (!f || f->flags & (TLLM_FORMAT_PLAIN | TLLM_FORMAT_ACTIVATIONS) || !tllm_format_bytes(f, t->dim[0])))
+    if (bytes && (!f || (f->flags & (TLLM_FORMAT_PLAIN | TLLM_FORMAT_ACTIVATIONS) && f->id != TLLM_FORMAT_F32) ||
+                  !tllm_format_bytes(f, t->dim[0])))
         return tinyi_fail(w->ctx, TINY_E_ARGUMENT,
                           "watch: %.*s has rows of %llu numbers, which are not whole blocks of %s",
                           (int)TINYI_MIN(t->name.n, (size_t)200), t->name.at, (unsigned long long)t->dim[0],

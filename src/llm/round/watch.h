@@ -34,8 +34,8 @@ TINY_API tiny_status tllm_watch_pick(tllm_watch *w, const tllm_gguf_tensor *t, i
 TINY_API const tllm_calib *tllm_watch_of(const tllm_watch *w, const tllm_gguf_tensor *t, tiny_idx i);
 /* Frees all statistics and stops collecting. */
 TINY_API void tllm_watch_forget(tllm_watch *w);
-/* Computes with other weights: bytes has all matrices of the tensor in another block format and must stay valid. NULL:
- * the original again. */
+/* Computes with other weights: bytes has all matrices of the tensor in another block format, or as floats, and must
+ * stay valid. NULL: the original again. */
 TINY_API tiny_status tllm_watch_replace(tllm_watch *w, const tllm_gguf_tensor *t, int format, const void *bytes);
 /* The first failure while the model ran, such as NaN inputs or a failed allocation. The context of the watch has the
  * message. */

@@ -156,6 +156,14 @@ static tiny_status tinyi_step_check(tiny_ctx *ctx, const tllm_step *s, int32_t n
     return TINY_OK;
 }
 
+TINYI_FN tiny_status tinyi_sampler_check(tiny_ctx *ctx, const tllm_step *chain, size_t n_steps, int32_t n_vocab)
+{
+    size_t i;
+    tiny_status st = TINY_OK;
+    for (i = 0; i < n_steps && !st; i++) st = tinyi_step_check(ctx, &chain[i], n_vocab, i + 1 == n_steps);
+    return st;
+}
+
 TINY_API tiny_status tllm_sampler_open(tiny_ctx *ctx, const tllm_step *chain, size_t n_steps, int32_t n_vocab,
                                        uint64_t seed, tllm_sampler **out)
 {
@@ -169,9 +177,9 @@ TINY_API tiny_status tllm_sampler_open(tiny_ctx *ctx, const tllm_step *chain, si
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: the chain or the result pointer is NULL");
     if (n_vocab < 1)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: a vocabulary cannot have %d tokens", (int)n_vocab);
+    st = tinyi_sampler_check(ctx, chain, n_steps, n_vocab);
+    if (st) return st;
     for (i = 0; i < n_steps; i++) {
-        st = tinyi_step_check(ctx, &chain[i], n_vocab, i + 1 == n_steps);
-        if (st) return st;
         if (chain[i].kind != TLLM_STEP_PENALTIES && chain[i].kind != TLLM_STEP_DRY) continue;
         looks = 1;
         all |= chain[i].n < 0;

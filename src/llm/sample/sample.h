@@ -98,5 +98,10 @@ TINY_API tiny_status tllm_logprobs(tiny_ctx *ctx, const float *logits, int32_t n
                                    double *logprobs);
 TINY_API tiny_status tllm_logprob(tiny_ctx *ctx, const float *logits, int32_t n_vocab, int32_t token, double *logprob);
 
+/* ---- inside: what the bodies share ---- */
+
+/* the checks of tllm_sampler_open alone */
+TINYI_FN tiny_status tinyi_sampler_check(tiny_ctx *ctx, const tllm_step *chain, size_t n_steps, int32_t n_vocab);
+
 TINYI_C_END
 #endif

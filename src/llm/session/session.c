@@ -307,19 +307,6 @@ TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const fl
     return tllm_session_set(s, s->spare, s->n - drop, logits, NULL);
 }
 
-/* what a run of tllm_generate has open */
-typedef struct tinyi_generate {
-    tllm_sampler *sampler;
-    tllm_stop *stop;
-    tllm_bytes bytes;                       /* whole characters that came out of the stream */
-    char *out;                              /* and what the stop strings let through */
-    size_t out_room;
-    tllm_grammar_state *state;              /* of the grammar, when there is one */
-    char *piece;
-    float *masked;                          /* (n_vocab) logits of what the grammar allows */
-    unsigned char *may;                     /* (n_vocab) */
-} tinyi_generate;
-
 /* The bytes that a token adds to a text under a grammar: none for ends, control tokens and unknown ones. */
 static size_t tinyi_generate_piece(const tllm_session *s, int32_t token, char *piece)
 {
@@ -364,11 +351,10 @@ static tiny_status tinyi_generate_pieces(tllm_session *s, tinyi_generate *g)
     return st;
 }
 
-/* Draws a token that the grammar allows. A free draw is tried first; if the grammar refuses it, a second draw is made
- * among all allowed tokens. With A the probability of all allowed tokens, an allowed token of probability p is drawn
- * with p + (1 - A) p / A = p / A, as in a draw among the allowed ones alone. The whole vocabulary is thus checked only
- * when the model leaves the grammar. *token = -1: the grammar allows no further token. */
-static tiny_status tinyi_generate_guided(tllm_session *s, tinyi_generate *g, const float *logits, int32_t *token)
+/* A free draw is tried first; if the grammar refuses it, a second draw is made among all allowed tokens. With A the
+ * probability of all allowed tokens, an allowed token of probability p is drawn with p + (1 - A) p / A = p / A, as in a
+ * draw among the allowed ones alone. The whole vocabulary is thus checked only when the model leaves the grammar. */
+TINYI_FN tiny_status tinyi_generate_guided(tllm_session *s, tinyi_generate *g, const float *logits, int32_t *token)
 {
     int32_t t;
     size_t n;
@@ -395,12 +381,10 @@ static tiny_status tinyi_generate_guided(tllm_session *s, tinyi_generate *g, con
     return st;
 }
 
-/* Hands on what is in bytes. 1: the text ends here. */
-static tiny_status tinyi_generate_say(tllm_session *s, tinyi_generate *g, const tllm_generate_desc *d, int last,
-                                      tllm_end *end, int *ended)
+TINYI_FN tiny_status tinyi_generate_say(tllm_session *s, tinyi_generate *g, const tllm_generate_desc *d, int last,
+                                        tllm_end *end, int *ended)
 {
     size_t n = 0, more = 0;
-    int found = 0;
     const size_t room = g->bytes.n + 2 * tllm_stop_held_most(g->stop) + 1;
     if (room > g->out_room) {
         char *out = (char *)tiny_alloc(s->ctx, 2 * room);
@@ -409,11 +393,11 @@ static tiny_status tinyi_generate_say(tllm_session *s, tinyi_generate *g, const 
         g->out = out;
         g->out_room = 2 * room;
     }
-    tllm_stop_feed(g->stop, g->bytes.at, g->bytes.n, g->out, &n, &found);
-    if (last && !found) tllm_stop_flush(g->stop, g->out + n, &more);
+    tllm_stop_feed(g->stop, g->bytes.at, g->bytes.n, g->out, &n, &g->found);
+    if (last && !g->found) tllm_stop_flush(g->stop, g->out + n, &more);
     g->bytes.n = 0;
     n += more;
-    if (found) {
+    if (g->found) {
         *end = TLLM_END_STRING;
         *ended = 1;
     }
@@ -436,6 +420,7 @@ static tiny_status tinyi_generate_loop(tllm_session *s, tinyi_generate *g, const
     while (!st && !ended && (!d->n_most || r->n_made < d->n_most)) {
         int32_t token;
         st = TINYI_HAS(GRAMMAR) && g->state ? tinyi_generate_guided(s, g, logits, &token)
+             : d->draft                     ? d->draft->sample(d->draft, g->sampler, logits, &token)
                                             : tllm_sample(g->sampler, logits, &token);
         if (st) break;
         if (token < 0) {
@@ -459,7 +444,14 @@ static tiny_status tinyi_generate_loop(tllm_session *s, tinyi_generate *g, const
             st = tllm_session_shift(s, d->keep, NULL);
             if (st) break;
         }
-        st = tllm_session_feed(s, &token, 1, &logits);
+        if (d->draft) {
+            const size_t left = d->n_most ? d->n_most - r->n_made : SIZE_MAX;
+            st = d->draft->feed(d->draft, token, left ? left - 1 : 0, &logits);
+        } else st = tllm_session_feed(s, &token, 1, &logits);
+    }
+    if (d->draft) {                         /* the session holds the text alone, also after a failure */
+        const tiny_status settled = d->draft->settle(d->draft);
+        if (!st) st = settled;
     }
     if (st == TINY_E_CANCELLED) {
         r->end = TLLM_END_CALLER;
@@ -499,6 +491,7 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
     if (!st) st = tllm_stop_open(s->ctx, d.stop, d.n_stop, &g.stop);
     if (!TINYI_HAS(GRAMMAR) && !st && d.grammar)
         st = tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "grammars are not compiled into this program");
+    if (!st && d.draft) st = d.draft->begin(d.draft, s, d.chain, d.n_steps, d.seed, d.grammar != NULL);
     if (TINYI_HAS(GRAMMAR) && !st && d.grammar) {
         st = tllm_grammar_begin(s->ctx, d.grammar, &g.state);
         g.piece = (char *)tiny_alloc(s->ctx, tllm_piece_most(s->vocab));

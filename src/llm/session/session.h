@@ -28,6 +28,7 @@
 TINYI_C_BEGIN
 
 typedef struct tllm_session tllm_session;
+typedef struct tllm_draft tllm_draft;       /* llm/serve/speculate.h */
 
 /* path: a model file of any kind that tllm_file_open supports. desc: as in tllm_state_open; may be NULL. Close the
  * session with tllm_session_close. On failure *out is NULL. */
@@ -113,6 +114,7 @@ typedef struct tllm_generate_desc {         /* all zero: greedy, to the end of t
     int special;                            /* nonzero: control tokens are part of the text */
     /* the text follows this grammar and ends where the grammar allows no further token */
     const tllm_grammar *grammar;
+    tllm_draft *draft;                      /* proposes tokens, so that the text comes faster; NULL: none */
     /* receives n bytes of text, without a final 0; return nonzero to stop; NULL: none */
     int (*text)(void *user, const char *bytes, size_t n);
     void *user;

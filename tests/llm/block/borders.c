@@ -3,7 +3,8 @@
  * infinite number or NaN among others, and empty products
  *
  * Truth    scales of 1 and activations that 8 bits hold exactly: sums of integers below 2^24, made here in plain C from
- *          the unpacked weights, are what every target must give to the bit. */
+ *          the unpacked weights, are what every target must give to the bit. Products of bytes on AMX must have the
+ *          bits of avx512 for any activations. */
 #include "t.h"
 
 static const struct { const char *name; int at[2]; } form[] = { { "Q8_0", { 0, -1 } },  { "Q4_0", { 0, -1 } },
@@ -48,6 +49,36 @@ static void product(tiny_ctx *ctx, const tllm_format *f, int repacked, const uns
     T_WALLS(y, (size_t)(n * n_out));
 }
 
+/* tiles of bytes give any activations the bits that avx512 gives them */
+static void amx_as_avx512(tiny_ctx *tiles)
+{
+    tiny_ctx *vectors = t_ctx(TINY_TARGET_AVX512, 1);
+    size_t s;
+    tiny_idx n, i;
+    for (s = 0; s < T_COUNT(form); s++)
+        for (n = 9; n <= (TINYLLM_AMX_BYTES < 50 ? TINYLLM_AMX_BYTES : 50); n++) {
+            const tllm_format *f = tllm_format_by_name(form[s].name);
+            const tiny_idx n_out = 1 + 7 * n % 60, k = f->values > 32 ? 2 * (tiny_idx)f->values : 32 * (1 + n % 20);
+            const size_t bytes = (size_t)n_out * tllm_format_bytes(f, (uint64_t)k);
+            unsigned char *w = (unsigned char *)t_keep(bytes);
+            float *x = t_rand((size_t)(n * k), -3.0f, 3.0f), *y = t_guarded((size_t)(n * n_out)),
+                  *want = t_guarded((size_t)(n * n_out));
+            const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, k),
+                              tw = tiny_tensor_2d(w, TINY_U8, n_out, (tiny_idx)tllm_format_bytes(f, (uint64_t)k));
+            tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, n, n_out);
+            fill(f, form[s].at, w, bytes);
+            T_OK(tllm_matmul(tiles, &tx, f->id, &tw, NULL, &ty));
+            T_RAN_ON(tiles, TINY_TARGET_AMX);
+            ty.data = want;
+            T_OK(tllm_matmul(vectors, &tx, f->id, &tw, NULL, &ty));
+            i = n * n_out;
+            if (!T_SAME(y, want, i)) printf("  %s, %d rows, %d x %d\n", f->name, (int)n, (int)n_out, (int)k);
+            T_WALLS(y, (size_t)i);
+            t_free_blocks();
+        }
+    t_close(vectors);
+}
+
 static void test_borders(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
@@ -66,7 +97,10 @@ static void test_borders(tiny_target target)
             const tiny_idx bad = (tiny_idx)t_rand_below((uint32_t)n),
                            at = bad * k + (tiny_idx)t_rand_below((uint32_t)k);
             int repacked;
-            if (target == TINY_TARGET_AMX && n > 8) { t_free_blocks(); continue; }     /* bfloat16 */
+            if (target == TINY_TARGET_AMX && n > 8 && n > TINYLLM_AMX_BYTES) {     /* bfloat16 */
+                t_free_blocks();
+                continue;
+            }
             fill(f, form[s].at, w, bytes);
             for (q = 0; q < n * k; q++) x[q] = q % 32 == 5 ? 127.0f : (float)t_rand_below(7) - 3.0f;
             for (r = 0; r < n_out; r++) {
@@ -92,6 +126,7 @@ static void test_borders(tiny_target target)
             t_free_blocks();
         }
     }
+    if (target == TINY_TARGET_AMX) amx_as_avx512(ctx);
     t_close(ctx);
 }
 

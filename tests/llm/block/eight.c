@@ -138,7 +138,7 @@ static void one_product(tiny_ctx *ctx, tiny_target target, int i_format, shape s
     tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, s.k), tw = tiny_tensor_2d(w, TINY_U8, n_out, row),
                 te = tiny_tensor_2d(e, TINY_U8, n_out, row), tb = tiny_tensor_1d(bias, TINY_F32, n_out);
     tiny_tensor ty = tiny_tensor_2d(want, TINY_F32, n, n_out);
-    tllm_matmul_params p = { 0, 0 };
+    tllm_matmul_params p = { 0, 0, 0 };
     tiny_op op = op_of(&tx, &tw, with_bias ? &tb : NULL, &ty, &p);
     tiny_idx i, j;
     x[0] = 9.0f;                            /* one outlier */
@@ -176,6 +176,19 @@ static void one_product(tiny_ctx *ctx, tiny_target target, int i_format, shape s
             }
         }
     T_WALLS(y, (size_t)(count * (apart ? 3 : 1)));
+    /* the same bits one by one and all at once */
+    p.alone = 1;
+    T_OK(tiny_run(ctx, &op));
+    for (i = 0; i < n; i++) {
+        tiny_tensor one = tiny_tensor_2d(same + i * n_out, TINY_F32, 1, n_out);
+        tx.dim[0] = 1;
+        tx.data = x + i * s.k;
+        op.out[0] = &one;
+        T_OK(tiny_run(ctx, &op));
+        for (j = 0; j < n_out; j++)
+            if (memcmp(&same[i * n_out + j], &y[(apart ? 3 : 1) * (i * n_out + j)], sizeof *y)) break;
+        if (!T_TRUE(j == n_out)) printf("  %s, row %d of %d alone\n", f->name, (int)i, (int)n);
+    }
     t_free_blocks();
 }
 

@@ -1,0 +1,136 @@
+/* examples/serve.c - a model behind HTTP, for the programs that speak to such servers, and a page for people
+ *
+ *     serve MODEL.gguf                   then open http://127.0.0.1:8080
+ *     serve MODEL.gguf --address '*:8080' --key-file keys.txt
+ *
+ * docs/guide/serve.md shows the endpoints, and how to call them from curl, Python and editors. Ctrl-C ends it. */
+#define TINYLLM_WITH_SERVER
+#define TINYLLM_IMPLEMENTATION
+#include "tinyllm.h"
+#define PROGRAM "serve"
+#include "options.h"
+#include "serve-page.h"
+
+static const char usage[] =
+    "serve MODEL [options]\n"
+    "  --address A      HOST:PORT, PORT, unix:PATH, or *:PORT for every interface; default: 127.0.0.1:8080\n"
+    "  --key-file F     a file with keys, one a line: a request must bring one of them\n"
+    "  --slots N        requests that run at the same time; default: 8\n"
+    "  --context N      most tokens of a request, prompt and answer; default: as the file says, at most 4096\n"
+    "  --queue N        most requests that wait; default: 256\n"
+    "  --cells N        tokens that all requests hold together; default: slots times context\n"
+    "  --n N            most tokens of an answer that names no limit; default: 0, what the context holds\n"
+    "  --exact          the same bits for a request whoever else is served; slower\n"
+    "  --embed FILE     an embedding model for /v1/embeddings; MODEL itself may be one\n"
+    "  --name TEXT      the name of the model in answers; default: as the file says\n"
+    "  --template FILE  a chat template instead of the file's own\n"
+    "  --origins TEXT   web pages that may call, \"https://a.example http://localhost:3000\"; \"*\": all\n"
+    "  --hosts TEXT     further names of this server, \"box.lan model.example\"\n"
+    "  --metrics TEXT   what the names in /metrics begin with; default: tinyllm_\n"
+    "  --lenient        unknown fields of requests get a warning and are not refused\n"
+    "  --connections N  most connections; default: 512\n"
+    "  --repack         repack the weights at the start, eight rows interleaved: faster on this processor\n"
+    "  --threads N      default: one per processor\n"
+    "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n";
+
+int main(int argc, char **argv)
+{
+    const char *path = NULL, *key_path = NULL, *template_path = NULL, *embed_path = NULL;
+    char *keys = NULL, *source = NULL;
+    size_t n_keys = 0, n_source = 0;
+    int slots = 0, context = 0, queue = 0, cells = 0, n_most = 0, connections = 0, repack = 0, short_of_memory = 0;
+    tiny_ctx_desc desc;
+    tllm_engine_desc engine_desc;
+    tllm_state_desc room;
+    tllm_api_desc api_desc;
+    tllm_about about;
+    tiny_ctx *ctx = NULL;
+    tllm_gguf *file = NULL;
+    tllm_model *model = NULL;
+    tllm_vocab *vocab = NULL;
+    tllm_session *embedder = NULL;
+    tllm_engine *engine = NULL;
+    tllm_api *api = NULL;
+    tiny_status st;
+    const option options[] = { THE_WORD("file", &path),
+                               A_TEXT("--address", &api_desc.server.address),
+                               A_TEXT("--key-file", &key_path),
+                               A_WHOLE("--slots", &slots, 1, TLLM_ENGINE_MOST_SLOTS),
+                               A_WHOLE("--context", &context, 8, 1e9),
+                               A_WHOLE("--queue", &queue, 1, 1e6),
+                               A_WHOLE("--cells", &cells, 8, 1e9),
+                               A_WHOLE("--n", &n_most, 0, 1e9),
+                               A_FLAG("--exact", &engine_desc.exact),
+                               A_TEXT("--embed", &embed_path),
+                               A_TEXT("--name", &api_desc.name),
+                               A_TEXT("--template", &template_path),
+                               A_TEXT("--origins", &api_desc.origins),
+                               A_TEXT("--hosts", &api_desc.hosts),
+                               A_TEXT("--metrics", &api_desc.metrics),
+                               A_FLAG("--lenient", &api_desc.lenient),
+                               A_WHOLE("--connections", &connections, 1, 1e5),
+                               A_FLAG("--repack", &repack),
+                               A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
+                               A_TARGET("--target", &desc.target) };
+    memset(&desc, 0, sizeof desc);
+    memset(&engine_desc, 0, sizeof engine_desc);
+    memset(&room, 0, sizeof room);
+    memset(&api_desc, 0, sizeof api_desc);
+    READ_OPTIONS(argc, argv, usage, options);
+    if (key_path && !(keys = read_text(key_path, MOST_SETTINGS, 0, &n_keys))) return 1;
+    if (key_path && !keys[strspn(keys, "\r\n")]) return wrong(key_path, "the file has no key");
+    if (template_path && !(source = read_text(template_path, TLLM_TEMPLATE_MAX_BYTES, 0, &n_source))) return 1;
+    desc.cancel = cancelled;
+    desc.log = hear;
+    desc.user = &ctx;
+    engine_desc.slots = slots;
+    engine_desc.context = context;
+    engine_desc.queue = (size_t)queue;
+    engine_desc.cells = cells;
+    room.n_ctx = context;
+    api_desc.keys = keys;
+    api_desc.n_keys = n_keys;
+    api_desc.chat_template = source;
+    api_desc.n_chat_template = n_source;
+    api_desc.n_most = (size_t)n_most;
+    api_desc.server.connections = (size_t)connections;
+    api_desc.page = serve_page;
+    api_desc.n_page = sizeof serve_page / sizeof *serve_page;
+    st = tiny_ctx_open(&desc, &ctx);
+    if (!st) st = tllm_file_open(ctx, path, &file);
+    if (!st) st = tllm_model_open(ctx, file, &model);
+    if (!st) {
+        tllm_model_about(model, &about);
+        if (about.output == TLLM_LOGITS) {
+            st = tllm_vocab_open(ctx, file, &vocab);
+            if (!st && repack) st = tllm_model_repack(ctx, model, NULL, NULL);
+            if (!st) st = tllm_engine_open(ctx, model, vocab, &engine_desc, &engine);
+        } else if (!embed_path) embed_path = path;
+    }
+    if (!st && embed_path) st = tllm_session_open(ctx, embed_path, &room, &embedder);
+    api_desc.file = file;
+    api_desc.embedder = embedder;
+    if (!st) st = tllm_api_open(ctx, engine, &api_desc, &api);
+    if (!st) {
+        const char *address = tllm_api_address(api);
+        printf("serving %s at %s%s\n", tllm_api_name(api), strncmp(address, "unix:", 5) ? "http://" : "", address);
+        (void)fflush(stdout);
+        stop_on_signals_whole();
+        while (!stopped_by && !st) {
+            st = tllm_api_step(api, UINT64_MAX);
+            if (st == TINY_E_MEMORY && !short_of_memory++) say(tiny_ctx_message(ctx));
+            if (st == TINY_E_MEMORY || st == TINY_E_CANCELLED) st = TINY_OK; /* tried again; by the signal */
+        }
+    }
+    if (st && ctx) say(*tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
+    tllm_api_close(api);
+    tllm_engine_close(engine);
+    tllm_session_close(embedder);
+    tllm_vocab_close(ctx, vocab);
+    tllm_model_close(ctx, model);
+    tllm_gguf_close(ctx, file);
+    tiny_ctx_close(ctx);
+    free(keys);
+    free(source);
+    return exit_status(st != TINY_OK);
+}

@@ -1,0 +1,109 @@
+/* src/llm/serve/engine_inside.h - requests, and the struct of an engine */
+#ifndef TINYI_ENGINE_INSIDE_H
+#define TINYI_ENGINE_INSIDE_H
+#include "core/state_inside.h"
+#include "llm/serve/engine.h"
+#include "llm/session/session_inside.h"
+TINYI_C_BEGIN
+
+/* One block of the intake's context holds the request and the copies of all that it points to. */
+typedef struct tinyi_request {
+    struct tinyi_request *next;             /* in the inbox, the queue, or among those to be freed */
+    struct tinyi_request *before, *after;   /* among all that did not end */
+    uint64_t id, number;                    /* number: order of arrival */
+    tllm_request of;                        /* pointers into this block */
+    tllm_grammar *own;                      /* made from of.gbnf or of.schema */
+    tllm_step *chain;                       /* with a step for of.bias */
+    size_t n_steps;
+    int cancelled, ended;                   /* under the lock */
+    /* ---- from here on for the thread that steps */
+    int drop;                               /* cancelled, as seen at the beginning of the step */
+    int32_t *text;                          /* prompt, then what was made */
+    size_t n_text, n_fed;                   /* n_fed: of them in the slot */
+    size_t n_ever;                          /* the most that ever was */
+    size_t n_told;                          /* of the prompt: logprobs reported, or not to be */
+    size_t n_cached, n_made, n_again;
+    uint64_t submitted, started, first;
+    tiny_idx slot;                          /* -1: waits */
+    size_t n_now, n_want;                   /* of the running pass: tokens, and rows of results */
+    const float *rows;                      /* (n_want, n_vocab) */
+    tinyi_generate g;
+    tllm_stream stream;
+    int opened, over;
+    tllm_end end;
+    tiny_status status;
+    char error[240];
+} tinyi_request;
+
+typedef struct tinyi_slot {
+    tinyi_request *r;                       /* NULL: free */
+    int32_t *token;                         /* (context) */
+    size_t n;                               /* tokens held */
+    const tllm_adapter *adapter;            /* that they were computed with */
+    float weight;
+    uint64_t used;                          /* when a request last left it: the least is reused first */
+} tinyi_slot;
+
+struct tllm_engine {
+    tiny_ctx *ctx;                          /* of the thread that steps */
+    tiny_ctx *in;                           /* of those that submit, one after the other: under the door */
+    tllm_engine_desc d;                     /* defaults filled in */
+    tllm_gguf *file;                        /* NULL: the model is the caller's */
+    tllm_model *own_model;
+    tllm_vocab *own_vocab;
+    const tllm_model *model;
+    const tllm_vocab *vocab;
+    tllm_state *state;
+    tllm_session text;                      /* ctx, vocab, about, pieces: for tinyi_generate_guided */
+    size_t most;                            /* tokens of a request */
+    tiny_idx n_page, n_pages;               /* tokens of a page; pages */
+    tinyi_slot *slot;
+    int32_t *token;                         /* (slots, context) */
+    tllm_item *item;
+    tinyi_request **row;                    /* (slots) requests in the order of their arrival */
+    size_t *held, *from, *to;               /* (slots) for the window */
+    float *logits;                          /* (slots + TINYI_ENGINE_WANTS, n_vocab) */
+    float *masked;                          /* (n_vocab), with may and piece: of the request at work */
+    unsigned char *may;
+    char *piece;
+    tllm_engine_top *top;
+    double *top_p;
+    int32_t *top_t;
+    const tllm_adapter *adapter;            /* attached to the state now */
+    tinyi_request *queue;                   /* by priority, then by number */
+    int stepping;
+    uint64_t clock;                         /* of slot.used */
+    tllm_engine_counters now;               /* as the thread that steps counts */
+    /* ---- under the lock */
+    tinyi_request *inbox, *inbox_last, *all, *dead;
+    size_t n_all, n_waiting;
+    uint64_t next_id, next_number;
+    tllm_engine_counters told;
+    tllm_engine_slot *told_slot;            /* (slots) */
+    int closing, threaded, quit;
+#if TINYI_HAVE_PTHREAD
+    pthread_mutex_t door, lock;
+    pthread_cond_t work, rest;
+    pthread_t thread;
+#endif
+};
+
+#define TINYI_ENGINE_WANTS 16               /* rows of prompts whose logprobs are wanted, in a step */
+
+TINYI_FN void tinyi_engine_lock(tllm_engine *e);
+TINYI_FN void tinyi_engine_unlock(tllm_engine *e);
+/* Ends a request and calls its end. It is in no list but `all`, and in no slot. */
+TINYI_FN void tinyi_request_end(tllm_engine *e, tinyi_request *r);
+/* Frees what has ended; wait: even if a submit is at work. */
+TINYI_FN void tinyi_engine_sweep(tllm_engine *e, int wait);
+/* Sampler, stop strings and grammar of a request that gets a slot for the first time; and their end. */
+TINYI_FN tiny_status tinyi_request_open(tllm_engine *e, tinyi_request *r);
+TINYI_FN void tinyi_request_close(tllm_engine *e, tinyi_request *r);
+/* Reports the logprobs of a piece of the prompt; draws the next token and reports it. */
+TINYI_FN void tinyi_request_prompt(tllm_engine *e, tinyi_request *r, size_t first);
+TINYI_FN void tinyi_request_draw(tllm_engine *e, tinyi_request *r, const float *logits);
+/* r->over, with the context's sentence */
+TINYI_FN void tinyi_request_fail(tllm_engine *e, tinyi_request *r, tiny_status st);
+
+TINYI_C_END
+#endif

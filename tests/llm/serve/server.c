@@ -1,0 +1,398 @@
+/* tests/llm/serve/server.c - connections over loopback: keep-alive, pipelining, time limits, hang-ups, clients that do
+ * not read, smuggled requests */
+#include "t.h"
+
+static tllm_server *server;
+#define KIT_STEP(until) tllm_server_step(server, until)
+#include "kit.h"
+
+/* what the handler did */
+static struct {
+    int n_requests, n_gone;
+    char last[100];
+    tllm_reply *held;
+} seen;
+
+/* /now: at once. /hold: later. /stream: begins a stream. /echo: the body. */
+static void answer(void *user, tllm_reply *r)
+{
+    const char *bytes;
+    const tllm_http_request *q = tllm_reply_request(r, &bytes);
+    tiny_status st = TINY_OK;
+    (void)user;
+    seen.n_requests++;
+    (void)snprintf(seen.last, sizeof seen.last, "%.*s", (int)q->target_bytes, bytes + q->target);
+    if (!strcmp(seen.last, "/hold")) seen.held = r;
+    else if (!strcmp(seen.last, "/stream")) {
+        seen.held = r;
+        st = tllm_reply_begin(r, 200, "text/plain", NULL);
+    } else if (!strcmp(seen.last, "/echo"))
+        st = tllm_reply_send(r, 200, "text/plain", "X-A: b\r\n", bytes + q->body_at, q->body_bytes);
+    else st = tllm_reply_send(r, 200, "text/plain", NULL, seen.last, strlen(seen.last));
+    if (!t_alloc.hit) T_OK(st);
+}
+static void gone(void *user, tllm_reply *r)
+{
+    (void)user;
+    seen.n_gone++;
+    if (seen.held == r) seen.held = NULL;
+}
+
+static tllm_server_desc desc;
+static tiny_ctx *begin(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    memset(&seen, 0, sizeof seen);
+    desc.address = "127.0.0.1:0";
+    desc.request = answer;
+    desc.gone = gone;
+    T_OK(tllm_server_open(ctx, &desc, &server));
+    return ctx;
+}
+static void end(tiny_ctx *ctx)
+{
+    tllm_server_close(server);
+    server = NULL;
+    memset(&desc, 0, sizeof desc);
+    t_close(ctx);
+}
+static void dial(client *c) { kit_dial(c, tllm_server_address(server)); }
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: h\r\n\r\n"
+#define ASK(c, text) kit_ask(c, text, sizeof(text) - 1)
+
+static void test_exchanges(void)
+{
+    tiny_ctx *ctx = begin();
+    client c;
+    dial(&c);
+    T_EQ_INT(ASK(&c, GET("/a")), 200);
+    T_EQ_TEXT(kit_body, "/a");
+    T_EQ_INT(ASK(&c, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello"), 200);
+    T_EQ_TEXT(kit_body, "hello");
+    T_TRUE(strstr(c.got, "\r\nX-A: b\r\n") && !strstr(c.got, "Connection: close"));
+    T_EQ_INT(
+        ASK(&c, "POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"),
+        200);
+    T_EQ_TEXT(kit_body, "hello");
+    T_EQ_INT(tllm_server_connections(server), 1);
+    /* HEAD has the length and no body */
+    kit_tell(&c, "HEAD /abc HTTP/1.1\r\nHost: h\r\n\r\n" GET("/d"));
+    c.n = 0;
+    T_TRUE(kit_await(&c, "\r\n\r\n/d"));
+    T_TRUE(strstr(c.got, "Content-Length: 4") && !strstr(c.got, "/abc"));
+    /* 1.0 without keep-alive is closed, with it stays */
+    T_EQ_INT(ASK(&c, "GET /e HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"), 200);
+    T_TRUE(strstr(c.got, "\r\nConnection: keep-alive\r\n"));
+    T_EQ_INT(ASK(&c, "GET /e HTTP/1.0\r\n\r\n"), 200);
+    T_TRUE(kit_await(&c, NULL) && c.end);
+    kit_hang_up(&c);
+    dial(&c);
+    T_EQ_INT(ASK(&c, "GET /e HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"), 200);
+    T_TRUE(strstr(c.got, "\r\nConnection: close\r\n") && kit_await(&c, NULL));
+    kit_hang_up(&c);
+    T_EQ_INT(seen.n_gone, 0);
+    end(ctx);
+}
+
+/* Pipelined requests are answered in order, also behind one whose answer comes late. */
+static void test_pipelined(void)
+{
+    tiny_ctx *ctx = begin();
+    client c;
+    const char *a, *b, *d;
+    dial(&c);
+    kit_tell(&c, GET("/1") GET("/hold") GET("/3") GET("/4"));
+    T_TRUE(kit_await(&c, "\r\n\r\n/1"));
+    T_OK(KIT_STEP(0));
+    T_TRUE(seen.held && seen.n_requests == 2);
+    T_OK(tllm_reply_send(seen.held, 200, NULL, NULL, "late", 4));
+    T_TRUE(kit_await(&c, "/4"));
+    a = strstr(c.got, "late");
+    b = strstr(c.got, "\r\n\r\n/3");
+    d = strstr(c.got, "\r\n\r\n/4");
+    T_TRUE(a && b && d && a < b && b < d);
+    kit_hang_up(&c);
+    end(ctx);
+}
+
+/* "100 Continue" comes before the body, and only if the client waits for it */
+static void test_expect(void)
+{
+    tiny_ctx *ctx = begin();
+    client c;
+    dial(&c);
+    kit_tell(&c, "POST /echo HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+    T_TRUE(kit_await(&c, "HTTP/1.1 100 Continue\r\n\r\n"));
+    c.n = 0;
+    T_EQ_INT(ASK(&c, "abc"), 200);
+    T_EQ_TEXT(kit_body, "abc");
+    T_EQ_INT(ASK(&c, "POST /echo HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc"), 200);
+    T_TRUE(!strstr(c.got, "100 Continue"));
+    kit_hang_up(&c);
+    end(ctx);
+}
+
+/* A request after one that is refused is never answered: the connection ends. */
+static void test_smuggling(void)
+{
+    static const struct {
+        const char *text;
+        int status;
+    } cases[] = {
+        { "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400 },
+        { "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello", 400 },
+        { "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length : 5\r\n\r\nhello", 400 },
+        { "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", 501 },
+        { "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1;x\r\na\r\n0\r\n\r\n", 400 },
+        { "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999999\r\n\r\n", 413 },
+        { "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n", 400 },
+        { "GET /a HTTP/1.1\nHost: h\n\n", 400 },
+        { "GET /a HTTP/1.1\r\nHost: h\r\nX: a\r\n b\r\n\r\n", 400 },
+        { "GET /a HTTP/1.1\r\n\r\n", 400 },
+    };
+    tiny_ctx *ctx = begin();
+    size_t i;
+    for (i = 0; i < T_COUNT(cases); i++) {
+        client c;
+        char text[400];
+        const int n = snprintf(text, sizeof text, "%s" GET("/secret"), cases[i].text);
+        dial(&c);
+        kit_say(&c, text, (size_t)n);
+        if (!T_TRUE(kit_await(&c, NULL) && c.end)) printf("    case %d\n", (int)i);
+        T_EQ_INT(kit_status(&c), cases[i].status);
+        T_TRUE(strstr(c.got, "\r\nConnection: close\r\n") && strstr(c.got, "{\"error\":{\"message\":\""));
+        T_TRUE(!strstr(c.got, "/secret"));
+        kit_hang_up(&c);
+    }
+    T_EQ_INT(seen.n_requests, 0);
+    end(ctx);
+}
+
+/* slow heads and bodies, idle connections: each has its limit */
+static void test_slow(void)
+{
+    tiny_ctx *ctx;
+    client c[3];
+    int i;
+    desc.head_seconds = 0.15;
+    desc.body_seconds = 0.15;
+    desc.idle_seconds = 0.15;
+    ctx = begin();
+    for (i = 0; i < 3; i++) dial(&c[i]);
+    kit_tell(&c[0], "GET / HTTP/1.1\r\nHo");
+    kit_tell(&c[1], "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nab");
+    T_OK(KIT_STEP(tiny_now_ns() + 1000000));
+    /* a byte now and then does not help */
+    for (i = 0; i < 30 && !c[0].end; i++) {
+        const uint64_t until = tiny_now_ns() + 10000000;
+        size_t put;
+        (void)tiny_socket_write(NULL, c[0].socket, "s", 1, &put);
+        while (tiny_now_ns() < until) T_OK(KIT_STEP(until));
+        kit_read(&c[0]);
+    }
+    T_TRUE(kit_await(&c[0], NULL) && kit_await(&c[1], NULL) && kit_await(&c[2], NULL));
+    T_EQ_INT(kit_status(&c[0]), 408);
+    T_EQ_INT(kit_status(&c[1]), 408);
+    T_TRUE(strstr(c[0].got, "the head") && strstr(c[1].got, "the body"));
+    T_EQ_INT(c[2].n, 0);                    /* nothing was asked, so nothing is answered */
+    T_EQ_INT(seen.n_requests, 0);
+    for (i = 0; i < 3; i++) kit_hang_up(&c[i]);
+    end(ctx);
+}
+
+/* A client that hangs up before its answer: gone() in the next step, whether it waits or reads a stream. */
+static void test_hang_up(void)
+{
+    tiny_ctx *ctx = begin();
+    int k, i;
+    for (k = 0; k < 4; k++) {
+        client c;
+        dial(&c);
+        kit_tell(&c, k & 1 ? GET("/stream") : GET("/hold"));
+        for (i = 0; i < 1000 && !seen.held; i++) T_OK(KIT_STEP(tiny_now_ns() + 1000000));
+        if (!T_TRUE(seen.held)) break;
+        if (k & 1) T_OK(tllm_reply_add(seen.held, "abc", 3));
+        T_EQ_INT(seen.n_gone, k);
+        if (k & 2) T_OK(tiny_socket_finish(NULL, c.socket)); /* half-closed counts, too */
+        else kit_hang_up(&c);
+        for (i = 0; i < 1000 && seen.n_gone == k; i++) T_OK(KIT_STEP(tiny_now_ns() + 1000000));
+        T_EQ_INT(seen.n_gone, k + 1);
+        T_TRUE(!seen.held);
+        if (k & 2) kit_hang_up(&c);
+    }
+    T_EQ_INT(tllm_server_connections(server), 0);
+    end(ctx);
+}
+
+/* A stream in pieces arrives as it was sent; over HTTP/1.0 it ends with the connection. */
+static void test_stream(void)
+{
+    tiny_ctx *ctx = begin();
+    client c;
+    int k;
+    for (k = 0; k < 2; k++) {
+        dial(&c);
+        kit_tell(&c, k ? "GET /stream HTTP/1.0\r\n\r\n" : GET("/stream"));
+        T_TRUE(kit_await(&c, "\r\n\r\n"));
+        T_OK(tllm_reply_add(seen.held, "one", 3));
+        kit_read(&c);                       /* written at once, without a step of the server */
+        T_TRUE(strstr(c.got, "one") != NULL);
+        T_OK(tllm_reply_add(seen.held, "", 0));
+        T_OK(tllm_reply_add(seen.held, "two three four five", 19));
+        T_OK(tllm_reply_end(seen.held));
+        if (k) T_TRUE(kit_await(&c, NULL) && strstr(c.got, "\r\n\r\nonetwo three four five"));
+        else {
+            T_TRUE(kit_await(&c, "\r\n3\r\none\r\n13\r\ntwo three four five\r\n0\r\n\r\n"));
+            T_EQ_INT(ASK(&c, GET("/next")), 200);
+        }
+        kit_hang_up(&c);
+    }
+    end(ctx);
+}
+
+/* A client that never reads: what waits for it stays below the limit, and it is disconnected. */
+static void test_never_reads(void)
+{
+    static char block[65536];
+    tiny_ctx *ctx;
+    client c;
+    size_t n = 0;
+    int i;
+    desc.queue_bytes = 300000;
+    ctx = begin();
+    dial(&c);
+    kit_tell(&c, GET("/stream"));
+    for (i = 0; i < 1000 && !seen.held; i++) T_OK(KIT_STEP(tiny_now_ns() + 1000000));
+    for (i = 0; i < 2000 && seen.held && !tllm_reply_add(seen.held, block, sizeof block); i++) n++;
+    T_TRUE(n > 4 && n < 2000);              /* the buffers of the system take a few MB, not 128 */
+    T_TRUE(t_alloc.most_bytes < 2000000);
+    T_OK(KIT_STEP(0));
+    T_EQ_INT(seen.n_gone, 1);
+    T_EQ_INT(tllm_server_connections(server), 0);
+    kit_hang_up(&c);
+    end(ctx);
+    /* and one that stops taking a finished answer is disconnected after a while */
+    desc.write_seconds = 0.1;
+    ctx = begin();
+    dial(&c);
+    kit_tell(&c, GET("/hold"));
+    for (i = 0; i < 1000 && !seen.held; i++) T_OK(KIT_STEP(tiny_now_ns() + 1000000));
+    {
+        const size_t large = (size_t)16 << 20;
+        char *all = (char *)calloc(large, 1);
+        if (all && seen.held) T_OK(tllm_reply_send(seen.held, 200, NULL, NULL, all, large));
+        free(all);
+    }
+    for (i = 0; i < 3000 && tllm_server_connections(server); i++) T_OK(KIT_STEP(tiny_now_ns() + 1000000));
+    T_EQ_INT(tllm_server_connections(server), 0);
+    kit_hang_up(&c);
+    end(ctx);
+}
+
+/* More connections than the limit: an idle one goes; if all are at work, the new one is told so. */
+static void test_connections(void)
+{
+    tiny_ctx *ctx;
+    client c[4];
+    int i;
+    desc.connections = 2;
+    ctx = begin();
+    dial(&c[0]);
+    T_EQ_INT(ASK(&c[0], GET("/a")), 200);
+    dial(&c[1]);
+    kit_tell(&c[1], GET("/hold"));
+    for (i = 0; i < 1000 && !seen.held; i++) T_OK(KIT_STEP(tiny_now_ns() + 1000000));
+    dial(&c[2]);
+    kit_tell(&c[2], GET("/hold"));
+    T_TRUE(kit_await(&c[0], NULL) && c[0].end); /* the idle one */
+    for (i = 0; i < 1000 && seen.n_requests < 3; i++) T_OK(KIT_STEP(tiny_now_ns() + 1000000));
+    T_EQ_INT(seen.n_requests, 3);
+    dial(&c[3]);
+    T_TRUE(kit_await(&c[3], NULL));
+    T_EQ_INT(kit_status(&c[3]), 503);
+    T_EQ_INT(tllm_server_connections(server), 2);
+    for (i = 0; i < 4; i++) kit_hang_up(&c[i]);
+    end(ctx);
+}
+
+/* Idle connections hold little memory: 16 MB for a thousand is the figure, and its tenth for a hundred. */
+static void test_idle_memory(void)
+{
+    tiny_ctx *ctx = begin();
+    static client c[100];
+    size_t before, i;
+    before = tiny_ctx_bytes(ctx);
+    for (i = 0; i < T_COUNT(c); i++) {
+        dial(&c[i]);
+        T_EQ_INT(ASK(&c[i], GET("/a")), 200);
+    }
+    T_EQ_INT(tllm_server_connections(server), T_COUNT(c));
+    T_TRUE(tiny_ctx_bytes(ctx) - before < 400000);
+    for (i = 0; i < T_COUNT(c); i++) kit_hang_up(&c[i]);
+    for (i = 0; i < 1000 && tllm_server_connections(server); i++) T_OK(KIT_STEP(tiny_now_ns() + 1000000));
+    T_EQ_INT(tllm_server_connections(server), 0);
+    end(ctx);
+}
+
+/* Any allocation may fail: the client gets its answer or loses its connection, and nothing is left over. */
+static void test_no_memory(void)
+{
+    T_EACH_ALLOCATION(tiny_ctx_desc d = t_desc(TINY_TARGET_AUTO, 1); tiny_ctx *ctx = NULL;
+                      memset(&desc, 0, sizeof desc); memset(&seen, 0, sizeof seen); desc.address = "127.0.0.1:0";
+                      desc.request = answer; desc.gone = gone; if (!tiny_ctx_open(&d, &ctx)) {
+                          if (!tllm_server_open(ctx, &desc, &server)) {
+                              client c;
+                              int i;
+                              kit_dial(&c, tllm_server_address(server));
+                              kit_tell(&c, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc" GET("/b"));
+                              for (i = 0; i < 300 && !strstr(c.got, "\r\n\r\n/b") && !c.end; i++) {
+                                  (void)KIT_STEP(tiny_now_ns() + 1000000);
+                                  kit_read(&c);
+                                  if (t_alloc.hit && i > 130) break; /* a listener that failed rests for 100 ms */
+                              }
+                              if (!t_alloc.hit) T_TRUE(strstr(c.got, "\r\n\r\n/b") != NULL);
+                              kit_hang_up(&c);
+                          }
+                          tllm_server_close(server);
+                          server = NULL;
+                          tiny_ctx_close(ctx);
+                      })
+    memset(&desc, 0, sizeof desc);
+}
+
+static void test_arguments(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_server_desc d;
+    memset(&d, 0, sizeof d);
+    T_STATUS(tllm_server_open(ctx, &d, &server), TINY_E_ARGUMENT, "requests");
+    d.request = answer;
+    d.address = "no such address";
+    T_TRUE(tllm_server_open(ctx, &d, &server) && !server && *tiny_ctx_message(ctx));
+    T_EQ_INT(tllm_server_step(NULL, 0), TINY_E_ARGUMENT);
+    T_EQ_INT(tllm_reply_send(NULL, 200, NULL, NULL, NULL, 0), TINY_E_ARGUMENT);
+    T_EQ_INT(tllm_reply_begin(NULL, 200, NULL, NULL), TINY_E_ARGUMENT);
+    T_EQ_INT(tllm_reply_add(NULL, "a", 1), TINY_E_ARGUMENT);
+    T_EQ_INT(tllm_reply_end(NULL), TINY_E_ARGUMENT);
+    T_EQ_TEXT(tllm_server_address(NULL), "");
+    tllm_server_close(NULL);
+    t_close(ctx);
+}
+
+int main(void)
+{
+    T_RUN(test_exchanges);
+    T_RUN(test_pipelined);
+    T_RUN(test_expect);
+    T_RUN(test_smuggling);
+    T_RUN(test_slow);
+    T_RUN(test_hang_up);
+    T_RUN(test_stream);
+    T_RUN(test_never_reads);
+    T_RUN(test_connections);
+    T_RUN(test_idle_memory);
+    T_RUN(test_no_memory);
+    T_RUN(test_arguments);
+    return t_done();
+}
