@@ -345,6 +345,7 @@ $(filter-out $(BUILD)/bytes,$(EXAMPLES)): $(BUILD)/%: \
 	$(COMPILE) -I$(BUILD) $(if $(and $(ONE_FORM),$(filter $<,$(GNN_SAMPLES))),-DTINYI_OPEN) \
 	    -DTINYLLM_LINKED -DTINYGNN_LINKED $< -o $@ $(filter %.a %.o,$^) -pthread -lm
 $(BUILD)/copy/linked: $(BUILD)/story-model.h
+$(BUILD)/operator: examples/solvers.h
 $(BUILD)/serve: examples/serve-page.h
 
 # the page of build/serve as texts of C; committed, so that the program compiles without this rule

@@ -8,8 +8,8 @@ static void test_table(void)
     size_t i, n = 0;
     T_EQ_INT(TGNN_OP_A2Q, 2001);                /* programs were compiled with these numbers */
     T_EQ_INT(TGNN_OP_A2Q_BACK, 2002);
-    T_EQ_INT(TGNN_OP_MODES, 2006);
-    T_EQ_INT(TGNN_OP_MODES_MIX, 2008);
+    T_EQ_INT(TGNN_OP_MODES, 2011);
+    T_EQ_INT(TGNN_OP_MODES_MIX, 2013);
     for (i = 0; (row = tiny_op_at(i)) != NULL; i++)
         if (row->kind >= TINY_OP_COUNT) {
             T_TRUE(row->kind > TINY_OP_BASE_GNN && row->kind < TGNN_OP_END && row->flags & TINY_OP_LOOSE);

@@ -1,7 +1,7 @@
 /* tests/gnn/operator/solvers.c - the solvers of examples/solvers.h against solutions in closed form */
 #define T_GNN
 #include "t.h"
-#include "examples/solvers.h"
+#include "../../../examples/solvers.h"
 
 /* k = 1 on a strip: x (1 - x) / 2, at most 1/8; two layers of k, and the residual of a square with random k */
 static void test_darcy(void)
