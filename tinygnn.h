@@ -232,43 +232,43 @@
  *   51708  gnn/equivariant/irreps.c
  *   51820  gnn/equivariant/so3.c
  *   52298  gnn/equivariant/harmonics_inside.h
- *   52340  gnn/equivariant/harmonics.c
- *   52865  gnn/equivariant/product_inside.h
- *   52958  gnn/equivariant/product.c
- *   53635  gnn/equivariant/paths_inside.h
- *   53714  gnn/equivariant/paths.c
- *   54410  gnn/equivariant/layers.c
- *   54769  gnn/operator/modes_inside.h
- *   54810  gnn/operator/modes.c
- *   55560  gnn/operator/spectral.c
- *   56202  gnn/operator/fno.c
- *   56893  gnn/train/data.c
- *   57103  gnn/graph/coarsen.c
- *   57534  gnn/graph/refine.c
- *   57917  gnn/graph/inflate.c
- *   58289  gnn/graph/words.c
- *   58508  gnn/layer/net_file.c
- *   58990  gnn/train/pass.c
- *   59625  gnn/quant/nibble.c
- *   59633  gnn/train/kit_inside.h
- *   59668  gnn/train/kit.c
- *   59792  gnn/train/nodes.c
- *   59971  gnn/train/graphs.c
- *   60277  gnn/train/links.c
- *   60588  gnn/train/tape_pool.c
- *   60616  gnn/quant/quant_file.c
- *   60982  gnn/equivariant/product_code.c
- *   61383  gnn/equivariant/product_kinds.c
- *   61925  gnn/equivariant/product_measure.c
- *   62113  gnn/equivariant/paths_conv.c
- *   62465  gnn/equivariant/paths_plan.c
- *   62838  gnn/targets.c
- *   62842  gnn/tinygnn.c
- *   62848  the kernels of each target: this header again
- *   63015  core/simd.h, the vectors of one target
- *   64853  math/kernels.h
- *   71275  gnn/kernels.h
- *   72218  the licence
+ *   52345  gnn/equivariant/harmonics.c
+ *   52870  gnn/equivariant/product_inside.h
+ *   52963  gnn/equivariant/product.c
+ *   53671  gnn/equivariant/paths_inside.h
+ *   53750  gnn/equivariant/paths.c
+ *   54446  gnn/equivariant/layers.c
+ *   54805  gnn/operator/modes_inside.h
+ *   54846  gnn/operator/modes.c
+ *   55596  gnn/operator/spectral.c
+ *   56238  gnn/operator/fno.c
+ *   56929  gnn/train/data.c
+ *   57139  gnn/graph/coarsen.c
+ *   57570  gnn/graph/refine.c
+ *   57953  gnn/graph/inflate.c
+ *   58325  gnn/graph/words.c
+ *   58544  gnn/layer/net_file.c
+ *   59026  gnn/train/pass.c
+ *   59661  gnn/quant/nibble.c
+ *   59669  gnn/train/kit_inside.h
+ *   59704  gnn/train/kit.c
+ *   59828  gnn/train/nodes.c
+ *   60007  gnn/train/graphs.c
+ *   60313  gnn/train/links.c
+ *   60624  gnn/train/tape_pool.c
+ *   60652  gnn/quant/quant_file.c
+ *   61018  gnn/equivariant/product_code.c
+ *   61419  gnn/equivariant/product_kinds.c
+ *   61961  gnn/equivariant/product_measure.c
+ *   62149  gnn/equivariant/paths_conv.c
+ *   62501  gnn/equivariant/paths_plan.c
+ *   62874  gnn/targets.c
+ *   62878  gnn/tinygnn.c
+ *   62884  the kernels of each target: this header again
+ *   63051  core/simd.h, the vectors of one target
+ *   64889  math/kernels.h
+ *   71311  gnn/kernels.h
+ *   72254  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -6444,7 +6444,7 @@ TINYI_C_END
  *
  * A feature of degrees 0 .. L has (L + 1)^2 numbers for each channel, in the order of gnn/equivariant/harmonics.h.
  * Layouts are strides: (n, c, d) with the d numbers of a channel together, or tiny_tensor_swap(t, 1, 2) of (n, d, c)
- * with the channels together, which is the faster one from 16 channels on. A stride of 0 repeats: harmonics (n, 1, d)
+ * with the channels together, which needs no transposition. A stride of 0 repeats: harmonics (n, 1, d)
  * of an edge for all channels, or weights for all samples.
  *
  * The kinds compute different functions, and their times compare only between those that compute the same one:
@@ -6617,7 +6617,7 @@ TINY_API tiny_tensor tgnn_tape_paths(tiny_tape *tape, const tgnn_product *produc
 
 /* out[r] = the sum over the edges p of row r of the product of x[col[p]], y[p] and w[p]: offset (rows + 1) i64, col (m)
  * i32 as in math/edges.h, x (n, dim), y (m, dim), w (m, weights) or (1, weights), out (rows, dim). The products are
- * never stored. Fastest where all paths are UVU and y has one copy of each irrep, from 16 copies of x on. */
+ * never stored. Fastest where all paths are UVU and y has one copy of each irrep. */
 TINY_API tiny_status tgnn_paths_conv(tiny_ctx *ctx, const tgnn_product *product, const tiny_tensor *offset,
                                      const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *y,
                                      const tiny_tensor *w, const tiny_tensor *out);
@@ -52333,6 +52333,11 @@ typedef struct tinyi_sph_kernels {
 } tinyi_sph_kernels;
 TINYI_TABLES(tinyi_sph_kernels, tinyi_sph_kernels)
 
+/* n rows of count numbers without gaps from a block, by squares: up to lanes - 1 numbers after the last row are written
+ * too; n is a multiple of lanes */
+TINYI_FN void tinyi_sph_squares(const tiny_team *team, float *to, const float *block, tiny_idx step, tiny_idx n,
+                                tiny_idx count, tiny_idx lanes);
+
 TINYI_C_END
 #endif
 
@@ -52583,7 +52588,7 @@ static size_t tinyi_sph_read(const tinyi_sph_room *r, const tiny_tensor *x, tiny
 /* n rows of count numbers without gaps from a block, n a multiple of lanes: squares of lanes x lanes numbers,
  * transposed at once. What is left of the columns is a square too, and comes first: its surplus columns fall on the
  * beginning of the next rows, which come later, and up to lanes - 1 numbers on what follows the last row. */
-static void tinyi_sph_squares(const tiny_team *team, float *to, const float *block, tiny_idx step, tiny_idx n,
+void tinyi_sph_squares(const tiny_team *team, float *to, const float *block, tiny_idx step, tiny_idx n,
                               tiny_idx count, tiny_idx lanes)
 {
     const tinyi_fn_transpose_b4 turn = TINYI_OF(team->k, transpose_b4);
@@ -53040,16 +53045,37 @@ TINY_REF_END
 
 /* ---- fast */
 
+/* Lanes without gaps, each with its numbers together: transposed by whole squares, since what is left of 16 columns is
+ * slow. Read: the squares take the beginning of the next lanes, where there are some, and write up to 15 registers
+ * more, which are of the next input or not written yet. Written: through `turned`. 0: not such lanes. */
+static int tinyi_product_squares(const tiny_team *team, float *reg, const tiny_tensor *t, tiny_idx q, tiny_idx n,
+                                 tiny_idx lanes, float *turned, int out)
+{
+    const tiny_idx d = t->dim[2], wide = (d + lanes - 1) / lanes * lanes;
+    float *p = (float *)t->data + q * d;
+    if (lanes == 1 || d % lanes == 0 || !tiny_tensor_is_dense(t)) return 0;
+    if (!out && (t->dim[0] * t->dim[1] - q - n + 1) * d < wide) return 0;
+    if (out) {
+        tinyi_sph_squares(team, turned, reg, TINYI_PRODUCT_LANES, TINYI_PRODUCT_LANES, d, lanes);
+        memcpy(p, turned, (size_t)(n * d) * sizeof *p);
+    } else
+        TINYI_OF(team->k, transpose_b4)((unsigned char *)reg, TINYI_PRODUCT_LANES * 4, (const unsigned char *)p, d * 4,
+                                        (size_t)wide, (size_t)n);
+    return 1;
+}
+
 /* n lanes from lane q on, of tensor t, to or from registers: runs of channels, or of samples where they follow on. The
  * numbers of a lane, or the lanes, may lie next to each other, which makes each run a transposition or copies. */
-static void tinyi_product_move(const tiny_team *team, float *reg, const tiny_tensor *t, tiny_idx q, tiny_idx n, int out)
+static void tinyi_product_move(const tiny_team *team, float *reg, const tiny_tensor *t, tiny_idx q, tiny_idx n,
+                               tiny_idx lanes, float *turned, int out)
 {
     const tinyi_fn_transpose_b4 turn = TINYI_OF(team->k, transpose_b4);
     const tiny_idx n_channels = t->dim[1], d = t->dim[2], s2 = t->stride[2], width = TINYI_PRODUCT_LANES;
     const int joined = n_channels == 1 || t->stride[0] == n_channels * t->stride[1];
     const tiny_idx step = n_channels == 1 ? t->stride[0] : t->stride[1];
-    tiny_idx done, i, k, run;
-    for (done = 0; done < n; done += run) {
+    tiny_idx done = 0, i, k, run;
+    if (tinyi_product_squares(team, reg, t, q, n, lanes, turned, out)) done = n;
+    for (; done < n; done += run) {
         const tiny_idx z = (q + done) / n_channels, c = (q + done) % n_channels;
         float *p = (float *)t->data + z * t->stride[0] + c * t->stride[1], *to = reg + done;
         run = joined ? n - done : TINYI_MIN(n - done, n_channels - c);
@@ -53070,11 +53096,21 @@ static void tinyi_product_move(const tiny_team *team, float *reg, const tiny_ten
         for (i = n; i < width; i++) reg[k * width + i] = 0.0f;
 }
 
+/* floats of a transposed result, with what squares write after it */
+static size_t tinyi_product_turned(const tiny_op *op)
+{
+    tiny_idx most = 0;
+    int i;
+    for (i = 0; i < 3; i++)
+        if (op->out[i]) most = TINYI_MAX(most, op->out[i]->dim[2]);
+    return (size_t)(most * TINYI_PRODUCT_LANES + 16);
+}
+
 static void tinyi_product_fast(tiny_team *team, const tiny_op *op)
 {
     const tinyi_product_op o = tinyi_product_read(op);
     const tinyi_product_kernels *k = tinyi_product_kernels_of(team->k);
-    float *reg = (float *)team->own;
+    float *turned = (float *)team->own, *reg = turned + tinyi_product_turned(op);
     const tiny_idx blocks = (o.lanes + TINYI_PRODUCT_LANES - 1) / TINYI_PRODUCT_LANES;
     tiny_idx b, b1, i;
     while (tiny_take(team, blocks, TINYI_PRODUCT_BLOCKS, &b, &b1))
@@ -53083,14 +53119,14 @@ static void tinyi_product_fast(tiny_team *team, const tiny_op *op)
             float *at = reg;
             for (i = 0; i < 4; i++)
                 if (o.in[i]) {
-                    tinyi_product_move(team, at, o.in[i], q, n, 0);
+                    tinyi_product_move(team, at, o.in[i], q, n, k->lanes, turned, 0);
                     at += o.in[i]->dim[2] * TINYI_PRODUCT_LANES;
                 }
             k->run(reg, o.row, (size_t)o.code[TINYI_PC_ROWS], o.term, (const float *)o.coef->data);
             at = reg + (o.code[TINYI_PC_REGS] - o.code[TINYI_PC_OUT]) * TINYI_PRODUCT_LANES;
             for (i = 0; i < 3; i++)
                 if (o.out[i]) {
-                    tinyi_product_move(team, at, o.out[i], q, n, 1);
+                    tinyi_product_move(team, at, o.out[i], q, n, k->lanes, turned, 1);
                     at += o.out[i]->dim[2] * TINYI_PRODUCT_LANES;
                 }
         }
@@ -53102,7 +53138,7 @@ static void tinyi_product_work(const tiny_op *op, int n_threads, size_t *shared,
     const int32_t *code = (const int32_t *)op->in[TINYI_PRODUCT_IN_CODE]->data;
     (void)n_threads;
     *shared = 0;
-    *own = (size_t)code[TINYI_PC_REGS] * TINYI_PRODUCT_LANES * sizeof(float);
+    *own = (tinyi_product_turned(op) + ((size_t)code[TINYI_PC_REGS] + 16) * TINYI_PRODUCT_LANES) * sizeof(float);
 }
 
 /* ---- the rows */
