@@ -1,274 +1,275 @@
 /* tinygnn.h 0.2.0 - made from src/ by src/stitch.c. Do not edit it: change src/ and run make stitch
  *
- *     274  the manual
- *     410  options and names
- *     447  the chosen features
- *    1552  core/config.h
- *    1714  core/status.h
- *    1757  core/tensor.h
- *    1810  core/ctx.h
- *    1887  core/mem.h
- *    1915  core/thread.h
- *    1966  core/rng.h
- *    1992  core/op.h
- *    2105  core/record.h
- *    2127  core/accel.h
- *    2190  core/bytes.h
- *    2201  core/doc/json.h
- *    2219  core/safetensors.h
- *    2236  core/file.h
- *    2275  core/forget.h
- *    2283  core/box/checkpoint.h
- *    2417  core/time.h
- *    2427  core/net.h
- *    2508  core/comm.h
- *    2585  core/collective.h
- *    2683  core/fault.h
- *    2731  core/socket.h
- *    2823  core/sha256.h
- *    2875  core/tcp.h
- *    2938  core/conform.h
- *    3037  core/tune.h
- *    3077  math/binary.h
- *    3108  math/elem.h
- *    3146  math/convert.h
- *    3180  math/reduce.h
- *    3222  math/softmax.h
- *    3258  math/norm.h
- *    3294  math/matmul.h
- *    3331  math/layout.h
- *    3370  math/conv.h
- *    3418  math/sort.h
- *    3460  math/linalg_lu.h
- *    3487  math/linalg_qr.h
- *    3514  math/linalg_eig.h
- *    3536  math/linalg_svd.h
- *    3559  math/linalg.h
- *    3615  math/fft.h
- *    3687  math/fwht.h
- *    3727  math/attention.h
- *    3753  math/gla.h
- *    3797  math/gla_grad.h
- *    3824  math/twist.h
- *    3871  math/slope.h
- *    3899  math/loss.h
- *    3929  math/rope.h
- *    3952  math/patch.h
- *    3994  math/sparse.h
- *    4097  math/edges.h
- *    4148  math/edges_score.h
- *    4193  math/ops.h
- *    4217  math/init.h
- *    4232  math/optim.h
- *    4346  math/tape.h
- *    4464  math/layer.h
- *    4542  math/train.h
- *    4611  math/all.h
- *    4617  declarations of the shared functions, if the other header came first
- *    5079  gnn/ops.h
- *    5107  gnn/graph/graph.h
- *    5210  gnn/graph/community.h
- *    5250  gnn/graph/partition.h
- *    5312  gnn/graph/halo.h
- *    5353  gnn/graph/sample.h
- *    5414  gnn/graph/npy.h
- *    5449  gnn/graph/read.h
- *    5501  gnn/graph/stream.h
- *    5550  gnn/layer/layer.h
- *    5643  gnn/layer/net.h
- *    5759  gnn/layer/pool.h
- *    5800  gnn/train/train.h
- *    5914  gnn/quant/bits.h
- *    5941  gnn/quant/a2q.h
- *    6015  gnn/quant/a2q_net.h
- *    6102  gnn/quant/packed.h
- *    6167  gnn/quant/quant.h
- *    6229  gnn/embed/fastrp.h
- *    6274  gnn/equivariant/irreps.h
- *    6314  gnn/equivariant/so3.h
- *    6375  gnn/equivariant/harmonics.h
- *    6431  gnn/equivariant/product.h
- *    6555  gnn/equivariant/paths.h
- *    6642  gnn/equivariant/layers.h
- *    6701  gnn/operator/modes.h
- *    6760  gnn/operator/spectral.h
- *    6845  gnn/operator/fno.h
- *    6948  gnn/train/data.h
- *    6984  gnn/tinygnn.h
- *    7757  internal functions
- *    8624  core/status.c
- *    8678  core/atomic_inside.h
- *    8744  core/state_inside.h
- *    8956  core/tensor.c
- *    9123  core/cpu_inside.h
- *    9169  core/half_inside.h
- *    9222  core/target.h
- *    9725  core/ctx.c
- *   10032  core/mem.c
- *   10179  core/thread.c
- *   10807  core/rng.c
- *   10897  core/op.c
- *   11409  core/record.c
- *   11514  core/accel.c
- *   11806  core/bytes.c
- *   11959  core/doc/json.c
- *   12253  core/safetensors.c
- *   12530  core/file.c
- *   13030  core/forget.c
- *   13067  core/hash_inside.h
- *   13091  core/box/box_inside.h
- *   13185  core/box/checkpoint.c
- *   13839  core/time.c
- *   13893  core/net.c
- *   14238  core/hops_inside.h
- *   14273  core/comm.c
- *   14769  core/collective.c
- *   15407  core/fault.c
- *   15594  core/socket.c
- *   16452  core/sha256.c
- *   16737  core/wire_inside.h
- *   16830  core/tcp.c
- *   17822  core/conform.c
- *   18622  core/tune.c
- *   18997  math/grad_inside.h
- *   19058  math/table_inside.h
- *   19232  math/rows_inside.h
- *   19303  math/walk_inside.h
- *   19427  math/binary.c
- *   19792  math/elem.c
- *   20673  math/convert.c
- *   21193  math/reduce.c
- *   21798  math/softmax.c
- *   22209  math/norm.c
- *   22781  math/gemm_inside.h
- *   22877  math/gemm_i8_inside.h
- *   22908  math/matmul.c
- *   23327  math/layout.c
- *   24136  math/conv.c
- *   24733  math/sort.c
- *   25670  math/linalg_block_inside.h
- *   25832  math/linalg_lu.c
- *   26200  math/linalg_qr.c
- *   26576  math/linalg_eig.c
- *   27099  math/linalg_svd.c
- *   27510  math/linalg.c
- *   27791  math/fft_way_inside.h
- *   27862  math/fft.c
- *   28384  math/hadamard_inside.h
- *   28413  math/fwht.c
- *   28613  math/attention.c
- *   29277  math/gla.c
- *   29850  math/gla_grad.c
- *   30252  math/twist.c
- *   30621  math/slope.c
- *   30828  math/loss.c
- *   31013  math/rope.c
- *   31179  math/patch.c
- *   31532  math/bits_inside.h
- *   31574  math/sparse_lines_inside.h
- *   31604  math/sparse_forms_inside.h
- *   31629  math/sparse.c
- *   31990  math/edges_inside.h
- *   32032  math/edges.c
- *   32546  math/edges_score.c
- *   33037  math/ops.c
- *   33142  math/init.c
- *   33208  math/optim.c
- *   33821  math/tape.c
- *   34772  math/layer.c
- *   35293  math/train.c
- *   35506  core/doc/value_inside.h
- *   35640  core/doc/value_text.c
- *   35877  math/edges_grad.c
- *   36376  math/normal.c
- *   36397  math/targets.c
- *   36472  math/all.c
- *   36479  core/cpu.c
- *   36748  core/hash.c
- *   36859  core/box/box.c
- *   37117  core/hops.c
- *   37317  core/wire.c
- *   37554  math/grad.c
- *   38391  math/matvec_inside.h
- *   38402  math/gemm.c
- *   39062  math/gemm_i8.c
- *   39353  math/linalg_block.c
- *   39911  math/fft_way.c
- *   40339  math/hadamard.c
- *   40429  math/bits.c
- *   40449  math/sparse_lines.c
- *   40941  math/sparse_forms.c
- *   41168  core/doc/value.c
- *   41716  math/matvec.c
- *   41777  the shared functions forward to the other header, if that has their bodies
- *   42779  internal functions of this header
- *   42882  gnn/ops.c
- *   42901  gnn/graph/graph_inside.h
- *   42959  gnn/graph/graph.c
- *   43794  gnn/graph/community.c
- *   44026  gnn/graph/coarsen_inside.h
- *   44057  gnn/graph/refine_inside.h
- *   44104  gnn/graph/partition.c
- *   44524  gnn/graph/halo.c
- *   44695  gnn/graph/sample.c
- *   45097  gnn/graph/inflate_inside.h
- *   45129  gnn/graph/words_inside.h
- *   45177  gnn/graph/npy.c
- *   45754  gnn/graph/form_inside.h
- *   45796  gnn/graph/read.c
- *   46741  gnn/graph/stream.c
- *   47509  gnn/layer/layer.c
- *   48110  gnn/layer/net_file_inside.h
- *   48136  gnn/layer/net.c
- *   48793  gnn/layer/pool.c
- *   48952  gnn/quant/bits.c
- *   49079  gnn/quant/a2q.c
- *   49597  gnn/train/pass_inside.h
- *   49700  gnn/quant/a2q_net.c
- *   50304  gnn/quant/nibble_inside.h
- *   50334  gnn/quant/packed.c
- *   50827  gnn/quant/quant.c
- *   51143  gnn/embed/fastrp.c
- *   51708  gnn/equivariant/irreps.c
- *   51820  gnn/equivariant/so3.c
- *   52298  gnn/equivariant/harmonics_inside.h
- *   52345  gnn/equivariant/harmonics.c
- *   52870  gnn/equivariant/product_inside.h
- *   52963  gnn/equivariant/product.c
- *   53671  gnn/equivariant/paths_inside.h
- *   53750  gnn/equivariant/paths.c
- *   54446  gnn/equivariant/layers.c
- *   54805  gnn/operator/modes_inside.h
- *   54846  gnn/operator/modes.c
- *   55596  gnn/operator/spectral.c
- *   56238  gnn/operator/fno.c
- *   56929  gnn/train/data.c
- *   57139  gnn/graph/coarsen.c
- *   57570  gnn/graph/refine.c
- *   57953  gnn/graph/inflate.c
- *   58325  gnn/graph/words.c
- *   58544  gnn/layer/net_file.c
- *   59026  gnn/train/pass.c
- *   59661  gnn/quant/nibble.c
- *   59669  gnn/train/kit_inside.h
- *   59704  gnn/train/kit.c
- *   59828  gnn/train/nodes.c
- *   60007  gnn/train/graphs.c
- *   60313  gnn/train/links.c
- *   60624  gnn/train/tape_pool.c
- *   60652  gnn/quant/quant_file.c
- *   61018  gnn/equivariant/product_code.c
- *   61419  gnn/equivariant/product_kinds.c
- *   61961  gnn/equivariant/product_measure.c
- *   62149  gnn/equivariant/paths_conv.c
- *   62501  gnn/equivariant/paths_plan.c
- *   62874  gnn/targets.c
- *   62878  gnn/tinygnn.c
- *   62884  the kernels of each target: this header again
- *   63051  core/simd.h, the vectors of one target
- *   64889  math/kernels.h
- *   71311  gnn/kernels.h
- *   72254  the licence
+ *     275  the manual
+ *     411  options and names
+ *     448  the chosen features
+ *    1553  core/config.h
+ *    1715  core/status.h
+ *    1758  core/tensor.h
+ *    1811  core/ctx.h
+ *    1888  core/mem.h
+ *    1916  core/thread.h
+ *    1967  core/rng.h
+ *    1993  core/op.h
+ *    2106  core/record.h
+ *    2128  core/accel.h
+ *    2191  core/bytes.h
+ *    2202  core/doc/json.h
+ *    2220  core/safetensors.h
+ *    2237  core/file.h
+ *    2276  core/forget.h
+ *    2284  core/box/checkpoint.h
+ *    2418  core/time.h
+ *    2428  core/net.h
+ *    2509  core/comm.h
+ *    2586  core/collective.h
+ *    2684  core/fault.h
+ *    2732  core/socket.h
+ *    2824  core/sha256.h
+ *    2876  core/tcp.h
+ *    2939  core/conform.h
+ *    3038  core/tune.h
+ *    3078  math/binary.h
+ *    3109  math/elem.h
+ *    3147  math/convert.h
+ *    3181  math/reduce.h
+ *    3223  math/softmax.h
+ *    3259  math/norm.h
+ *    3295  math/matmul.h
+ *    3332  math/layout.h
+ *    3371  math/conv.h
+ *    3419  math/sort.h
+ *    3461  math/linalg_lu.h
+ *    3488  math/linalg_qr.h
+ *    3515  math/linalg_eig.h
+ *    3537  math/linalg_svd.h
+ *    3560  math/linalg.h
+ *    3616  math/fft.h
+ *    3688  math/fwht.h
+ *    3728  math/attention.h
+ *    3754  math/gla.h
+ *    3798  math/gla_grad.h
+ *    3825  math/twist.h
+ *    3872  math/slope.h
+ *    3900  math/loss.h
+ *    3930  math/rope.h
+ *    3953  math/patch.h
+ *    3995  math/sparse.h
+ *    4098  math/edges.h
+ *    4149  math/edges_score.h
+ *    4194  math/ops.h
+ *    4218  math/init.h
+ *    4233  math/optim.h
+ *    4347  math/tape.h
+ *    4465  math/layer.h
+ *    4543  math/train.h
+ *    4612  math/all.h
+ *    4618  declarations of the shared functions, if the other header came first
+ *    5080  gnn/ops.h
+ *    5108  gnn/graph/graph.h
+ *    5211  gnn/graph/community.h
+ *    5251  gnn/graph/partition.h
+ *    5313  gnn/graph/halo.h
+ *    5354  gnn/graph/sample.h
+ *    5415  gnn/graph/npy.h
+ *    5450  gnn/graph/read.h
+ *    5502  gnn/graph/stream.h
+ *    5551  gnn/layer/layer.h
+ *    5644  gnn/layer/net.h
+ *    5760  gnn/layer/pool.h
+ *    5801  gnn/train/train.h
+ *    5915  gnn/quant/bits.h
+ *    5942  gnn/quant/a2q.h
+ *    6016  gnn/quant/a2q_net.h
+ *    6103  gnn/quant/packed.h
+ *    6168  gnn/quant/quant.h
+ *    6230  gnn/embed/fastrp.h
+ *    6275  gnn/equivariant/irreps.h
+ *    6315  gnn/equivariant/so3.h
+ *    6376  gnn/equivariant/harmonics.h
+ *    6432  gnn/equivariant/product.h
+ *    6556  gnn/equivariant/paths.h
+ *    6643  gnn/equivariant/layers.h
+ *    6702  gnn/operator/modes.h
+ *    6761  gnn/operator/spectral.h
+ *    6846  gnn/operator/fno.h
+ *    6949  gnn/train/data.h
+ *    6985  gnn/tinygnn.h
+ *    7758  internal functions
+ *    8625  core/status.c
+ *    8679  core/atomic_inside.h
+ *    8745  core/state_inside.h
+ *    8957  core/tensor.c
+ *    9124  core/cpu_inside.h
+ *    9170  core/half_inside.h
+ *    9223  core/target.h
+ *    9726  core/ctx.c
+ *   10033  core/mem.c
+ *   10180  core/thread.c
+ *   10808  core/rng.c
+ *   10898  core/op.c
+ *   11410  core/record.c
+ *   11515  core/accel.c
+ *   11807  core/bytes.c
+ *   11960  core/doc/json.c
+ *   12254  core/safetensors.c
+ *   12531  core/file.c
+ *   13031  core/forget.c
+ *   13068  core/hash_inside.h
+ *   13092  core/box/box_inside.h
+ *   13186  core/box/checkpoint.c
+ *   13840  core/time.c
+ *   13894  core/net.c
+ *   14239  core/hops_inside.h
+ *   14274  core/comm.c
+ *   14770  core/collective.c
+ *   15408  core/fault.c
+ *   15595  core/socket.c
+ *   16453  core/sha256.c
+ *   16738  core/wire_inside.h
+ *   16831  core/tcp.c
+ *   17823  core/conform.c
+ *   18623  core/tune.c
+ *   18998  math/grad_inside.h
+ *   19059  math/table_inside.h
+ *   19233  math/rows_inside.h
+ *   19304  math/walk_inside.h
+ *   19428  math/binary.c
+ *   19793  math/elem.c
+ *   20674  math/convert.c
+ *   21194  math/reduce.c
+ *   21799  math/softmax.c
+ *   22210  math/norm.c
+ *   22782  math/gemm_inside.h
+ *   22878  math/gemm_i8_inside.h
+ *   22909  math/matmul.c
+ *   23328  math/layout.c
+ *   24137  math/conv.c
+ *   24734  math/sort.c
+ *   25671  math/linalg_block_inside.h
+ *   25833  math/linalg_lu.c
+ *   26201  math/linalg_qr.c
+ *   26577  math/linalg_eig.c
+ *   27100  math/linalg_svd.c
+ *   27511  math/linalg.c
+ *   27792  math/fft_way_inside.h
+ *   27863  math/fft.c
+ *   28385  math/hadamard_inside.h
+ *   28414  math/fwht.c
+ *   28614  math/attention.c
+ *   29278  math/gla.c
+ *   29851  math/gla_grad.c
+ *   30253  math/twist.c
+ *   30622  math/slope.c
+ *   30829  math/loss.c
+ *   31014  math/rope.c
+ *   31180  math/patch.c
+ *   31533  math/bits_inside.h
+ *   31575  math/sparse_lines_inside.h
+ *   31605  math/sparse_forms_inside.h
+ *   31630  math/sparse.c
+ *   31991  math/edges_inside.h
+ *   32033  math/edges.c
+ *   32547  math/edges_score.c
+ *   33038  math/ops.c
+ *   33143  math/init.c
+ *   33209  math/optim.c
+ *   33822  math/tape.c
+ *   34773  math/layer.c
+ *   35294  math/train.c
+ *   35507  core/doc/value_inside.h
+ *   35641  core/doc/value_text.c
+ *   35878  math/edges_grad.c
+ *   36377  math/normal.c
+ *   36398  math/targets.c
+ *   36473  math/all.c
+ *   36480  core/cpu.c
+ *   36749  core/hash.c
+ *   36860  core/box/box.c
+ *   37118  core/hops.c
+ *   37318  core/wire.c
+ *   37555  math/grad.c
+ *   38392  math/matvec_inside.h
+ *   38403  math/gemm.c
+ *   39063  math/gemm_i8.c
+ *   39354  math/linalg_block.c
+ *   39912  math/fft_way.c
+ *   40340  math/hadamard.c
+ *   40430  math/bits.c
+ *   40450  math/sparse_lines.c
+ *   40942  math/sparse_forms.c
+ *   41169  core/doc/value.c
+ *   41717  math/matvec.c
+ *   41778  the shared functions forward to the other header, if that has their bodies
+ *   42780  internal functions of this header
+ *   42883  gnn/ops.c
+ *   42902  gnn/graph/graph_inside.h
+ *   42960  gnn/graph/graph.c
+ *   43795  gnn/graph/community.c
+ *   44027  gnn/graph/coarsen_inside.h
+ *   44058  gnn/graph/refine_inside.h
+ *   44105  gnn/graph/partition.c
+ *   44525  gnn/graph/halo.c
+ *   44696  gnn/graph/sample.c
+ *   45098  gnn/graph/inflate_inside.h
+ *   45130  gnn/graph/words_inside.h
+ *   45178  gnn/graph/npy.c
+ *   45755  gnn/graph/form_inside.h
+ *   45797  gnn/graph/read.c
+ *   46742  gnn/graph/stream.c
+ *   47510  gnn/layer/layer.c
+ *   48111  gnn/layer/net_file_inside.h
+ *   48137  gnn/layer/net.c
+ *   48794  gnn/layer/pool.c
+ *   48953  gnn/quant/bits.c
+ *   49080  gnn/quant/a2q.c
+ *   49598  gnn/train/pass_inside.h
+ *   49701  gnn/quant/a2q_net.c
+ *   50305  gnn/quant/nibble_inside.h
+ *   50335  gnn/quant/packed.c
+ *   50828  gnn/quant/quant.c
+ *   51144  gnn/embed/fastrp.c
+ *   51709  gnn/equivariant/irreps.c
+ *   51821  gnn/equivariant/so3.c
+ *   52299  gnn/equivariant/harmonics_inside.h
+ *   52346  gnn/equivariant/harmonics.c
+ *   52871  gnn/equivariant/product_inside.h
+ *   52964  gnn/equivariant/product.c
+ *   53672  gnn/equivariant/paths_inside.h
+ *   53751  gnn/equivariant/paths.c
+ *   54447  gnn/equivariant/layers.c
+ *   54806  gnn/operator/modes_inside.h
+ *   54847  gnn/operator/modes.c
+ *   55597  gnn/operator/spectral.c
+ *   56239  gnn/operator/fno.c
+ *   56930  gnn/train/data.c
+ *   57140  gnn/graph/coarsen.c
+ *   57571  gnn/graph/refine.c
+ *   57954  gnn/graph/inflate.c
+ *   58326  gnn/graph/words.c
+ *   58545  gnn/layer/net_file.c
+ *   59027  gnn/train/pass.c
+ *   59662  gnn/quant/nibble.c
+ *   59670  gnn/train/kit_inside.h
+ *   59705  gnn/train/kit.c
+ *   59829  gnn/train/nodes.c
+ *   60008  gnn/train/graphs.c
+ *   60314  gnn/train/links.c
+ *   60625  gnn/train/tape_pool.c
+ *   60653  gnn/quant/quant_file.c
+ *   61019  gnn/equivariant/product_code.c
+ *   61420  gnn/equivariant/product_kinds.c
+ *   61962  gnn/equivariant/product_measure.c
+ *   62150  gnn/equivariant/paths_conv.c
+ *   62502  gnn/equivariant/paths_plan.c
+ *   62875  gnn/operator/patches.c
+ *   63257  gnn/targets.c
+ *   63261  gnn/tinygnn.c
+ *   63267  the kernels of each target: this header again
+ *   63434  core/simd.h, the vectors of one target
+ *   65272  math/kernels.h
+ *   71694  gnn/kernels.h
+ *   72637  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -6997,7 +6998,7 @@ TINYI_C_END
 /* The passes are more text than gcc can number columns for. gcc -Wall would then report that it stops
  * checking indentation; a #line, although it changes nothing, prevents that. */
 #if defined __GNUC__ && !defined __clang__
-#line 0007001
+#line 0007002
 #endif
 #if TINYI_PARTED
 #define tinyi_tensor_reach tinygnn_tinyi_tensor_reach
@@ -26574,7 +26575,7 @@ TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_
 #endif
 #endif
 #ifndef TINYI_NO_LINALG
-#if TINYI_SLICE(4)
+#if TINYI_SLICE(3)
 /* src/math/linalg_eig.c - eigenvalues and vectors of a symmetric matrix
  *
  * Paper    n <= 32: C. Jacobi's rotations, cyclic by rows, with the formulas of H. Rutishauser, Numer. Math. 9, 1966.
@@ -30826,7 +30827,7 @@ TINY_API tiny_status tiny_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_
 #endif
 #endif
 #ifndef TINYI_NO_TRAIN
-#if TINYI_SLICE(5)
+#if TINYI_SLICE(4)
 /* src/math/loss.c - cross-entropy of classes, with label smoothing
  * Paper    C. Szegedy et al., "Rethinking the Inception Architecture", 2016 (arXiv 1512.00567), section 7: smoothing.
  * Formula  (1/N) sum over rows of  log sum_j e^x[j] - (1 - e) x[label] - e (1/n) sum_j x[j]
@@ -35291,7 +35292,7 @@ TINY_API tiny_status tiny_hvp_step(tiny_ctx *ctx, const tiny_param *p, size_t n,
 #endif
 #endif
 #ifndef TINYI_NO_TRAIN
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(5)
 /* src/math/train.c - the training loop; parameters in a file
  * Data     one permutation of the samples, and one tape of the size that the dry run needed.
  * Left out an incomplete last batch of an epoch: the next epoch has another order. */
@@ -38399,7 +38400,7 @@ TINYI_FN void tinyi_gemm_run_vectors(tiny_team *team, const tinyi_gemm_plan *p);
 TINYI_C_END
 #endif
 
-#if TINYI_SLICE(10)
+#if TINYI_SLICE(9)
 /* src/math/gemm.c - the f32 product: blocks, panels, and the work of each thread
  * Papers   K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008; F. Van Zee, R. van de
  *          Geijn, "BLIS: a framework for rapidly instantiating BLAS functionality", 2015: panels, tiles, five loops.
@@ -50332,7 +50333,7 @@ TINYI_C_END
 
 #endif
 #ifndef TINYI_NO_QUANT
-#if TINYI_SLICE(8)
+#if TINYI_SLICE(7)
 /* src/gnn/quant/packed.c - packed rows, their product with bytes, and sums of nibbles
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), section 3.1: X = diag(a) Xint, W = Wint diag(s), so XW is (Xint Wint)
  *          scaled by a_i s_j.
@@ -58541,7 +58542,7 @@ TINYI_FN size_t tinyi_text_lines(const tinyi_text_file *f)
 }
 
 #endif
-#if TINYI_SLICE(11)
+#if TINYI_SLICE(10)
 /* src/gnn/layer/net_file.c - the weights of a net: reads them from safetensors, draws initial ones, writes them to
  * safetensors
  *
@@ -62867,6 +62868,388 @@ TINY_API tiny_tensor tgnn_tape_paths_conv(tiny_tape *tape, const tgnn_product *p
     memset(&op, 0, sizeof op);
     if (tinyi_paths_is(p)) tinyi_paths_conv_op(&op, &params, p, offset, x, col, y, w);
     return tinyi_paths_tape(tape, p, &op);
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_OPERATOR
+#if TINYI_SLICE(11)
+/* src/gnn/operator/patches.c - multi-grid patches of periodic fields, relative losses, Gaussian random fields
+ * Paper    J. Kossaifi et al., 2023 (arXiv 2310.00120), section 3.3: patches that see the whole field; D. Rogers,
+ *          spectral simulation of stationary fields: noise, its transform times the root of the spectrum, and back
+ * Formula  patch i of a level: points i s - ceil((h - s) / 2) - p and on, h + 2 p of them, of the field at every 2^l-th
+ *          point, where h is the height of a patch and s = h / 2^l; indices modulo the length.
+ *          random field: white noise w (N points), y = F^-1 (scale (|k|^2 + tau^2)^(-alpha / 2) / N^(1/2) F w), F and
+ *          F^-1 without a factor: each mode then has the variance of its spectrum. Frequency 0 is set to 0.        */
+#include <string.h>
+
+/* ---- patches */
+
+TINY_API tiny_status tgnn_patch_size(tiny_ctx *ctx, const tgnn_patches *p, tiny_idx patch[2])
+{
+    int k;
+    if (tinyi_ctx_check(ctx)) return tinyi_ctx_check(ctx);
+    if (!p || !patch) return tinyi_fail(ctx, TINY_E_ARGUMENT, "patches: a description and an output are needed");
+    patch[0] = patch[1] = 0;
+    if (p->levels < 0 || p->levels > 8)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "patches: %d levels, there can be 0 to 8", p->levels);
+    for (k = 0; k < 2; k++) {
+        const tiny_idx unit = (tiny_idx)1 << 2 * p->levels, n = p->size[k];
+        if (n < 1 || n > (tiny_idx)1 << 24 || n % unit)
+            return tinyi_fail(ctx, TINY_E_SHAPE,
+                              "patches: %td points on axis %d, with %d levels it must be a multiple of %td", n, k,
+                              p->levels, unit);
+        if (p->pad[k] < 0 || p->pad[k] > n)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "patches: %td points of padding on axis %d, there can be 0 to %td",
+                              p->pad[k], k, n);
+    }
+    for (k = 0; k < 2; k++) patch[k] = (p->size[k] >> p->levels) + 2 * p->pad[k];
+    return TINY_OK;
+}
+
+static tiny_status tinyi_patch_check(tiny_ctx *ctx, const tgnn_patches *p, const tiny_tensor *x, const tiny_tensor *y,
+                                     tiny_idx patch[2], tiny_idx levels)
+{
+    tiny_status st = tgnn_patch_size(ctx, p, patch);
+    char a[96], b[96];
+    tiny_idx n;
+    if (st) return st;
+    if (!x || !y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "patches: both tensors are needed");
+    st = tiny_tensor_check(x);
+    if (!st) st = tiny_tensor_check(y);
+    if (st) return tinyi_fail(ctx, st, "patches: %s", tiny_status_text(st));
+    n = (tiny_idx)1 << 2 * p->levels;
+    if (x->rank != 3 || y->rank != 3 || !tinyi_is_real(x) || x->dtype != y->dtype ||
+        x->dim[1] != p->size[0] * p->size[1] || y->dim[1] != patch[0] * patch[1] || y->dim[0] % n ||
+        y->dim[0] / n != x->dim[0] || y->dim[2] % levels || y->dim[2] / levels != x->dim[2])
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "patches: the field is %s and the patches are %s; fields of %td x %td points have %td "
+                          "patches of %td x %td",
+                          tinyi_shape_text(x, a), tinyi_shape_text(y, b), p->size[0], p->size[1], n, patch[0],
+                          patch[1]);
+    return TINY_OK;
+}
+
+/* the point of the field that row r of patch i shows on level l */
+static tiny_idx tinyi_patch_point(tiny_idx n, int levels, int l, tiny_idx pad, tiny_idx i, tiny_idx r)
+{
+    const tiny_idx h = n >> levels, s = h >> l, length = n >> l;
+    tiny_idx at = i * s - (h - s + 1) / 2 - pad + r;
+    at %= length;
+    return (at < 0 ? at + length : at) << l;
+}
+
+TINY_API tiny_status tgnn_patch_split(tiny_ctx *ctx, const tgnn_patches *p, const tiny_tensor *x, const tiny_tensor *y)
+{
+    tiny_idx patch[2], b, i, r, c, k, n;
+    const tiny_status st = tinyi_patch_check(ctx, p, x, y, patch, p ? (tiny_idx)p->levels + 1 : 1);
+    int l;
+    if (st) return st;
+    n = (tiny_idx)1 << p->levels;
+    for (b = 0; b < y->dim[0]; b++)
+        for (l = 0; l <= p->levels; l++)
+            for (r = 0; r < patch[0]; r++) {
+                i = b % (n * n) / n;
+                i = tinyi_patch_point(p->size[0], p->levels, l, p->pad[0], i, r) * p->size[1];
+                for (c = 0; c < patch[1]; c++) {
+                    const tiny_idx at =
+                        i + tinyi_patch_point(p->size[1], p->levels, l, p->pad[1], b % n, c);
+                    for (k = 0; k < x->dim[2]; k++)
+                        tinyi_real_set(y->data, y->dtype,
+                                       b * y->stride[0] + (r * patch[1] + c) * y->stride[1] +
+                                           (l * x->dim[2] + k) * y->stride[2],
+                                       tinyi_real(x->data, x->dtype,
+                                                  b / (n * n) * x->stride[0] + at * x->stride[1] + k * x->stride[2]));
+                }
+            }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_patch_join(tiny_ctx *ctx, const tgnn_patches *p, const tiny_tensor *y, const tiny_tensor *x)
+{
+    tiny_idx patch[2], b, r, c, k, n, h, w;
+    const tiny_status st = tinyi_patch_check(ctx, p, x, y, patch, 1);
+    if (st) return st;
+    n = (tiny_idx)1 << p->levels;
+    h = p->size[0] / n;
+    w = p->size[1] / n;
+    for (b = 0; b < y->dim[0]; b++)
+        for (r = 0; r < h; r++)
+            for (c = 0; c < w; c++) {
+                const tiny_idx to = (b % (n * n) / n * h + r) * p->size[1] + b % n * w + c;
+                const tiny_idx from = (r + p->pad[0]) * patch[1] + c + p->pad[1];
+                for (k = 0; k < x->dim[2]; k++)
+                    tinyi_real_set(x->data, x->dtype,
+                                   b / (n * n) * x->stride[0] + to * x->stride[1] + k * x->stride[2],
+                                   tinyi_real(y->data, y->dtype,
+                                              b * y->stride[0] + from * y->stride[1] + k * y->stride[2]));
+            }
+    return TINY_OK;
+}
+
+static tiny_tensor tinyi_patch_none(void)
+{
+    tiny_tensor t;
+    memset(&t, 0, sizeof t);
+    return t;
+}
+
+/* The sentence of the context's last failure, which stays in the tape. */
+static tiny_tensor tinyi_patch_refuse(tiny_tape *tape)
+{
+    tiny_ctx *ctx = tiny_tape_ctx(tape);
+    (void)tinyi_tape_refuse(tape, tiny_ctx_status(ctx), tiny_ctx_message(ctx));
+    return tinyi_patch_none();
+}
+
+TINY_API tiny_tensor tgnn_tape_patch_join(tiny_tape *tape, const tgnn_patches *p, const tiny_tensor *y)
+{
+    tiny_tensor x, from, to, out[TINY_OP_MAX_OUT];
+    tiny_idx patch[2], n, h, w, i, k, dim[3], samples;
+    size_t bytes;
+    tiny_op op;
+    if (!tape || tiny_tape_status(tape)) return tinyi_patch_none();
+    if (tgnn_patch_size(tiny_tape_ctx(tape), p, patch)) return tinyi_patch_refuse(tape);
+    n = (tiny_idx)1 << p->levels;
+    h = p->size[0] / n;
+    w = p->size[1] / n;
+    if (!y || y->rank != 3 || y->dim[1] != patch[0] * patch[1] || y->dim[0] % (n * n)) {
+        (void)tinyi_tape_refuse(tape, TINY_E_SHAPE, "patches: the patches do not have the size of the description");
+        return tinyi_patch_none();
+    }
+    samples = y->dim[0] / (n * n);
+    dim[0] = samples;
+    dim[1] = p->size[0] * p->size[1];
+    dim[2] = y->dim[2];
+    x = tiny_tape_new(tape, y->dtype, 3, dim);
+    bytes = tiny_dtype_bytes(y->dtype);
+    for (i = 0; i < n && !tiny_tape_status(tape); i++)
+        for (k = 0; k < n && !tiny_tape_status(tape); k++) {
+            from = *y;                      /* (samples, rows, columns, channels) of one patch */
+            from.rank = 4;
+            from.data = (unsigned char *)y->data +
+                        ((i * n + k) * y->stride[0] + (p->pad[0] * patch[1] + p->pad[1]) * y->stride[1]) *
+                            (tiny_idx)bytes;
+            from.dim[0] = samples;
+            from.stride[0] = n * n * y->stride[0];
+            from.dim[1] = h;
+            from.stride[1] = patch[1] * y->stride[1];
+            from.dim[2] = w;
+            from.stride[2] = y->stride[1];
+            from.dim[3] = y->dim[2];
+            from.stride[3] = y->stride[2];
+            to = from;
+            to.data = (unsigned char *)x.data + ((i * h * p->size[1] + k * w) * dim[2]) * (tiny_idx)bytes;
+            to.stride[0] = dim[1] * dim[2];
+            to.stride[1] = p->size[1] * dim[2];
+            to.stride[2] = dim[2];
+            to.stride[3] = 1;
+            memset(&op, 0, sizeof op);
+            op.kind = TINY_OP_COPY;
+            op.in[0] = &from;
+            op.out[0] = &to;
+            (void)tiny_tape_op(tape, &op, out);
+        }
+    return tiny_tape_status(tape) ? tinyi_patch_none() : x;
+}
+
+/* ---- losses */
+
+/* the squares of each sample, summed: (samples); the samples are the outermost part of x */
+static tiny_tensor tinyi_loss_squares(tiny_tape *tape, const tiny_tensor *x, tiny_idx samples)
+{
+    tiny_reduce_params last = { 0, 0, 0 };
+    tiny_tensor rows, t;
+    tiny_idx dim[2];
+    if (tiny_tape_status(tape)) return tinyi_patch_none();
+    dim[0] = samples;
+    dim[1] = tiny_tensor_count(x) / samples;
+    rows = tiny_tape_reshape(tape, x, 2, dim);
+    t = tiny_tape_mul(tape, &rows, &rows);
+    return tiny_tape_call(tape, TINY_OP_SUM, &t, NULL, NULL, NULL, &last);
+}
+
+/* a piece [first, first + n) of the middle axis of (outer, points, inner) */
+static tiny_tensor tinyi_loss_slice(const tiny_tensor *x, tiny_idx first, tiny_idx n)
+{
+    tiny_tensor t = *x;
+    if (t.data) t.data = (unsigned char *)t.data + first * t.stride[1] * (tiny_idx)tiny_dtype_bytes(t.dtype);
+    t.dim[1] = n;
+    return t;
+}
+
+/* dx/dk along axis k of the grid */
+static tiny_tensor tinyi_loss_slope(tiny_tape *tape, const tiny_tensor *x, int d, const tiny_idx *size, int k,
+                                    int periodic)
+{
+    tiny_tensor v, part[2], up, down, ends[2], t;
+    tiny_idx dim[3], n = size[k];
+    int i;
+    if (tiny_tape_status(tape)) return tinyi_patch_none();
+    dim[0] = x->dim[0];
+    dim[1] = n;
+    dim[2] = x->dim[2];
+    for (i = 0; i < k; i++) dim[0] *= size[i];
+    for (i = k + 1; i < d; i++) dim[2] *= size[i];
+    v = tiny_tape_reshape(tape, x, 3, dim);
+    if (periodic) {
+        part[0] = tinyi_loss_slice(&v, 1, n - 1);
+        part[1] = tinyi_loss_slice(&v, 0, 1);
+        up = tiny_tape_concat(tape, 2, part, 1);
+        part[0] = tinyi_loss_slice(&v, n - 1, 1);
+        part[1] = tinyi_loss_slice(&v, 0, n - 1);
+        down = tiny_tape_concat(tape, 2, part, 1);
+        t = tiny_tape_sub(tape, &up, &down);
+        return tiny_tape_scale(tape, &t, 0.5 * (double)n, 0.0);
+    }
+    up = tinyi_loss_slice(&v, 2, n - 2);
+    down = tinyi_loss_slice(&v, 0, n - 2);
+    t = tiny_tape_sub(tape, &up, &down);
+    t = tiny_tape_scale(tape, &t, 0.5 * (double)n, 0.0);
+    up = tinyi_loss_slice(&v, 1, 1);
+    down = tinyi_loss_slice(&v, 0, 1);
+    ends[0] = tiny_tape_sub(tape, &up, &down);
+    ends[0] = tiny_tape_scale(tape, &ends[0], (double)n, 0.0);
+    up = tinyi_loss_slice(&v, n - 1, 1);
+    down = tinyi_loss_slice(&v, n - 2, 1);
+    ends[1] = tiny_tape_sub(tape, &up, &down);
+    ends[1] = tiny_tape_scale(tape, &ends[1], (double)n, 0.0);
+    {
+        tiny_tensor all[3];
+        all[0] = ends[0];
+        all[1] = t;
+        all[2] = ends[1];
+        return tiny_tape_concat(tape, 3, all, 1);
+    }
+}
+
+/* values, and with d the slopes: the squares of each sample */
+static tiny_tensor tinyi_loss_sum(tiny_tape *tape, const tiny_tensor *x, int d, const tiny_idx *size, int periodic)
+{
+    tiny_tensor sum = tinyi_loss_squares(tape, x, x->dim[0]);
+    int k;
+    for (k = 0; k < d; k++) {
+        tiny_tensor t = tinyi_loss_slope(tape, x, d, size, k, periodic);
+        t = tinyi_loss_squares(tape, &t, x->dim[0]);
+        sum = tiny_tape_add(tape, &sum, &t);
+    }
+    return sum;
+}
+
+static tiny_tensor tinyi_loss_relative(tiny_tape *tape, const tiny_tensor *y, const tiny_tensor *t, int d,
+                                       const tiny_idx *size, int periodic)
+{
+    tiny_tensor e, a, b;
+    if (!tape || tiny_tape_status(tape)) return tinyi_patch_none();
+    if (!y || !t || y->rank != 3 || t->rank != 3 || y->dim[0] < 1 || memcmp(y->dim, t->dim, 3 * sizeof *y->dim) != 0) {
+        (void)tinyi_tape_refuse(tape, TINY_E_SHAPE,
+                                "relative loss: two fields of one shape are needed, at least one sample");
+        return tinyi_patch_none();
+    }
+    e = tiny_tape_sub(tape, y, t);
+    a = tinyi_loss_sum(tape, &e, d, size, periodic);
+    b = tinyi_loss_sum(tape, t, d, size, periodic);
+    a = tiny_tape_call(tape, TINY_OP_DIV, &a, &b, NULL, NULL, NULL);
+    /* the slope of a root at 0 is infinite: 1e-20 is below the square of any error that f32 can show */
+    a = tiny_tape_scale(tape, &a, 1.0, 1e-20);
+    a = tiny_tape_call(tape, TINY_OP_SQRT, &a, NULL, NULL, NULL, NULL);
+    return tiny_tape_mean(tape, &a);
+}
+
+TINY_API tiny_tensor tgnn_tape_relative_l2(tiny_tape *tape, const tiny_tensor *y, const tiny_tensor *t)
+{
+    return tinyi_loss_relative(tape, y, t, 0, NULL, 0);
+}
+
+TINY_API tiny_tensor tgnn_tape_relative_h1(tiny_tape *tape, const tiny_tensor *y, const tiny_tensor *t, int d,
+                                           const tiny_idx *size, int periodic)
+{
+    tiny_idx points = 1;
+    int k, fits;
+    if (!tape || tiny_tape_status(tape)) return tinyi_patch_none();
+    fits = size && d >= 1 && d <= 3 && y && y->rank == 3;
+    for (k = 0; fits && k < d; k++) {
+        fits = size[k] >= 3 && size[k] <= (tiny_idx)1 << 24;
+        if (fits) points *= size[k];
+    }
+    if (!fits || points != y->dim[1]) {
+        (void)tinyi_tape_refuse(tape, TINY_E_SHAPE,
+                                "relative loss: H1 needs the size of a grid of 1 to 3 axes with 3 points or more");
+        return tinyi_patch_none();
+    }
+    return tinyi_loss_relative(tape, y, t, d, size, periodic);
+}
+
+/* ---- random fields */
+
+static double tinyi_field_root(const tgnn_random_field *f, tiny_idx a, tiny_idx b)
+{
+    const double tau = f->tau > 0.0 ? f->tau : 3.0, alpha = f->alpha > 0.0 ? f->alpha : 2.0;
+    const double x = (double)(2 * a > f->size[0] ? a - f->size[0] : a), y = (double)b;
+    if (!a && !b) return 0.0;
+    return tinyi_exp64(-0.5 * alpha * tinyi_log64(x * x + y * y + tau * tau));
+}
+
+TINY_API tiny_status tgnn_random_fields(tiny_ctx *ctx, const tgnn_random_field *desc, uint64_t seed, uint64_t first,
+                                        const tiny_tensor *y)
+{
+    tiny_idx rows, columns, bins, i, a, b;
+    tiny_fft_params plain;
+    tiny_tensor field, spectrum;
+    float *x = NULL, *z = NULL;
+    double by;
+    char text[96];
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!desc || !y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "random fields: a description and a tensor are needed");
+    if (desc->d < 1 || desc->d > 2)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "random fields: a grid of %d axes, it must have 1 or 2", desc->d);
+    for (i = 0; i < desc->d; i++)
+        if (desc->size[i] < 1 || desc->size[i] > (tiny_idx)1 << 14)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "random fields: axis %td has %td points, it must have 1 to %d", i,
+                              desc->size[i], 1 << 14);
+    if (!(desc->alpha >= 0.0 && desc->alpha <= 100.0 && desc->tau >= 0.0 && desc->tau <= 1e6 && desc->scale >= 0.0 &&
+          desc->scale <= 1e30))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "random fields: alpha %g, tau %g, scale %g; none may be negative",
+                          desc->alpha, desc->tau, desc->scale);
+    st = tiny_tensor_check(y);
+    rows = desc->d == 2 ? desc->size[0] : 1;
+    columns = desc->size[desc->d - 1];
+    if (st || y->dtype != TINY_F32 || y->rank != 2 || y->dim[1] != rows * columns)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "random fields: y is %s, it must be n x %td f32",
+                          st ? "no tensor" : tinyi_shape_text(y, text), rows * columns);
+    bins = columns / 2 + 1;
+    x = (float *)tinyi_alloc(ctx, (size_t)(rows * columns), sizeof *x);
+    if (x) z = (float *)tinyi_alloc(ctx, (size_t)(rows * bins), 2 * sizeof *z);
+    if (!z) {
+        tiny_free(ctx, x);
+        return tiny_ctx_status(ctx);
+    }
+    memset(&plain, 0, sizeof plain);
+    plain.norm = TINY_FFT_NORM_NONE;
+    field = tiny_tensor_2d(x, TINY_F32, rows, columns);
+    spectrum = tiny_tensor_3d(z, TINY_F32, rows, bins, 2);
+    by = (desc->scale > 0.0 ? desc->scale : 1.0) / tinyi_sqrt((double)(rows * columns));
+    for (i = 0; !st && i < y->dim[0]; i++) {
+        tiny_rng rng = tiny_rng_make(seed, first + (uint64_t)i);
+        tiny_rng_fill_normal(&rng, x, (size_t)(rows * columns));
+        plain.n = 0;
+        st = tiny_rfft2(ctx, &field, &plain, &spectrum);
+        for (a = 0; !st && a < rows; a++)
+            for (b = 0; b < bins; b++) {
+                const float root = (float)(by * (desc->d == 2 ? tinyi_field_root(desc, a, b)
+                                                              : tinyi_field_root(desc, 0, b)));
+                z[(a * bins + b) * 2] *= root;
+                z[(a * bins + b) * 2 + 1] *= root;
+            }
+        plain.n = columns;
+        if (!st) st = tiny_irfft2(ctx, &spectrum, &plain, &field);
+        for (a = 0; !st && a < rows * columns; a++)
+            ((float *)y->data)[i * y->stride[0] + a * y->stride[1]] = x[a];
+    }
+    tiny_free(ctx, z);
+    tiny_free(ctx, x);
+    return st;
 }
 
 #endif

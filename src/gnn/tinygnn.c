@@ -13,5 +13,6 @@
 #include "gnn/equivariant/product_measure.c"
 #include "gnn/equivariant/paths_conv.c"
 #include "gnn/equivariant/paths_plan.c"
+#include "gnn/operator/patches.c"
 #include "gnn/targets.c"
 #endif
