@@ -18,23 +18,34 @@
 #endif
 
 static const char usage[] =
-    "cluster key FILE                    makes a key of 32 random bytes\n"
-    "cluster master MODEL [PROMPT | -] --key FILE [options]\n"
-    "  --ranks N        processes, this one included; default: 2\n"
+    "cluster key FILE                                            makes a key of 32 random bytes\n"
+    "cluster master MODEL [PROMPT | -] --key FILE [options]      -: prompt from standard input\n"
+    "cluster worker MODEL MASTER:PORT --key FILE [options]       computes its share for that master\n"
+    "cluster plan MODEL [options]                                what a token costs, before anything is connected\n"
+    "  --key FILE       the file that cluster key wrote, the same on all machines\n"
+    "  --ranks N        processes, that of the master included; default: 2\n"
+    "master:\n"
     "  --listen A:P     where the others connect to; default: 127.0.0.1:29500, this machine only\n"
     "  --n N            at most this many tokens; default: 256\n"
-    "  --temp T  --top-k K  --top-p P  --min-p P  --repeat R  --seed S        as in generate\n"
+    "  --temp T         temperature; default: 0, always the most probable token\n"
+    "  --top-k K        draw from the K most probable tokens\n"
+    "  --top-p P        draw from the fewest tokens whose probabilities reach P\n"
+    "  --min-p P        drop tokens less probable than P times the best one; with --temp the default is 0.05\n"
+    "  --repeat R       penalty for repeating one of the last 64 tokens; 1: none\n"
+    "  --seed S         seed of the random numbers; default: 0\n"
     "  --context N      tokens of the context; default: as the file says, at most 4096\n"
     "  --echo           print the prompt too\n"
     "  --plain          add nothing before the prompt\n"
-    "cluster worker MODEL MASTER:PORT --key FILE\n"
-    "cluster plan MODEL [--ranks N] [--ms X] [--mbit X]      of the line between two machines\n"
-    "  --wait S         master and worker: seconds to wait for the others at the start; default: 60\n"
+    "master and worker:\n"
+    "  --wait S         seconds to wait for the others at the start; default: 60\n"
     "  --timeout S      seconds that a rank may take for a step; default: 10\n"
     "  --no-mac         messages are not authenticated; refused unless all ranks are on this machine\n"
     "  --threads N      default: one per processor\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
-    "  --quiet          no line a second\n";
+    "  --quiet          no line a second\n"
+    "plan:\n"
+    "  --ms X           milliseconds that a message takes between two machines; default: 0.1\n"
+    "  --mbit X         megabits a second of the line; default: 1000\n";
 
 enum { KEY, MASTER, WORKER, PLAN, BATCH = 64, PLAN_BYTES = 16 };
 static struct {

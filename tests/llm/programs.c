@@ -1129,7 +1129,7 @@ static void test_numbers(void)
                 { "prune --zeros 80x", "not 80x" },
                 { "prune --inputs 0", "not 0" },
                 { "prune -o", "-o: a value is missing" },
-                { "prune 80", "80: one word too many" } };
+                { "prune 80", "OUT.gguf: a name for the pruned model is needed" } };
     static const char *const helps[] = { "make-model", "needle",  "bipolar", "prune", "bytes",    "own_backend",
                                          "ranks",      "fusemax", "train",   "judge", "story-gen" };
     size_t i;

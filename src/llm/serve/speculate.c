@@ -95,6 +95,7 @@ TINY_API int32_t tllm_draft_choose(const int32_t *token, double *p, size_t n, co
 {
     double sum = 0.0, kept = 0.0;
     size_t i, last = n;
+    if (!token || !p || !q || x < 0) return -1;
     for (i = 0; i < n; i++) if (token[i] == x) kept = p[i];
     if (q[x] > 0.0 && u * q[x] < kept) return x;
     for (i = 0; i < n; i++) {
