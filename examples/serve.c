@@ -78,8 +78,9 @@ int main(int argc, char **argv)
     memset(&api_desc, 0, sizeof api_desc);
     READ_OPTIONS(argc, argv, usage, options);
     if (key_path && !(keys = read_text(key_path, MOST_SETTINGS, 0, &n_keys))) return 1;
-    if (key_path && !keys[strspn(keys, "\r\n")]) return wrong(key_path, "the file has no key");
-    if (template_path && !(source = read_text(template_path, TLLM_TEMPLATE_MAX_BYTES, 0, &n_source))) return 1;
+    if (key_path && !keys[strspn(keys, "\r\n")]) return free(keys), wrong(key_path, "the file has no key");
+    if (template_path && !(source = read_text(template_path, TLLM_TEMPLATE_MAX_BYTES, 0, &n_source)))
+        return free(keys), 1;
     desc.cancel = cancelled;
     desc.log = hear;
     desc.user = &ctx;

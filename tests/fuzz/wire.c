@@ -5,7 +5,9 @@
  * of two bytes and a frame; bit 0 of the flags gives the frame its number, rank, length and MAC. */
 #define TINY_STATIC
 #define TINY_NO_SIMD
+#ifndef TINY_NO_OPENMP
 #define TINY_NO_OPENMP
+#endif
 #define TINY_WITH_TCP
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"
