@@ -240,36 +240,36 @@
  *   54447  gnn/equivariant/layers.c
  *   54806  gnn/operator/modes_inside.h
  *   54847  gnn/operator/modes.c
- *   55597  gnn/operator/spectral.c
- *   56239  gnn/operator/fno.c
- *   56930  gnn/train/data.c
- *   57140  gnn/graph/coarsen.c
- *   57571  gnn/graph/refine.c
- *   57954  gnn/graph/inflate.c
- *   58326  gnn/graph/words.c
- *   58545  gnn/layer/net_file.c
- *   59027  gnn/train/pass.c
- *   59662  gnn/quant/nibble.c
- *   59670  gnn/train/kit_inside.h
- *   59705  gnn/train/kit.c
- *   59829  gnn/train/nodes.c
- *   60008  gnn/train/graphs.c
- *   60314  gnn/train/links.c
- *   60625  gnn/train/tape_pool.c
- *   60653  gnn/quant/quant_file.c
- *   61019  gnn/equivariant/product_code.c
- *   61420  gnn/equivariant/product_kinds.c
- *   61962  gnn/equivariant/product_measure.c
- *   62150  gnn/equivariant/paths_conv.c
- *   62502  gnn/equivariant/paths_plan.c
- *   62875  gnn/operator/patches.c
- *   63257  gnn/targets.c
- *   63261  gnn/tinygnn.c
- *   63267  the kernels of each target: this header again
- *   63434  core/simd.h, the vectors of one target
- *   65272  math/kernels.h
- *   71694  gnn/kernels.h
- *   72637  the licence
+ *   55613  gnn/operator/spectral.c
+ *   56256  gnn/operator/fno.c
+ *   56947  gnn/train/data.c
+ *   57157  gnn/graph/coarsen.c
+ *   57588  gnn/graph/refine.c
+ *   57971  gnn/graph/inflate.c
+ *   58343  gnn/graph/words.c
+ *   58562  gnn/layer/net_file.c
+ *   59044  gnn/train/pass.c
+ *   59679  gnn/quant/nibble.c
+ *   59687  gnn/train/kit_inside.h
+ *   59722  gnn/train/kit.c
+ *   59846  gnn/train/nodes.c
+ *   60025  gnn/train/graphs.c
+ *   60331  gnn/train/links.c
+ *   60642  gnn/train/tape_pool.c
+ *   60670  gnn/quant/quant_file.c
+ *   61036  gnn/equivariant/product_code.c
+ *   61437  gnn/equivariant/product_kinds.c
+ *   61979  gnn/equivariant/product_measure.c
+ *   62167  gnn/equivariant/paths_conv.c
+ *   62519  gnn/equivariant/paths_plan.c
+ *   62892  gnn/operator/patches.c
+ *   63274  gnn/targets.c
+ *   63278  gnn/tinygnn.c
+ *   63284  the kernels of each target: this header again
+ *   63451  core/simd.h, the vectors of one target
+ *   65289  math/kernels.h
+ *   71711  gnn/kernels.h
+ *   72654  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -55565,6 +55565,7 @@ static tiny_status tinyi_modes_mix_grad(tiny_grad *g, const tiny_op *op)
     {
         const tiny_tensor to = tiny_tensor_swap(tiny_tensor_swap(sum, 1, 2), 0, 1);     /* (k, modes, 2, channels) */
         mix.kind = TGNN_OP_MODES_MIX;
+        mix.row = tgnn_modes_mix_row();
         mix.in[0] = &a;
         mix.in[1] = &b;
         mix.out[0] = &to;
@@ -55574,22 +55575,37 @@ static tiny_status tinyi_modes_mix_grad(tiny_grad *g, const tiny_op *op)
     return st ? st : tiny_grad_add(g, 1, &sum);
 }
 
+/* With its row: the door of another header, which a program may have as well, does not know these kinds. */
+static tiny_status tinyi_modes_call(tiny_ctx *ctx, const tiny_op_row *row, const tiny_tensor *a, const tiny_tensor *b,
+                                    const void *params, const tiny_tensor *y)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = row->kind;
+    op.row = row;
+    op.in[0] = a;
+    op.in[1] = b;
+    op.out[0] = y;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
 TINY_API tiny_status tgnn_modes(tiny_ctx *ctx, const tiny_tensor *x, const tgnn_modes_params *params,
                                 const tiny_tensor *y)
 {
-    return tinyi_call(ctx, TGNN_OP_MODES, x, NULL, params, y);
+    return tinyi_modes_call(ctx, tgnn_modes_row(), x, NULL, params, y);
 }
 
 TINY_API tiny_status tgnn_modes_field(tiny_ctx *ctx, const tiny_tensor *x, const tgnn_modes_params *params,
                                       const tiny_tensor *y)
 {
-    return tinyi_call(ctx, TGNN_OP_MODES_FIELD, x, NULL, params, y);
+    return tinyi_modes_call(ctx, tgnn_modes_field_row(), x, NULL, params, y);
 }
 
 TINY_API tiny_status tgnn_modes_mix(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w,
                                     const tgnn_modes_mix_params *params, const tiny_tensor *y)
 {
-    return tinyi_call(ctx, TGNN_OP_MODES_MIX, x, w, params, y);
+    return tinyi_modes_call(ctx, tgnn_modes_mix_row(), x, w, params, y);
 }
 
 #endif
@@ -55836,6 +55852,7 @@ static void tinyi_spectral_mix_to(tiny_tape *tape, const tiny_tensor *x, const t
     tiny_op op;
     memset(&op, 0, sizeof op);
     op.kind = TGNN_OP_MODES_MIX;
+    op.row = tgnn_modes_mix_row();
     op.in[0] = x;
     op.in[1] = w;
     op.out[0] = to;

@@ -246,6 +246,7 @@ static void tinyi_spectral_mix_to(tiny_tape *tape, const tiny_tensor *x, const t
     tiny_op op;
     memset(&op, 0, sizeof op);
     op.kind = TGNN_OP_MODES_MIX;
+    op.row = tgnn_modes_mix_row();
     op.in[0] = x;
     op.in[1] = w;
     op.out[0] = to;

@@ -30,11 +30,13 @@ typedef struct tinyi_draft {
     /* what was measured: seconds of a pass over i + 1 tokens and of a step of the draft (0: not yet), and the share of
      * proposals kept at each place after those before it were kept */
     double pass[TLLM_DRAFT_TOKENS + 1], step, keep[TLLM_DRAFT_TOKENS];
-    unsigned since;                         /* passes without proposals in a row */
+    unsigned since, patience;               /* passes without proposals in a row; after so many they are tried */
     tllm_draft_counts count;
 } tinyi_draft;
 
-#define TINYI_DRAFT_TRY 32u                 /* after so many passes without proposals they are tried again */
+/* after so many passes without proposals they are tried again, then after twice as many, up to the second number */
+#define TINYI_DRAFT_TRY 32u
+#define TINYI_DRAFT_TRY_MOST 1024u
 
 static double tinyi_draft_clock(void) { return 1e-9 * (double)tiny_now_ns(); }
 
@@ -189,11 +191,15 @@ static tiny_status tinyi_draft_propose(tinyi_draft *a, const int32_t *t, size_t 
 
 /* How many tokens to propose, at most n: the number with the most tokens of text in a second, as far as is known. A
  * pass of a size that was never tried is taken to cost as much as the largest smaller one. */
-static size_t tinyi_draft_pace(const tinyi_draft *a, size_t n)
+static size_t tinyi_draft_pace(tinyi_draft *a, size_t n)
 {
     double tokens = 1.0, all = 1.0, pass = a->pass[0], most;
     size_t i, best = 0;
-    if (a->d.always || a->pass[0] <= 0.0 || a->since >= TINYI_DRAFT_TRY) return n;
+    if (a->d.always || a->pass[0] <= 0.0) return n;
+    if (a->since >= a->patience) {
+        a->patience = TINYI_MIN(2 * a->patience, TINYI_DRAFT_TRY_MOST);
+        return n;
+    }
     most = tokens / pass;
     for (i = 1; i <= n; i++) {
         double rate;
@@ -206,6 +212,7 @@ static size_t tinyi_draft_pace(const tinyi_draft *a, size_t n)
             best = i;
         }
     }
+    if (best) a->patience = TINYI_DRAFT_TRY;
     return best;
 }
 
@@ -301,6 +308,7 @@ TINY_API tiny_status tllm_draft_open(tllm_session *s, const tllm_draft_desc *des
     a->n = TINYI_MIN((size_t)d.n, (size_t)s->n_batch - 1);         /* a pass is one piece; 0: nothing is proposed */
     a->n_vocab = (size_t)s->about.n_vocab;
     for (i = 0; i < TLLM_DRAFT_TOKENS; i++) a->keep[i] = 0.8;
+    a->patience = TINYI_DRAFT_TRY;
     a->rows = (float *)tinyi_alloc(s->ctx, (a->n + 1) * a->n_vocab, sizeof *a->rows);
     if (a->rows && d.model && d.rule == TLLM_DRAFT_MOST) {
         a->q_token = (int32_t *)tinyi_alloc(s->ctx, (a->n + 1) * a->n_vocab, sizeof *a->q_token);
