@@ -3,6 +3,7 @@
  * Truth    tests/golden/oneshot.tsv, by numpy in double from the papers' formulas (tests/golden/make/oneshot.py);
  *          matrices worked by hand; divergences of story-small */
 #include "llm/model/apart.h"
+#include "llm/compress/divergence.h"
 #include <math.h>
 
 static const char small[] = "examples/models/story-small.gguf";
@@ -124,22 +125,6 @@ static void test_by_hand(void)
     T_OK(tllm_oneshot(ctx, NULL, v, 2, 4, NULL, &a));       /* half of the matrix, not of each row */
     T_TRUE(v[0] == 0 && v[3] == 0 && v[4] == 5 && v[7] == -8 && a.zeros == 4 && a.loss == 0.0);
     t_close(ctx);
-}
-
-static double divergence(tiny_ctx *ctx, const tllm_gguf *base, const tllm_gguf *file)
-{
-    tllm_model *model[2] = { NULL, NULL };
-    tllm_judge_desc d;
-    tllm_judgement j;
-    memset(&d, 0, sizeof d);
-    d.stories = 60;
-    d.samples = d.greedy = -1;
-    memset(&j, 0, sizeof j);
-    if (T_OK(tllm_model_open(ctx, base, &model[0])) && T_OK(tllm_model_open(ctx, file, &model[1])))
-        T_OK(tllm_judge(ctx, model[1], model[0], &d, &j));
-    tllm_model_close(ctx, model[0]);
-    tllm_model_close(ctx, model[1]);
-    return j.kl;
 }
 
 /* the model with its pruned matrices, in floats */

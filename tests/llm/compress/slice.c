@@ -4,6 +4,7 @@
  *          double from the formulas of the paper, with fused, rotated and cut matrices (tests/golden/make/slicegpt.py);
  *          the number of parameters by a formula written here; order of losses and divergences of several ways */
 #include "llm/model/apart.h"
+#include "llm/compress/divergence.h"
 #include <math.h>
 
 static const char small[] = "examples/models/story-small.gguf";         /* rows of 128, Q8_0 */
@@ -529,22 +530,6 @@ static void test_layers(void)
 }
 
 /* ---- ways -------------------------------------------------------------------------------------------------------- */
-
-static double divergence(tiny_ctx *ctx, const tllm_gguf *base, const tllm_gguf *file)
-{
-    tllm_model *model[2] = { NULL, NULL };
-    tllm_judge_desc d;
-    tllm_judgement j;
-    memset(&d, 0, sizeof d);
-    d.stories = 60;
-    d.samples = d.greedy = -1;
-    memset(&j, 0, sizeof j);
-    if (T_OK(tllm_model_open(ctx, base, &model[0])) && T_OK(tllm_model_open(ctx, file, &model[1])))
-        T_OK(tllm_judge(ctx, model[1], model[0], &d, &j));
-    tllm_model_close(ctx, model[0]);
-    tllm_model_close(ctx, model[1]);
-    return j.kl;
-}
 
 static void test_ways(void)
 {
