@@ -298,6 +298,77 @@ static void test_same_as_a_session(tiny_target target)
     t_close(ctx);
 }
 
+/* Requests with the same prompt and different adapters, in one engine, each against a session with its adapter alone:
+ * the beginning that they share in tokens they do not share in keys and values. */
+static void test_adapters(tiny_target target)
+{
+    enum { WIDTH = 256, RANK = 2, ALL = 4 };
+    static const float weight[ALL] = { 0, 1.0f, 0.25f, 1.0f };
+    static const uint64_t dim_a[2] = { WIDTH, RANK }, dim_b[2] = { RANK, WIDTH };
+    const tllm_text a = { "blk.1.attn_q.weight.lora_a", 26 }, b = { "blk.1.attn_q.weight.lora_b", 26 };
+    static mine m[ALL];
+    tiny_ctx *ctx = t_ctx(target, 2);
+    float *x = t_rand(2 * WIDTH * RANK, -0.5f, 0.5f);
+    tllm_engine_desc d;
+    tllm_state_desc sd;
+    tllm_writer *w = NULL;
+    tllm_gguf *file = NULL;
+    tllm_adapter *lora = NULL, *mine_too = NULL;
+    tllm_engine *e;
+    tllm_session *s = NULL;
+    const void *bytes = NULL;
+    size_t n_bytes = 0, n = 0;
+    int i, changed = 0;
+    memset(&d, 0, sizeof d);
+    memset(&sd, 0, sizeof sd);
+    d.slots = 3;                            /* one waits */
+    d.context = sd.n_ctx = 128;
+    d.exact = sd.exact = 1;
+    e = open_engine(ctx, &d);
+    T_OK(tllm_writer_open(ctx, NULL, &w));
+    (void)tllm_writer_put_text(ctx, w, "general.type", "adapter");
+    (void)tllm_writer_put_text(ctx, w, "general.architecture", "llama");
+    (void)tllm_writer_put_text(ctx, w, "adapter.type", "lora");
+    (void)tllm_writer_put_f32(ctx, w, "adapter.lora.alpha", 8.0f);
+    (void)tllm_writer_put_tensor(ctx, w, a, TLLM_FORMAT_F32, 2, dim_a, x);
+    (void)tllm_writer_put_tensor(ctx, w, b, TLLM_FORMAT_F32, 2, dim_b, x + WIDTH * RANK);
+    T_OK(tllm_writer_finish(ctx, w));
+    bytes = tllm_writer_memory(w, &n_bytes);
+    T_OK(tllm_gguf_open_memory(ctx, bytes, n_bytes, &file));
+    T_OK(tllm_session_open(ctx, story, &sd, &s));
+    T_OK(tllm_adapter_open(ctx, tllm_engine_model(e), file, &lora));
+    T_OK(tllm_adapter_open(ctx, tllm_session_model(s), file, &mine_too));
+    for (i = 0; i < ALL && e; i++) {
+        ready(&m[i], 20, 3, 24);
+        m[i].r.adapter = weight[i] > 0 ? lora : NULL;
+        m[i].r.adapter_weight = weight[i];
+        submit(e, &m[i]);
+    }
+    if (e) run(e);
+    for (i = 0; i < ALL && s && e; i++) {
+        tllm_generate_desc g;
+        const int32_t *held;
+        memset(&g, 0, sizeof g);
+        g.n_most = 24;
+        g.past_end = 1;
+        T_OK(tllm_session_set(s, NULL, 0, NULL, NULL));
+        T_OK(tllm_session_attach(s, mine_too, weight[i]));
+        T_OK(tllm_generate_tokens(s, m[i].prompt, 20, &g, NULL));
+        held = tllm_session_tokens(s, &n);
+        T_TRUE(m[i].n == 24 && n == 44 && !memcmp(held + 20, m[i].got, 24 * sizeof *held));
+        changed += memcmp(m[i].got, m[0].got, 24 * sizeof *held) != 0;
+    }
+    T_TRUE(changed == 3);                   /* the adapter changes the text, with either weight */
+    if (e) at_rest(e);
+    tllm_adapter_close(ctx, lora);
+    tllm_adapter_close(ctx, mine_too);
+    tllm_session_close(s);
+    tllm_engine_close(e);
+    tllm_gguf_close(ctx, file);
+    tllm_writer_close(ctx, w);
+    t_close(ctx);
+}
+
 /* ---- scheduling -------------------------------------------------------------------------------------------------- */
 
 /* 10^4 requests submitted, cancelled and finished at random: each ends once, and nothing is left over. */
@@ -1024,6 +1095,7 @@ int main(void)
 {
     T_RUN_FORMS(test_same_as_alone);
     T_RUN_TARGETS(test_same_as_a_session);
+    T_RUN_TARGETS(test_adapters);
     T_RUN(test_many);
     T_RUN(test_order);
     T_RUN(test_budget);
