@@ -139,7 +139,7 @@ static void test_numbers(void)
         { "deepseek2-v3", "deepseek2.expert_group_count", 3, "in 3 groups" },
         { "deepseek2-v3", "deepseek2.expert_group_used_count", 0, "0 of them kept" },
         { "deepseek2", "deepseek2.attention.kv_lora_rank", 0, "kv_lora_rank is 0" },
-        { "deepseek2", "deepseek2.attention.key_length_mla", 8, "leave none" },
+        { "deepseek2", "deepseek2.attention.key_length_mla", 4, "leave none" },
         { "deepseek32", "deepseek32.attention.indexer.top_k", 0, "top_k is 0" },
         { "deepseek32", "deepseek32.attention.indexer.key_length", 4, "fewer than the 8" },
         { "qwen35", "qwen35.ssm.state_size", 0, "delta net of 0" },
