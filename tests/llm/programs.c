@@ -1357,6 +1357,34 @@ static void test_target_of_the_environment(void)
     else (void)unsetenv("TINY_TARGET");
 }
 
+/* the load generator counts the tokens that the server at folder/socket was asked for, and names what failed */
+static void try_load(void)
+{
+    char path[400];
+    if (run("", "load --help") == 127) return;              /* not built here */
+    T_EQ_INT(run("", "load unix:%s/socket --requests 6 --clients 3 --prompt 3,9 --answer 8 --field ignore_eos=true "
+                     "--json --csv %s/load.csv --svg %s/load.svg", folder, folder, folder), 0);
+    SAYS("\"requests\": 6, \"answered\": 6");
+    SAYS("\"tokens\": 48,");
+    SAYS("\"first\": {\"n\": 6,");
+    T_EQ_TEXT(errors, "");
+    T_TRUE(slurp("load.svg", said, sizeof said) > 0 && strstr(said, "</svg>"));
+    T_TRUE(slurp("load.csv", said, sizeof said) > 0 && strstr(said, ",8,200,\n"));
+    spill("words", "One day \"Ella\" saw\na\tcat .");
+    (void)snprintf(path, sizeof path, "%s/words", folder);
+    T_EQ_INT(run("", "load unix:%s/socket --requests 3 --rate 1000 --prompt 5 --answer 2 --text %s", folder, path), 0);
+    SAYS("3 of 3 requests answered");
+    T_EQ_INT(run("", "load unix:%s/socket --requests 2 --path /none", folder), 1);
+    SAYS("0 of 2 requests answered");
+    COMPLAINS("2 failed: another status than 200 (HTTP 404)");
+    T_EQ_INT(run("", "load unix:%s/none --requests 2", folder), 1);
+    COMPLAINS("2 failed: no connection");
+    T_EQ_INT(run("", "load 80 --prompt 8,0"), 2);
+    COMPLAINS("separated by commas");
+    T_EQ_INT(run("", "load 80 --field x"), 2);
+    COMPLAINS("NAME=JSON");
+}
+
 /* A server at a local socket: it answers, and a signal ends it with status 0. */
 static void test_serve(void)
 {
@@ -1406,6 +1434,7 @@ static void test_serve(void)
     tiny_socket_close(s);
     T_TRUE(!strncmp(got, "HTTP/1.1 200 OK\r\n", 17));
     has(got, want, __LINE__);
+    try_load();
     (void)snprintf(line, sizeof line, "kill -INT $(cat %s/pid)", folder);
     T_EQ_INT(system(line), 0);
     for (tries = 0; tries < 1000 && !slurp("status", line, sizeof line); tries++) (void)usleep(10000);
