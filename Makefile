@@ -55,8 +55,8 @@ COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 # what is no part of the library compiles in half the time
 COMPILE_TEST = $(patsubst -O2,-O1,$(COMPILE))
 
-.PHONY: help all picture try demo machine retrain retrain-check test test-clone sweep run-tests programs bench \
-    bench-quick bench-compile bench-peers bench-targets bench-arm check-scripts mutants conformance test-ports \
+.PHONY: help all picture smaller try demo machine retrain retrain-check test test-clone sweep run-tests programs \
+    bench bench-quick bench-compile bench-peers bench-targets bench-arm check-scripts mutants conformance test-ports \
     test-python fuzz asan tsan stitch stitch-check docs setup examples examples-all examples-alone \
     style-check page test-serve test-page clean install uninstall shared dist
 .DELETE_ON_ERROR:
@@ -155,6 +155,10 @@ bench-peers:     ## compares with OpenBLAS, oneDNN, MKL, llama.cpp, PyG and DGL,
 bench-arm: $(HEADERS)  ## counts instructions, models cycles of block products on ARM: qemu-user, a cross gcc, llvm-mca
 	CC='$(CC)' python3 bench/arm/run.py $(BUILD) $(INC)
 
+SMALLER = quantize slice prune judge bench-model story-gen
+smaller: $(SMALLER:%=$(BUILD)/%)  ## (10 minutes) every way to make a model smaller, for docs/guide/smaller-models.md
+	python3 bench/smaller.py $(BUILD)
+
 picture:         ## draws docs/img/speed.svg, the picture of README.md, from docs/dev/speed.tsv
 	python3 docs/dev/speed-picture.py docs/dev/speed.tsv docs/img/speed.svg
 
@@ -163,6 +167,8 @@ check-scripts:   ## runs the scripts of bench/peers, bench/arm, tests/ports and 
 	@CC='$(CC)' python3 bench/arm/run.py $(BUILD) $(INC) --check
 	@$(MAKE) -s --no-print-directory $(BUILD)/bench
 	@$(BUILD)/bench --targets --only door --check
+	@$(MAKE) -s --no-print-directory $(SMALLER:%=$(BUILD)/%)
+	@python3 bench/smaller.py $(BUILD) --check
 	@BUILD=$(BUILD) INC=$(INC) sh tests/ports/run.sh --check
 	@BUILD=$(BUILD) INC=$(INC) CC='$(CC)' sh tests/fuzz/run.sh --check
 
