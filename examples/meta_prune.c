@@ -2,9 +2,9 @@
  *
  *     meta_prune [--nets N] [--tests N] [--speedup X]... [--seeds N] [--svg FILE]
  *
- * Trains a family of small convolution networks on textures of 16 x 16 pixels, drawn from the seed. A metanetwork learns
- * from some of them. The others are pruned twice: rewritten by the metanetwork first, and as they are. Both have the
- * same number of epochs before and after the channels go. */
+ * Trains a family of small convolution networks on textures of 16 x 16 pixels, drawn from the seed. A metanetwork
+ * learns from some of them. The others are pruned twice: rewritten by the metanetwork first, and as they are. Both have
+ * the same number of epochs before and after the channels go. */
 #define TINYGNN_LAB
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"
@@ -44,7 +44,9 @@ typedef struct job {
 } job;
 
 /* accuracy: [rewritten][speed][0 right after the channels went, 1 after the last epochs], sums over networks */
-typedef struct table { double whole, sum[2][SPEEDS][2], least[2][SPEEDS][2], most[2][SPEEDS][2], flops[2][SPEEDS]; } table;
+typedef struct table {
+    double whole, sum[2][SPEEDS][2], least[2][SPEEDS][2], most[2][SPEEDS][2], flops[2][SPEEDS];
+} table;
 
 /* 16 x 16: a sinusoid of one of 5 orientations and 2 frequencies, any phase, with noise on each pixel */
 static void textures(tgnn_images *s, float *x, int32_t *label, int n, uint64_t seed)
@@ -100,8 +102,8 @@ static int on_meta(void *user, const tgnn_meta_state *s)
 {
     (void)user;
     if (is_shown())
-        fprintf(stderr, "\rmetanetwork: step %d of %d, loss %.3f, forces %.2f%20s", (int)s->step, (int)s->steps, s->loss,
-                s->penalty, "");
+        fprintf(stderr, "\rmetanetwork: step %d of %d, loss %.3f, forces %.2f%20s", (int)s->step, (int)s->steps,
+                s->loss, s->penalty, "");
     return 0;
 }
 
@@ -202,7 +204,8 @@ static size_t draw(char *to, size_t room, const job *j, const table *t)
         for (w = 0; w < 2; w++) {
             PUT("<text x=\"570\" y=\"%d\" fill=\"%s\">%s, %s</text>\n<g stroke=\"%s\" fill=\"none\"%s>\n<path "
                 "stroke-width=\"2\" d=\"M60 %.1f", 50 + 18 * (2 * r + w), colour[r], r ? "rewritten" : "as it was",
-                w ? "tuned" : "at once", colour[r], w ? "" : " stroke-dasharray=\"5 4\"", 380 - 3.4 * t->whole / j->tests);
+                w ? "tuned" : "at once", colour[r], w ? "" : " stroke-dasharray=\"5 4\"",
+                380 - 3.4 * t->whole / j->tests);
             for (k = 0; k < j->n_speed; k++)
                 PUT("L%.1f %.1f", 60 + 500 * (j->speed[k] - 1) / (high > 1 ? high - 1 : 1),
                     380 - 3.4 * t->sum[r][k][w] / j->tests);
@@ -292,7 +295,8 @@ int main(int argc, char **argv)
     if (!st) {
         textures(&j.train, x, label, j.samples, (uint64_t)j.seed);
         textures(&j.check, x + (size_t)j.samples * 256, label + j.samples, 500, (uint64_t)j.seed + 1000000);
-        textures(&j.test, x + ((size_t)j.samples + 500) * 256, label + j.samples + 500, 1000, (uint64_t)j.seed + 2000000);
+        textures(&j.test, x + ((size_t)j.samples + 500) * 256, label + j.samples + 500, 1000,
+                 (uint64_t)j.seed + 2000000);
     }
     for (i = 0; !st && i < j.nets + j.tests; i++) {
         char doing[64];
@@ -322,8 +326,8 @@ int main(int argc, char **argv)
     }
     if (is_shown()) fprintf(stderr, "\r%78s\r", "");
     if (!st) {
-        printf("%d networks to learn from, %d to prune: %.0f operations an image, %.2f %% of 1000 images right\n", j.nets,
-               j.tests, tgnn_cnn_flops(nets[0]), t.whole / j.tests);
+        printf("%d networks to learn from, %d to prune: %.0f operations an image, %.2f %% of 1000 images right\n",
+               j.nets, j.tests, tgnn_cnn_flops(nets[0]), t.whole / j.tests);
         printf("%-10s %8s %28s %28s\n", "", "speed-up", "at once (worst to best)", "tuned (worst to best)");
         for (k = 0; k < j.n_speed; k++)
             for (r = 0; r < 2; r++) {

@@ -202,8 +202,8 @@ static size_t draw(char *to, size_t room, const job *j)
     PUT("<path fill=\"none\" stroke=\"#1f77b4\" d=\"");
     for (i = 0; i < n_path; i += every)
         PUT("%s%.1f %.1f", i ? "L" : "M", 50 + 640.0 * i / (n_path > 1 ? n_path - 1 : 1), 190 - 160 * (double)path[i]);
-    PUT("\"/>\n<text x=\"50\" y=\"222\">channels of each convolution: kept, of the whole network; pale: a block that is "
-        "left out</text>\n");
+    PUT("\"/>\n<text x=\"50\" y=\"222\">channels of each convolution: kept, of the whole network; pale: a block that "
+        "is left out</text>\n");
     for (l = s = 0; l < convs; l++) {
         const double full = 160 * (double)tllm_space_width(&j->space, l) / largest;
         const double kept = 160 * (double)j->found.width[l] / largest;
@@ -233,7 +233,8 @@ int main(int argc, char **argv)
     tiny_ctx *ctx = NULL;
     const char *svg = NULL, *save = NULL;
     word_list methods;
-    int use[METHODS] = { 0 }, m, k, seed, seeds = 1, samples = 600, width = 16, stages = 3, blocks = 2, stride = 2, chosen;
+    int use[METHODS] = { 0 }, m, k, seed, seeds = 1, samples = 600, chosen;
+    int width = 16, stages = 3, blocks = 2, stride = 2;
     char name[16];
     static job j;
     tiny_status st = TINY_OK;
@@ -331,7 +332,8 @@ int main(int argc, char **argv)
         tiny_ctx_close(ctx);
         return stopped_by ? 128 + stopped_by : 1;
     }
-    printf("TEX16 with noise of %g, %d images, %d seeds, %d epochs a training; the whole network: %.3f million operations an image\n",
+    printf("TEX16 with noise of %g, %d images, %d seeds, %d epochs a training; the whole network: %.3f million "
+           "operations an image\n",
            j.noise, samples, seeds, j.epochs, j.whole / 1e6);
     printf("%-11s %8s %9s %18s\n", "method", "cost", "accuracy", "(worst to best)");
     for (m = 0; m < METHODS; m++)

@@ -93,8 +93,9 @@ static tiny_status tinyi_cnn_lay(tgnn_cnn *cnn)
                 one[2] = one[3] = 1;
                 a->side_stride = (int)(added[1] / a->shape[1]);
                 if (added[1] % a->shape[1] || added[2] != a->shape[2] * (tiny_idx)a->side_stride)
-                    return tinyi_fail(cnn->ctx, TINY_E_SHAPE, "cnn: layer %zu: a shortcut from %td x %td to %td x %td", i,
-                                      added[1], added[2], a->shape[1], a->shape[2]);
+                    return tinyi_fail(cnn->ctx, TINY_E_SHAPE,
+                                      "cnn: layer %zu: a shortcut from %td x %td to %td x %td", i, added[1], added[2],
+                                      a->shape[1], a->shape[2]);
                 a->side = tinyi_cnn_add(cnn, i, "side.weight", 4, one, &at, grads);
                 a->side_gain = tinyi_cnn_add(cnn, i, "side.gain", 1, one, &at, grads);
                 a->side_bias = tinyi_cnn_add(cnn, i, "side.bias", 1, one, &at, grads);
@@ -271,8 +272,8 @@ TINY_API tiny_tensor tgnn_cnn_run(tiny_tape *tape, const tgnn_cnn *cnn, const ti
     if (!tape || tiny_tape_status(tape)) return tinyi_cnn_none();
     if (!cnn || !x || tiny_tensor_check(x) || x->dtype != cnn->is.dtype || x->rank != 4 || x->dim[0] < 1 ||
         x->dim[1] != cnn->is.in[0] || x->dim[2] != cnn->is.in[1] || x->dim[3] != cnn->is.in[2]) {
-        (void)tinyi_tape_refuse(tape, TINY_E_SHAPE, "cnn: x must be (at least 1, channels, height, width), of the type of "
-                                                    "the weights");
+        (void)tinyi_tape_refuse(tape, TINY_E_SHAPE, "cnn: x must be (at least 1, channels, height, width), of the type "
+                                                    "of the weights");
         return tinyi_cnn_none();
     }
     signal[0] = *x;
@@ -317,11 +318,13 @@ TINYI_FN tiny_status tinyi_cnn_set_check(const tgnn_cnn *cnn, const tgnn_images 
         set->x.dim[0] != set->label.dim[0] || set->x.dim[0] > INT32_MAX || !tiny_tensor_is_dense(&set->x) ||
         !tiny_tensor_is_dense(&set->label) || set->x.dim[1] != cnn->is.in[0] || set->x.dim[2] != cnn->is.in[1] ||
         set->x.dim[3] != cnn->is.in[2])
-        return tinyi_fail(cnn->ctx, TINY_E_SHAPE, "cnn: images are (n, %td, %td, %td) f32 and labels (n) i32, both dense",
-                          cnn->is.in[0], cnn->is.in[1], cnn->is.in[2]);
+        return tinyi_fail(cnn->ctx, TINY_E_SHAPE,
+                          "cnn: images are (n, %td, %td, %td) f32 and labels (n) i32, both dense", cnn->is.in[0],
+                          cnn->is.in[1], cnn->is.in[2]);
     for (i = 0; i < set->label.dim[0]; i++)
         if (((const int32_t *)set->label.data)[i] < 0 || ((const int32_t *)set->label.data)[i] >= classes)
-            return tinyi_fail(cnn->ctx, TINY_E_ARGUMENT, "cnn: image %td has the label %d; there are classes 0 to %td", i,
+            return tinyi_fail(cnn->ctx, TINY_E_ARGUMENT,
+                              "cnn: image %td has the label %d; there are classes 0 to %td", i,
                               (int)((const int32_t *)set->label.data)[i], classes - 1);
     return TINY_OK;
 }

@@ -41,8 +41,8 @@ TINY_API int tgnn_cnn_free(const tgnn_cnn *cnn, const size_t *group, size_t sign
     return cnn && group && group[signal] != group[0] && group[signal] != group[tgnn_cnn_is(cnn)->n_layer];
 }
 
-/* Adds, to sum[c], the squares of row c (axis 0) or column c (axis 1) of a weight; rows and columns that are gone do not
- * count. keep_row, keep_column: of the channels that the axes stand for; NULL: all. */
+/* Adds, to sum[c], the squares of row c (axis 0) or column c (axis 1) of a weight. Rows and columns that are gone do
+ * not count. keep_row, keep_column: of the channels that the axes stand for; NULL: all. */
 static void tinyi_group_squares(const tiny_tensor *w, int axis, const unsigned char *keep_row,
                                 const unsigned char *keep_column, double *sum)
 {
@@ -71,7 +71,8 @@ TINY_API tiny_status tgnn_cnn_importance(const tgnn_cnn *cnn, const unsigned cha
     const tiny_param *p = tgnn_cnn_params(cnn, NULL, NULL);
     tiny_idx c, n;
     if (!cnn) return TINY_E_ARGUMENT;
-    if (!importance) return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_ARGUMENT, "prune: a place for the importance is needed");
+    if (!importance)
+        return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_ARGUMENT, "prune: a place for the importance is needed");
     tgnn_cnn_ties(cnn, group);
     for (c = 0; c < tgnn_cnn_nodes(cnn); c++) importance[c] = 0.0;
     for (k = 0; k <= is->n_layer; k++) {    /* the sums of a group are those of its first signal */
@@ -106,8 +107,8 @@ TINY_API tiny_status tgnn_cnn_importance(const tgnn_cnn *cnn, const unsigned cha
             of[k][c] = tgnn_cnn_free(cnn, group, k) ? tinyi_sqrt64(of[k][c] / (double)members[k]) : 0.0;
             most = TINYI_MAX(most, of[k][c]);
             if (of[k][c] != of[k][c])
-                return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_NUMERIC, "prune: channel %td of signal %zu has NaN weights",
-                                  c, k);
+                return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_NUMERIC,
+                                  "prune: channel %td of signal %zu has NaN weights", c, k);
         }
         for (c = 0; !plain && most > 0.0 && c < n; c++) of[k][c] /= most;
     }
@@ -159,8 +160,9 @@ TINY_API tiny_status tgnn_cnn_choose(const tgnn_cnn *cnn, const tgnn_cut_desc *d
     for (step = 1; !st && whole < desc->speedup * tgnn_cnn_flops_kept(cnn, keep); step++) {
         due = (tiny_idx)((double)all * (double)step / (double)steps + 0.5);
         if (step > steps) {
-            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "prune: one channel of each signal is left, and the speed-up is %.2f, "
-                                                  "not %.2f", whole / tgnn_cnn_flops_kept(cnn, keep), desc->speedup);
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "prune: one channel of each signal is left, and the speed-up is "
+                                                  "%.2f, not %.2f", whole / tgnn_cnn_flops_kept(cnn, keep),
+                            desc->speedup);
             break;
         }
         if (gone < due) st = tgnn_cnn_importance(cnn, keep, 0, importance);
@@ -191,7 +193,7 @@ TINY_API tiny_status tgnn_cnn_choose(const tgnn_cnn *cnn, const tgnn_cut_desc *d
 
 /* ---- removal: of every tensor the rows and columns that stay */
 
-typedef struct tinyi_group_part { int param; size_t row, column; } tinyi_group_part;    /* signals; column 0 of a vector */
+typedef struct tinyi_group_part { int param; size_t row, column; } tinyi_group_part;    /* signals of its axes */
 
 /* every tensor of layer i with the signals of its axes; returns their number */
 static int tinyi_group_parts(const tgnn_cnn *cnn, size_t i, tinyi_group_part part[10])

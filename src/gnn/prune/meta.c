@@ -69,7 +69,8 @@ TINY_API tiny_status tgnn_net_graph_open(const tgnn_cnn *cnn, tgnn_net_graph *gr
     graph->memory = tinyi_alloc(tinyi_cnn_ctx(cnn), m, bytes);
     if (!graph->memory) return tiny_ctx_status(tinyi_cnn_ctx(cnn));
     graph->node = tiny_tensor_2d(graph->memory, is->dtype, graph->n_node, TGNN_NET_NODE);
-    graph->edge = tiny_tensor_2d((unsigned char *)graph->memory + n * bytes, is->dtype, graph->n_edge, graph->n_feature);
+    graph->edge = tiny_tensor_2d((unsigned char *)graph->memory + n * bytes, is->dtype, graph->n_edge,
+                                 graph->n_feature);
     st = tgnn_net_graph_read(cnn, graph);
     if (st) tgnn_net_graph_close(tinyi_cnn_ctx(cnn), graph);
     return st;
@@ -137,7 +138,8 @@ static void tinyi_meta_move(const tgnn_cnn *cnn, const tgnn_net_graph *g, int to
                     if (!to_graph) {
                         if (there) tinyi_real_set(w->value.data, type, from, tinyi_real(g->edge.data, type, at));
                     } else if (there)
-                        tinyi_real_set(g->edge.data, type, at, tinyi_real(grads ? w->grad.data : w->value.data, type, from));
+                        tinyi_real_set(g->edge.data, type, at,
+                                       tinyi_real(grads ? w->grad.data : w->value.data, type, from));
                     else tinyi_real_set(g->edge.data, type, at, !w && !grads && o == i && t == middle ? 1.0 : 0.0);
                 }
     }
@@ -190,7 +192,8 @@ struct tgnn_meta {
     tiny_ctx *ctx;
     tgnn_meta_desc is;
     size_t n_param;
-    tiny_param param[TINYI_META_PARAMS];    /* in: node, edge; layers; out: node 1, 2, edge 1, 2; weight and bias each */
+    /* weight and bias of: node, edge; B1 .. B4 and n of each layer; node 1, 2, edge 1, 2 */
+    tiny_param param[TINYI_META_PARAMS];
     char name[TINYI_META_PARAMS][16];
     void *numbers;
 };
@@ -239,9 +242,9 @@ TINY_API tiny_status tgnn_meta_open(tiny_ctx *ctx, const tgnn_meta_desc *desc, t
     if (m->is.scale < 0.0) m->is.scale = 0.0;
     if (m->is.hidden < 2 || m->is.hidden > 1024 || m->is.hidden % 2 || m->is.layers < 1 ||
         m->is.layers > TINYI_META_LAYERS || (m->is.n_feature != 1 && m->is.n_feature != 9) || !(m->is.scale < 1e6))
-        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "meta: %d hidden numbers (even, 2 to 1024), %d layers (1 to %d), edges of %d "
-                                              "numbers (1 or 9)", m->is.hidden, m->is.layers, TINYI_META_LAYERS,
-                        m->is.n_feature);
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT,
+                        "meta: %d hidden numbers (even, 2 to 1024), %d layers (1 to %d), edges of %d numbers (1 or 9)",
+                        m->is.hidden, m->is.layers, TINYI_META_LAYERS, m->is.n_feature);
     bytes = tiny_dtype_bytes(desc->dtype);
     n = 6 + (TINYI_META_B + 1) * (size_t)m->is.layers;
     for (pass = 0; !st && pass < 2; pass++) {
@@ -600,7 +603,8 @@ TINY_API tiny_status tgnn_meta_gradient(tgnn_cnn *cnn, const tgnn_images *set, t
     if (st) return st;
     if (!batch) batch = TINYI_MIN(500, set->x.dim[0]);
     if (batch < 1 || batch > set->x.dim[0] || !(reg >= 0.0 && reg < 1e9))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "meta: batches of %td of %td images, reg %g", batch, set->x.dim[0], reg);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "meta: batches of %td of %td images, reg %g", batch, set->x.dim[0],
+                          reg);
     force = (double *)tinyi_alloc(ctx, (size_t)tgnn_cnn_nodes(cnn), sizeof *force);
     if (!force) return tiny_ctx_status(ctx);
     st = tgnn_meta_forces(cnn, alpha, force);

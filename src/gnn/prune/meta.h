@@ -61,8 +61,8 @@ TINY_API tiny_status tgnn_meta_run(tiny_tape *tape, const tgnn_meta *meta, const
 /* A new network with the numbers that the metanetwork gives. Variances are at least 1e-6 of what they were. */
 TINY_API tiny_status tgnn_meta_rewrite(const tgnn_meta *meta, const tgnn_cnn *cnn, tgnn_cnn **out);
 
-/* Forces that shrink a group: alpha^((max I - I_c) / (max I - min I)) for each channel (tgnn_cnn_nodes), I the importance
- * within its group; 1 where all are equal; 0 where no channel may be removed. */
+/* Forces that shrink a group: alpha^((max I - I_c) / (max I - min I)) for each channel (tgnn_cnn_nodes), I the
+ * importance within its group; 1 where all are equal; 0 where no channel may be removed. */
 TINY_API tiny_status tgnn_meta_forces(const tgnn_cnn *cnn, double alpha, double *force);
 /* Sets the gradients of cnn to the sum over batches of those of the cross-entropy, + reg * force * value for the rows,
  * gains and columns of each channel. *loss, *penalty (may be NULL): mean cross-entropy, and half the sum of reg force

@@ -180,7 +180,8 @@ static void plain_norm(const double *x, double *y)
     for (i = 0; i < HIDDEN; i++) var += (x[i] - mean) * (x[i] - mean) / HIDDEN;
     for (i = 0; i < HIDDEN; i++) y[i] = (x[i] - mean) / sqrt(var + 1e-5);
 }
-static void plain_meta(const tiny_param *p, int layers, double scale, const tgnn_net_graph *g, double *node, double *edge)
+static void plain_meta(const tiny_param *p, int layers, double scale, const tgnn_net_graph *g, double *node,
+                       double *edge)
 {
     const size_t n = (size_t)g->n_node, m = (size_t)g->n_edge;
     double *h = (double *)t_keep(n * HIDDEN * 8), *e = (double *)t_keep(m * HIDDEN * 8);
@@ -222,17 +223,17 @@ static void plain_meta(const tiny_param *p, int layers, double scale, const tgnn
                     double mean = 0.0, sq = 0.0, most = 0.0, least = 0.0, s = dir && f >= HIDDEN / 2 ? -1.0 : 1.0;
                     size_t count = 0;
                     for (i = 0; i < m; i++) {
-                        const size_t j = (size_t)(dir ? list[i].to : list[i].from), to = (size_t)(dir ? list[i].from : list[i].to);
+                        const size_t j = (size_t)(dir ? list[i].to : list[i].from) * HIDDEN + (size_t)f;
+                        const size_t own = v * HIDDEN + (size_t)f, at_e = i * HIDDEN + (size_t)f;
                         double msg;
-                        if (to != v) continue;
-                        msg = b[1][v * HIDDEN + (size_t)f] * b[0][j * HIDDEN + (size_t)f] * s * e[i * HIDDEN + (size_t)f];
+                        if ((size_t)(dir ? list[i].from : list[i].to) != v) continue;
+                        msg = b[1][own] * b[0][j] * s * e[at_e];
                         mean += msg;
                         sq += msg * msg;
                         if (!count || msg > most) most = msg;
                         if (!count || msg < least) least = msg;
                         count++;
-                        d[i * HIDDEN + (size_t)f] += s * s * b[2][j * HIDDEN + (size_t)f] * b[3][v * HIDDEN + (size_t)f] *
-                                                     e[i * HIDDEN + (size_t)f];
+                        d[at_e] += s * s * b[2][j] * b[3][own] * e[at_e];
                     }
                     if (count) {
                         mean /= (double)count;

@@ -6,7 +6,7 @@
 
 Two networks of 1 x 4 x 4 inputs: RESIDUAL and SIDED of tests/gnn/prune/meta.c, which makes the same weights. Torch-
 Pruning finds the layers that lose a channel together and the sum of squares of each; the mean over these layers is
-recorded as (signal, channel, mean). Its importance is asked for with p = 2, the mean over a group, and no normaliser."""
+recorded as (signal, channel, mean): its importance with p = 2, the mean over a group, and no normaliser."""
 import torch, torch.nn as nn, torch_pruning as tp, sys
 torch.set_default_dtype(torch.float64)
 
@@ -51,8 +51,8 @@ def fill(net):
                 t.copy_(torch.tensor([(((v + k) * 23 + 5) % 31 - 15) / 64 for k in range(n)])); v += n
 
 
-print("/* tests/golden/groups.h - made by tests/golden/make/groups.py with Torch-Pruning %s: signal, channel, mean of the\n"
-      " * sums of squares over the layers of its group */" % getattr(tp, "__version__", "1.6"))
+print("/* tests/golden/groups.h - made by tests/golden/make/groups.py with Torch-Pruning %s: signal, channel, mean "
+      "of the\n * sums of squares over the layers of its group */" % getattr(tp, "__version__", "1.6"))
 for name, sided in (("residual", False), ("sided", True)):
     net = Net(sided).eval()
     fill(net)

@@ -3,8 +3,8 @@
  *          weights. G. Hinton, O. Vinyals, J. Dean, "Distilling the Knowledge in a Neural Network", 2015 (arXiv
  *          1503.02531). H. Li et al., 2016 (arXiv 1608.08710).
  * Formula  block: y = relu(x' + n2(w2 * relu(n1(w1 * x)))), x' the shortcut; the sum by the additive rule.
- * Data     one block: trained numbers, their gradients, running values. The logits of a teacher are computed once, since
- *          the images do not change.
+ * Data     one block: trained numbers, their gradients, running values. The logits of a teacher are computed once,
+ *          since the images do not change.
  * Left out random crops and flips: the tasks here draw every image anew. */
 #include "llm/lab/nets/resnet.h"
 #include "math/layer.h"
@@ -108,7 +108,8 @@ static int tinyi_res_add(tllm_resnet *net, size_t conv, const char *what, int ra
     int i;
     for (i = 0; i < rank; i++)
         if (!tinyi_size_mul(n, (size_t)dim[i], &n)) return 0;
-    if (conv < TLLM_SPACE_CONVS) (void)snprintf(net->name[net->n_all], sizeof net->name[0], "%u.%s", (unsigned)conv, what);
+    if (conv < TLLM_SPACE_CONVS)
+        (void)snprintf(net->name[net->n_all], sizeof net->name[0], "%u.%s", (unsigned)conv, what);
     else (void)snprintf(net->name[net->n_all], sizeof net->name[0], "%s", what);
     p->name = net->name[net->n_all];
     p->group = 0;

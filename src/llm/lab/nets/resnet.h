@@ -30,7 +30,7 @@ TINY_API tiny_status tllm_resnet_right(const tllm_resnet *net, const tllm_nn_set
 typedef struct tllm_resnet_fit_desc {       /* zero: the value in brackets */
     tiny_idx batch;                         /* [50, or all samples if there are fewer] */
     int64_t epochs;                         /* [30] */
-    double lr;                              /* of SGD with momentum 0.9 (Nesterov), times a cosine that ends at 0 [0.1] */
+    double lr;                              /* of SGD with momentum 0.9 (Nesterov), times a cosine to 0 [0.1] */
     double decay;                           /* added to the gradient; below 0: none [5e-4] */
     uint64_t seed;                          /* of the order of the samples */
     /* Not NULL: loss (1 - a) CE + a T^2 KL(softmax(teacher / T) || softmax(net / T)). Its numbers do not change. G.

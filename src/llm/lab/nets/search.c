@@ -1,9 +1,9 @@
 /* src/llm/lab/nets/search.c - TAS: a search for widths and depths under a limit of cost
  * Paper    X. Dong, Y. Yang, "Network Pruning via Transformable Architecture Search", 2019 (arXiv 1905.09717), eq. 1-7.
- * Formula  width of a convolution, with two drawn choices a, b: y = relu(w_a CWI(N_a(z[:C_a])) + w_b CWI(N_b(z[:C_b])) +
- *          shortcut), z = the whole convolution of an input filled up with zeros, N_j the batch norm of choice j, CWI
- *          the mean of neighbouring channels, to max(C_a, C_b); (w_a, w_b) = softmax(o_a, o_b), o = (log softmax(alpha)
- *          + gumbel) / tau. The normaliser cancels: dL/dalpha_a = (dL/dw_a - dL/dw_b) w_a w_b / tau = -dL/dalpha_b.
+ * Formula  width of a convolution, with two drawn choices a, b: y = relu(w_a CWI(N_a(z[:C_a])) +
+ *          w_b CWI(N_b(z[:C_b])) + shortcut), z = the whole convolution of an input filled up with zeros, N_j
+ *          the batch norm of choice j, CWI the mean of neighbouring channels, to max(C_a, C_b); (w_a, w_b) =
+ *          softmax(o_a, o_b), o = (log softmax(alpha) + gumbel) / tau. The normaliser cancels: dL/dalpha_a = (dL/dw_a - dL/dw_b) w_a w_b / tau = -dL/dalpha_b.
  *          depth of a stage, all choices: x = sum over d of q_d CWI(result of block d), q = softmax(o);
  *          dL/dbeta_d = q_d (g_d - sum over e of q_e g_e) / tau, g = dL/dq.
  *          cost: F of the largest logits above the target: + log E[F]; below target - slack: - log E[F]; else 0.
@@ -129,7 +129,8 @@ TINY_API tiny_status tllm_supernet_open(tiny_ctx *ctx, const tllm_space *space, 
     if (st) return st;
     if (!desc || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "search: a description and a result pointer are needed");
     if (desc->dtype != TINY_F32 && desc->dtype != TINY_F64)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "search: the weights are f32 or f64, not %s", tiny_dtype_name(desc->dtype));
+        return tinyi_fail(ctx, TINY_E_DTYPE, "search: the weights are f32 or f64, not %s",
+                          tiny_dtype_name(desc->dtype));
     st = tllm_space_full(ctx, space, &full);
     if (st) return st;
     net = (tllm_supernet *)tinyi_alloc(ctx, 1, sizeof *net);
@@ -251,7 +252,8 @@ static void tinyi_super_back(const tllm_supernet *net, const tllm_draws *d, tllm
     memset(g, 0, sizeof *g);
     for (l = 0; l < net->n_conv; l++) {
         const tiny_idx at = (tiny_idx)(2 * l);
-        const double w_a = tinyi_real(net->mix_value, net->dtype, at), w_b = tinyi_real(net->mix_value, net->dtype, at + 1);
+        const double w_a = tinyi_real(net->mix_value, net->dtype, at);
+        const double w_b = tinyi_real(net->mix_value, net->dtype, at + 1);
         const double by = (tinyi_real(net->mix_grad, net->dtype, at) - tinyi_real(net->mix_grad, net->dtype, at + 1)) *
                           w_a * w_b / d->tau;
         if (d->pair[l][0] == d->pair[l][1]) continue;
@@ -406,12 +408,14 @@ TINY_API tiny_status tllm_supernet_loss(tllm_supernet *net, const tllm_nn_set *s
     tiny_status st;
     if (!net) return TINY_E_ARGUMENT;
     if (!logits || !draws || !loss || !sample || n < 1 || !(draws->tau > 0.0))
-        return tinyi_fail(net->ctx, TINY_E_ARGUMENT, "search: samples, logits, draws and a place for the loss are needed");
+        return tinyi_fail(net->ctx, TINY_E_ARGUMENT,
+                          "search: samples, logits, draws and a place for the loss are needed");
     st = tinyi_res_images(net->ctx, &net->space, set);
     if (st) return st;
     for (j = 0; j < (size_t)n; j++)
         if ((tiny_idx)sample[j] >= set->x.dim[0])
-            return tinyi_fail(net->ctx, TINY_E_ARGUMENT, "search: sample %u of %td", (unsigned)sample[j], set->x.dim[0]);
+            return tinyi_fail(net->ctx, TINY_E_ARGUMENT, "search: sample %u of %td", (unsigned)sample[j],
+                              set->x.dim[0]);
     for (l = 0; l < net->n_conv; l++) {
         tiny_idx width[TLLM_SPACE_WIDTHS];
         const size_t most = tllm_space_widths(&net->space, l, width);
@@ -488,8 +492,8 @@ static tiny_status tinyi_tas_check(tinyi_tas *s)
     lowest = tllm_space_flops(s->space, &full);
     if (!(d->slack > 0.0 && d->slack < 1.0 && d->cost_weight > 0.0 && d->lr > 0.0 && d->lr < 1e6 &&
           d->choice_lr > 0.0 && d->choice_lr < 1e6 && d->epochs > 0))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "search: slack %g, weight %g, rates %g and %g, %lld epochs", d->slack,
-                          d->cost_weight, d->lr, d->choice_lr, (long long)d->epochs);
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "search: slack %g, weight %g, rates %g and %g, %lld epochs",
+                          d->slack, d->cost_weight, d->lr, d->choice_lr, (long long)d->epochs);
     if (!(d->target <= s->whole))
         return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "search: a target of %g; the whole network costs %g", d->target,
                           s->whole);

@@ -32,7 +32,7 @@ typedef struct tllm_tas_desc {           /* zero: the value in brackets */
     int64_t epochs;                         /* of each half of the samples [30] */
     tiny_idx batch;                         /* [32, or all samples of a half if there are fewer] */
     double lr;                              /* of the weights: SGD, cosine, Nesterov 0.9, decay 5e-4 [0.1] */
-    double choice_lr;                       /* of the logits: Adam, decay 1e-3 [1e-2; the paper: 1e-3 over 600 epochs] */
+    double choice_lr;                       /* of the logits: Adam, decay 1e-3 [1e-2; published: 1e-3, 600 epochs] */
     uint64_t seed;                          /* of weights, halves, order, draws */
     const tllm_logits *start;               /* first logits; NULL: N(0, 0.01^2) */
     tiny_dtype dtype;                       /* TINY_F64: plain loops, for checks [TINY_F32] */

@@ -1,5 +1,5 @@
 /* src/llm/lab/nets/space.c - widths and depths that can be chosen, their cost, its expectation
- * Paper    X. Dong, Y. Yang, "Network Pruning via Transformable Architecture Search", 2019 (arXiv 1905.09717), eq. 2, 6.
+ * Paper    X. Dong, Y. Yang, "Network Pruning via Transformable Architecture Search", 2019 (arXiv 1905.09717).
  * Formula  see llm/lab/nets/space.h. The stage after a choice of depths reads sum over d of P(d) E[C of block d].
  *          With c = E[C], p = softmax(row): dc/d row_k = p_k (C_k - c). With g_d = dE/dP(d): dE/d row_k = p_k (g_k -
  *          sum over d of p_d g_d).
@@ -79,7 +79,8 @@ TINY_API tiny_status tllm_space_full(tiny_ctx *ctx, const tllm_space *space, tll
     tiny_idx h, w;
     int i;
     if (st) return st;
-    if (!space || !shape) return tinyi_fail(ctx, TINY_E_ARGUMENT, "space: a space and a place for its shape are needed");
+    if (!space || !shape)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "space: a space and a place for its shape are needed");
     memset(shape, 0, sizeof *shape);
     for (i = 0; i < 3; i++)
         if (space->in[i] < 1 || space->in[i] > 65536)

@@ -124,7 +124,7 @@ static void test_expected(void)
     double want, got, h = 1e-5;
     size_t i, j, k;
     some_logits(&a, 2, 1.0);
-    s.stem = 3;                             /* 3, 2 and 2 choices .. of a stem and two blocks, two depths: all of them */
+    s.stem = 3;                             /* a stem and two blocks, two depths: all choices */
     s.stage[0].width = 4;
     want = enumerate(&s, &a);
     got = tllm_space_expected(&s, &a, &g);
@@ -223,8 +223,8 @@ static tllm_nn_set images(tiny_idx n, tiny_idx side)
     return set;
 }
 
-/* Both forms of the searchable convolution, in double: the same loss and gradients. Gradients of the logits and of a few
- * weights against differences. */
+/* Both forms of the searchable convolution, in double: the same loss and gradients. Gradients of the logits and of a
+ * few weights against differences. */
 static void test_supernet(void)
 {
     static const uint32_t sample[5] = { 4, 0, 3, 1, 5 };
