@@ -3,7 +3,8 @@
  * Formula  width of a convolution, with two drawn choices a, b: y = relu(w_a CWI(N_a(z[:C_a])) +
  *          w_b CWI(N_b(z[:C_b])) + shortcut), z = the whole convolution of an input filled up with zeros, N_j
  *          the batch norm of choice j, CWI the mean of neighbouring channels, to max(C_a, C_b); (w_a, w_b) =
- *          softmax(o_a, o_b), o = (log softmax(alpha) + gumbel) / tau. The normaliser cancels: dL/dalpha_a = (dL/dw_a - dL/dw_b) w_a w_b / tau = -dL/dalpha_b.
+ *          softmax(o_a, o_b), o = (log softmax(alpha) + gumbel) / tau. The normaliser cancels:
+ *          dL/dalpha_a = (dL/dw_a - dL/dw_b) w_a w_b / tau = -dL/dalpha_b.
  *          depth of a stage, all choices: x = sum over d of q_d CWI(result of block d), q = softmax(o);
  *          dL/dbeta_d = q_d (g_d - sum over e of q_e g_e) / tau, g = dL/dq.
  *          cost: F of the largest logits above the target: + log E[F]; below target - slack: - log E[F]; else 0.
