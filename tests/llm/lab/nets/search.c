@@ -164,7 +164,7 @@ static void test_expected(void)
 static void test_draws(void)
 {
     static const double alpha[3] = { 0, 1, 2 }, gumbel[3] = { .5, -.2, .1 };
-    double o[3], p[3], w[2];
+    double o[3], p[4], w[2];
     size_t i, n, one_hot = 0;
     tiny_ctx *ctx = one();
     tllm_space s = space_of(8, 1, 2, 0);
