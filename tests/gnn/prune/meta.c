@@ -442,6 +442,15 @@ static void test_gradient(void)
             put(&p[i].value, k, kept);
             T_CLOSE(got, (2.0 * (high - low) + ph - pl) / (2.0 * h), 2e-6);     /* two batches: their sum */
         }
+    for (i = 0; i < 4; i++) {               /* forces of 1: one for each axis whose channels may be removed */
+        const tgnn_cnn_at *l = tgnn_cnn_layers(a);
+        const int part[4] = { l[0].weight, l[1].weight, l[1].gain, l[1].bias }, times[4] = { 1, 2, 1, 0 };
+        double with;
+        T_OK(tgnn_meta_gradient(a, &s, 8, 1.0, 0.3, NULL, NULL));
+        with = at(&p[part[i]].grad, 0);
+        T_OK(tgnn_meta_gradient(a, &s, 8, 1.0, 0.0, NULL, NULL));
+        T_CLOSE(with - at(&p[part[i]].grad, 0), 0.3 * times[i] * at(&p[part[i]].value, 0), 1e-12);
+    }
     tgnn_net_graph_close(ctx, &g);
     tgnn_meta_close(m);
     tgnn_cnn_close(a);
