@@ -269,7 +269,8 @@ TINY_API tiny_status tgnn_meta_open(tiny_ctx *ctx, const tgnn_meta_desc *desc, t
     }
     m->n_param = 2 * n;
     rng = tiny_rng_make(desc->seed, 0x6d657461);
-    for (k = 0; !st && k < 2 * n; k += 2) st = tiny_init_xavier(ctx, &rng, &m->param[k].value);
+    for (k = 0; !st && k < 2 * n; k += 2)   /* the last of each decoder stays 0: training begins with no change */
+        if (k / 2 != n - 3 && k / 2 != n - 1) st = tiny_init_xavier(ctx, &rng, &m->param[k].value);
     if (st) tgnn_meta_close(m);
     else *out = m;
     return st;

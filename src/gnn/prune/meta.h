@@ -52,6 +52,7 @@ typedef struct tgnn_meta_desc {             /* zero: the value in brackets */
 } tgnn_meta_desc;
 
 typedef struct tgnn_meta tgnn_meta;
+/* The decoders begin with zeros: an untrained metanetwork changes nothing. */
 TINY_API tiny_status tgnn_meta_open(tiny_ctx *ctx, const tgnn_meta_desc *desc, tgnn_meta **out);
 TINY_API void tgnn_meta_close(tgnn_meta *meta);             /* takes NULL */
 TINY_API const tiny_param *tgnn_meta_params(const tgnn_meta *meta, size_t *n);

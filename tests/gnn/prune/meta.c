@@ -276,7 +276,7 @@ static tgnn_meta *open_meta(tiny_ctx *ctx, int layers, int n_feature, double sca
     d.hidden = HIDDEN; d.layers = layers; d.n_feature = n_feature; d.scale = scale; d.seed = 5; d.dtype = dtype;
     T_OK(tgnn_meta_open(ctx, &d, &m));
     p = tgnn_meta_params(m, &n);
-    for (i = 1; i < n; i += 2)              /* biases that are not 0 */
+    for (i = 1; i < n; i += i + 8 < n ? 2 : 1)          /* biases, and decoders, that are not 0 */
         for (k = 0; k < tiny_tensor_count(&p[i].value); k++) put(&p[i].value, k, 0.1 * (double)tiny_rng_normal(&rng));
     return m;
 }
