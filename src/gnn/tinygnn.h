@@ -138,5 +138,8 @@
 #include "gnn/operator/modes.h"
 #include "gnn/operator/spectral.h"
 #include "gnn/operator/fno.h"
+#include "gnn/prune/cnn.h"
+#include "gnn/prune/group.h"
+#include "gnn/prune/meta.h"
 #include "gnn/train/data.h"
 #endif

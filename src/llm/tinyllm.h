@@ -188,4 +188,7 @@
 #include "llm/lab/nets/score.h"
 #include "llm/lab/nets/proxy.h"
 #include "llm/lab/nets/rank.h"
+#include "llm/lab/nets/space.h"
+#include "llm/lab/nets/resnet.h"
+#include "llm/lab/nets/search.h"
 #endif

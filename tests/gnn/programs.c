@@ -348,7 +348,7 @@ static void test_folder(void)
     size_t i;
     if (!is_there()) return;
     spill("edges.tsv", "0\t1\n1\t2\n2\t3\n3\t0\n4\t5\n5\t6\n6\t7\n7\t4\n");
-    spill("labels.txt", "0\n0\n0\n0\n1\n1\n1\n1\n");
+    spill("m.svg",      "labels.txt", "0\n0\n0\n0\n1\n1\n1\n1\n");
     spill("splits.txt", "train\ntrain\nval\ntest\ntrain\ntrain\nval\ntest\n");
     spill("features.csv", "1,2\n");
     (void)remove(at("features.npy"));
@@ -625,6 +625,25 @@ static void test_tetris(void)
     T_PROOF("geometry 1", "Tetris: all 8 shapes with Clebsch-Gordan over 3 seeds, the mirror images tied with Gaunt");
 }
 
+static void test_meta_prune(void)
+{
+    char picture[64];
+    if (!is_there()) return;
+    T_EQ_INT(run("meta_prune --help"), 0);
+    SAYS("--speedup X");
+    T_EQ_INT(run("meta_prune --speedup 0.5"), 2);
+    COMPLAINS("--speedup takes 1 to 100");
+    T_EQ_INT(run("meta_prune --nets 0"), 2);
+    COMPLAINS("--nets takes a whole number");
+    T_EQ_INT(run("meta_prune --hidden 3 --nets 1 --tests 1 --samples 100 --epochs 1 --width 2"), 1);
+    COMPLAINS("3 hidden numbers");
+    T_EQ_INT(run("meta_prune --nets 1 --tests 1 --samples 100 --epochs 1 --width 2 --hidden 4 --layers 1 --meta 1 "
+                 "--before 1 --after 1 --speedup 1.5 --svg %s", at("m.svg")), 0);
+    SAYS("rewritten");
+    (void)slurp("m.svg", picture, sizeof picture);
+    T_TRUE(!strncmp(picture, "<svg xmlns", 10));
+}
+
 static void tidy(void)
 {
     static const char *const names[] = { "out",        "err",        "g.tgraph",     "r.tgraph",      "w.tsv",
@@ -652,6 +671,7 @@ int main(void)
     T_RUN(test_copy_classify);
     T_RUN(test_copy_fastrp);
     T_RUN(test_tetris);
+    T_RUN(test_meta_prune);
     tidy();
     return t_done();
 }

@@ -985,6 +985,30 @@ static void test_nets(void)
     SAYS("the best of 100 by GradSign");
 }
 
+static void test_search_net(void)
+{
+    char picture[200];
+    if (!is_there()) return;
+    if (run("", "search_net --help")) { t_skip("search_net does not run here"); return; }
+    SAYS("--target SHARE");
+    T_EQ_INT(run("", "search_net --method magic"), 2);
+    COMPLAINS("there is no such method");
+    T_EQ_INT(run("", "search_net --target 2"), 2);
+    COMPLAINS("--target takes a number from 0.01 to 1");
+    T_EQ_INT(run("", "search_net --method full --svg %s/s.svg", folder), 2);
+    COMPLAINS("needs the method tas");
+    T_EQ_INT(run("", "search_net --target 0.01 --method tas --samples 100"), 1);
+    COMPLAINS("the least choices cost");
+    T_EQ_INT(run("", "search_net --samples 100 --width 2 --stages 2 --epochs 1 --search 60 --rate 0.05 --svg %s/s.svg "
+                     "--save %s/s.ckpt", folder, folder), 0);
+    SAYS("seed 1: the search took 60 steps");
+    SAYS("tas+kd");
+    (void)slurp("s.svg", picture, sizeof picture);
+    T_TRUE(!strncmp(picture, "<svg xmlns", 10));
+    (void)slurp("s.ckpt", picture, sizeof picture);
+    T_TRUE(picture[0] != 0);
+}
+
 static void test_vision(void)
 {
     char picture[40];
@@ -1781,6 +1805,7 @@ int main(void)
     T_RUN(test_gnn_without_test_part);
     T_RUN(test_vision);
     T_RUN(test_nets);
+    T_RUN(test_search_net);
     T_RUN(test_needle);
     T_RUN(test_bench_model);
     T_RUN(test_numbers);
