@@ -188,4 +188,5 @@
 #include "llm/lab/nets/score.h"
 #include "llm/lab/nets/proxy.h"
 #include "llm/lab/nets/rank.h"
+#include "llm/lab/nets/share.h"
 #endif
