@@ -189,4 +189,5 @@
 #include "llm/lab/nets/proxy.h"
 #include "llm/lab/nets/rank.h"
 #include "llm/lab/nets/share.h"
+#include "llm/lab/nets/robust.h"
 #endif

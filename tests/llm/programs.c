@@ -966,11 +966,14 @@ static void test_nets(void)
     T_EQ_INT(run("", "compress_net --keep 0"), 2);
     COMPLAINS("--keep takes 0.0001 to 1");
     T_EQ_INT(run("", "compress_net --keep nan"), 2);
+    T_EQ_INT(run("", "compress_net --map sphere"), 2);
+    COMPLAINS("there are fold, tile and hash");
     T_EQ_INT(run("", "compress_net --svg %s", folder), 2);
     COMPLAINS("this is a folder");
     T_EQ_INT(run("", "compress_net --seeds 2 --epochs 1 --keep 0.5 --keep 0.01 --svg %s/nets.svg", folder), 0);
     SAYS("method");
     SAYS("lottery");
+    SAYS("rps");
     SAYS("a layer is empty");
     (void)slurp("nets.svg", picture, sizeof picture);
     T_TRUE(!strncmp(picture, "<svg xmlns", 10));

@@ -310,12 +310,6 @@ static const float *tinyi_share_row(const tinyi_share_job *j, size_t r, float *w
             n = TINYI_MIN(n, j->cols - c);
             memcpy(w + c, s->z + at, n * sizeof *w);
         }
-    } else if (s->is.map == TLLM_SHARE_TILE) {
-        const size_t wide = (size_t)s->is.tile[0], high = (size_t)s->is.tile[1];
-        for (c = 0; c < j->cols; c += wide) {
-            const float *tile = s->z + tinyi_share_tile(s, j->k, r, c);
-            for (n = 0; n < wide && c + n < j->cols; n++) w[c + n] = tile[n * high];
-        }
     } else
         for (c = 0; c < j->cols; c++) w[c] = s->z[tinyi_share_hash(s->is.r, first + c) % s->is.m];
     return w;
@@ -342,6 +336,46 @@ static void tinyi_share_rows_team(tiny_team *team, void *arg)
             }
             for (q = 0; q < j->b; q++) j->y[(ptrdiff_t)q * j->y_step + r] = 0.0f;
             j->kernels->dot(j->y + r, j->y_step, row, sign, place, j->cols, j->x, j->x_step, j->b, j->lambda);
+        }
+}
+
+/* TILE: as many rows as a tile has, about 512 columns at a time: tiles hold columns one after the other, and are turned
+ * on their way to the second cache. */
+#define TINYI_SHARE_ACROSS 512
+static size_t tinyi_share_across(const tllm_share *s)
+{
+    return (size_t)s->is.tile[0] * TINYI_MAX((size_t)1, TINYI_SHARE_ACROSS / (size_t)s->is.tile[0]);
+}
+static void tinyi_share_tiles_team(tiny_team *team, void *arg)
+{
+    const tinyi_share_job *j = (const tinyi_share_job *)arg;
+    const tllm_share *s = j->s;
+    const size_t wide = (size_t)s->is.tile[0], high = (size_t)s->is.tile[1], across = tinyi_share_across(s);
+    uint32_t *sign = (uint32_t *)team->own;
+    float *w = (float *)(void *)(sign + tinyi_share_room(across));
+    size_t q, r, c, c0, n;
+    tiny_idx u, u1;
+    while (tiny_take(team, (tiny_idx)((j->rows + high - 1) / high), 1, &u, &u1))
+        for (; u < u1; u++) {
+            const size_t r0 = (size_t)u * high, rows = TINYI_MIN(high, j->rows - r0);
+            for (q = 0; !j->w && q < j->b; q++)
+                for (r = 0; r < rows; r++) j->y[(ptrdiff_t)q * j->y_step + (ptrdiff_t)(r0 + r)] = 0.0f;
+            for (c0 = 0; c0 < j->cols; c0 += across) {
+                n = TINYI_MIN(across, j->cols - c0);
+                for (c = 0; c < n; c += wide)
+                    TINYI_K(team, transpose_b4)((unsigned char *)(w + c), (ptrdiff_t)(4 * across),
+                                                (const unsigned char *)(s->z + tinyi_share_tile(s, j->k, r0, c0 + c)),
+                                                (ptrdiff_t)(4 * high), rows, TINYI_MIN(wide, n - c));
+                for (r = 0; r < rows; r++) {
+                    const size_t first = s->first[j->k] + (r0 + r) * j->cols + c0, place = first % TINYI_SHARE_BLOCK;
+                    tinyi_share_signs(s, first / TINYI_SHARE_BLOCK,
+                                      (place + n + TINYI_SHARE_BLOCK - 1) / TINYI_SHARE_BLOCK, sign);
+                    if (j->w) j->kernels->put(j->w + (r0 + r) * j->cols + c0, w + r * across, sign, place, n, j->lambda);
+                    else
+                        j->kernels->dot(j->y + r0 + r, j->y_step, w + r * across, sign, place, n, j->x + c0, j->x_step,
+                                        j->b, j->lambda);
+                }
+            }
         }
 }
 
@@ -380,6 +414,30 @@ static void tinyi_share_cells_team(tiny_team *team, void *arg)
     }
 }
 
+/* TILE and HASH: a row with signs and lambda, then number by number to its place; one thread. own as for rows */
+static void tinyi_share_spread_team(tiny_team *team, void *arg)
+{
+    const tinyi_share_job *j = (const tinyi_share_job *)arg;
+    const tllm_share *s = j->s;
+    const size_t wide = s->is.map == TLLM_SHARE_TILE ? (size_t)s->is.tile[0] : 1,
+                 high = s->is.map == TLLM_SHARE_TILE ? (size_t)s->is.tile[1] : 1;
+    uint32_t *sign = (uint32_t *)team->own;
+    float *w = (float *)(void *)(sign + tinyi_share_room(j->cols));
+    size_t r, c, n;
+    if (team->i) return;
+    for (r = 0; r < j->rows; r++) {
+        const size_t first = s->first[j->k] + r * j->cols, place = first % TINYI_SHARE_BLOCK;
+        tinyi_share_signs(s, first / TINYI_SHARE_BLOCK,
+                          (place + j->cols + TINYI_SHARE_BLOCK - 1) / TINYI_SHARE_BLOCK, sign);
+        j->kernels->put(w, j->dw + r * j->cols, sign, place, j->cols, j->lambda);
+        for (c = 0; c < j->cols; c += wide) {
+            float *to = j->dz + (wide > 1 || high > 1 ? tinyi_share_tile(s, j->k, r, c)
+                                                      : tllm_share_at(s, first + c));
+            for (n = 0; n < wide && c + n < j->cols; n++) to[n * high] += w[c + n];
+        }
+    }
+}
+
 static tinyi_share_job tinyi_share_job_of(const tllm_share *s, size_t k)
 {
     tinyi_share_job j;
@@ -395,10 +453,13 @@ static tinyi_share_job tinyi_share_job_of(const tllm_share *s, size_t k)
 
 static tiny_status tinyi_share_rows(tinyi_share_job *j)
 {
-    size_t own;
-    if (!tinyi_size_mul(tinyi_share_room(j->cols) + j->cols, 4, &own))
-        return tinyi_fail(j->s->ctx, TINY_E_OVERFLOW, "share: rows of %zu numbers", j->cols);
-    return tiny_parallel_loose(j->s->ctx, j->rows * j->cols < 65536 / (j->b + 1) ? 1 : 0, 0, own, tinyi_share_rows_team,
+    const tllm_share *s = j->s;
+    const int tiles = s->is.map == TLLM_SHARE_TILE && s->is.m <= s->n, alone = j->rows * j->cols < 65536 / (j->b + 1);
+    size_t wide = tiles ? tinyi_share_across(s) : j->cols, own;
+    if (!tinyi_size_mul(wide, tiles ? (size_t)s->is.tile[1] : 1, &own) ||
+        !tinyi_size_add(own, tinyi_share_room(wide), &own) || !tinyi_size_mul(own, 4, &own))
+        return tinyi_fail(s->ctx, TINY_E_OVERFLOW, "share: rows of %zu numbers", j->cols);
+    return tiny_parallel_loose(s->ctx, alone ? 1 : 0, 0, own, tiles ? tinyi_share_tiles_team : tinyi_share_rows_team,
                                j);
 }
 
@@ -427,10 +488,12 @@ TINY_API tiny_status tllm_share_fold(const tllm_share *s, size_t k, const tiny_t
     j = tinyi_share_job_of(s, k);
     j.dw = (const float *)dw->data;
     j.dz = dz;
-    if (!j.kernels || (s->is.map != TLLM_SHARE_FOLD && s->is.m <= s->n)) {      /* others: sums in the weights' order */
+    if (!j.kernels) {
         tinyi_share_fold_ref(&j);
         return TINY_OK;
     }
+    if (s->is.map != TLLM_SHARE_FOLD && s->is.m <= s->n)
+        return tiny_parallel_loose(s->ctx, 1, 0, 4 * (tinyi_share_room(j.cols) + j.cols), tinyi_share_spread_team, &j);
     return tiny_parallel_loose(s->ctx, j.rows * j.cols < 65536 ? 1 : 0, 0, 4 * tinyi_share_room(TINYI_SHARE_CELLS),
                                tinyi_share_cells_team, &j);
 }
