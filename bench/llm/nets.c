@@ -261,6 +261,47 @@ static void bn_sharing(void)
     tiny_ctx_close(ctx);
 }
 
+/* ---- geometry of features, compared with counting the right answers alone */
+
+static void bn_right(void *arg)
+{
+    bn_net *b = (bn_net *)arg;
+    tiny_idx right;
+    b_must(b->ctx, tllm_nn_right(b->nn, &b->first, &right));
+}
+static void bn_geometry(void *arg)
+{
+    bn_net *b = (bn_net *)arg;
+    tllm_geometry g;
+    b_must(b->ctx, tllm_nn_geometry(b->nn, &b->first, &g));
+    tllm_geometry_close(b->ctx, &g);
+}
+static void bn_robust(const tllm_nn_desc *d, const tllm_nn_task *task)
+{
+    bn_net b;
+    b_row r[2];
+    int k;
+    memset(&b, 0, sizeof b);
+    memset(r, 0, sizeof r);
+    b.ctx = b_ctx(TINY_TARGET_AUTO, 1);
+    b.first = task->test;
+    b_must(b.ctx, tllm_nn_open(b.ctx, d, &b.nn));
+    for (k = 0; k < 2; k++) {
+        r[k].what = k ? "features and their geometry" : "right answers alone";
+        r[k].target = k ? "C, double" : tiny_target_name(tiny_op_target(b.ctx, TINY_OP_MATMUL));
+        r[k].threads = 1;
+        r[k].run = k ? bn_geometry : bn_right;
+        r[k].arg = &b;
+        b_shape(&r[k], "3000 samples of M128");
+    }
+    b_contest("Geometry of features", r, 2);
+    b_headline("robustness", "the geometry of the last layer explains what breaks", "3000 samples of M128, one thread",
+               "%.1f ms, %.1f times the time of counting the right answers", r[1].median_ns * 1e-6,
+               r[1].median_ns / r[0].median_ns);
+    tllm_nn_close(b.nn);
+    tiny_ctx_close(b.ctx);
+}
+
 void bench_nets(void)
 {
     static const char *const what[7] = { "M128 epoch, plain loops",
@@ -342,6 +383,7 @@ void bench_nets(void)
                "%.2f ms: %.1f times as fast as one pass a sample, %.1f times as plain loops, %.4f of a training",
                r[6].median_ns * 1e-6, r[5].median_ns / r[6].median_ns, r[4].median_ns / r[6].median_ns,
                r[6].median_ns / (25.0 * r[1].median_ns));
+    bn_robust(&d, &task);
     for (k = 0; k < 7; k++) tllm_nn_close(net[k].nn);
     for (k = 0; k < 4; k++) {
         if (k) b_free(plain.a[k]);

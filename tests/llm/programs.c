@@ -979,6 +979,19 @@ static void test_nets(void)
     T_TRUE(!strncmp(picture, "<svg xmlns", 10));
     T_EQ_INT(run("", "compress_net --seeds 1 --epochs 1 --method dense --svg %s/no/n.svg", folder), 1);
     COMPLAINS("no/n.svg");
+    T_EQ_INT(run("", "robust_nets --method magic"), 2);
+    COMPLAINS("there is no such method");
+    T_EQ_INT(run("", "robust_nets --keep 1"), 2);
+    COMPLAINS("--keep takes 0.001 to 0.99");
+    T_EQ_INT(run("", "robust_nets --severity 6"), 2);
+    T_EQ_INT(run("", "robust_nets --seeds 1 --epochs 1 --method synflow --keep 0.1 --list 1 --csv %s/r.csv "
+                     "--json %s/r.json --svg %s/r.svg", folder, folder, folder), 0);
+    SAYS("fragile: sample");
+    SAYS("brightness");
+    (void)slurp("r.svg", picture, sizeof picture);
+    T_TRUE(!strncmp(picture, "<svg xmlns", 10));
+    (void)slurp("r.csv", picture, sizeof picture);
+    T_TRUE(!strncmp(picture, "method,keep,seed,", 17));
     T_EQ_INT(run("", "rank_nets --set all"), 2);
     COMPLAINS("there are grid and equal");
     T_EQ_INT(run("", "rank_nets --seeds 1 --epochs 1 --samples 8 --verbose"), 0);
