@@ -296,55 +296,52 @@ static void tinyi_share_linear_ref(const tinyi_share_job *j)
 }
 TINY_REF_END
 
-/* n weights from `first` on without signs and lambda: a place in z, or in w where they had to be put together. */
-static const float *tinyi_share_part(const tllm_share *s, size_t first, size_t n, float *w)
+/* Row r without signs and lambda: a place in z, or in w where it had to be put together. */
+static const float *tinyi_share_row(const tinyi_share_job *j, size_t r, float *w)
 {
-    size_t c, here, at;
+    const tllm_share *s = j->s;
+    const size_t first = s->first[j->k] + r * j->cols;
+    size_t c, n, at;
     if (s->is.map == TLLM_SHARE_FOLD || s->is.m > s->n) {
-        at = tinyi_share_run(s, first, &here);
-        if (here >= n) return s->z + at;
-        for (c = 0; c < n; c += here) {
-            at = tinyi_share_run(s, first + c, &here);
-            here = TINYI_MIN(here, n - c);
-            memcpy(w + c, s->z + at, here * sizeof *w);
+        at = tinyi_share_run(s, first, &n);
+        if (n >= j->cols) return s->z + at;
+        for (c = 0; c < j->cols; c += n) {
+            at = tinyi_share_run(s, first + c, &n);
+            n = TINYI_MIN(n, j->cols - c);
+            memcpy(w + c, s->z + at, n * sizeof *w);
         }
     } else
-        for (c = 0; c < n; c++) w[c] = s->z[tinyi_share_hash(s->is.r, first + c) % s->is.m];
+        for (c = 0; c < j->cols; c++) w[c] = s->z[tinyi_share_hash(s->is.r, first + c) % s->is.m];
     return w;
 }
 
-/* Several rows of x: 512 columns at a time for all rows that a thread takes, so that those of x stay in the first cache.
- * own: signs, and the numbers of a row */
-#define TINYI_SHARE_ACROSS 512
+/* own: signs of a row, and the row */
 static void tinyi_share_rows_team(tiny_team *team, void *arg)
 {
     const tinyi_share_job *j = (const tinyi_share_job *)arg;
     uint32_t *sign = (uint32_t *)team->own;
     float *w = (float *)(void *)(sign + tinyi_share_room(j->cols));
-    const size_t across = j->b > 1 ? TINYI_SHARE_ACROSS : j->cols;
-    const tiny_idx grain = (tiny_idx)TINYI_MIN(TINYI_MAX(16384 / j->cols, (size_t)(j->b > 1 ? 16 : 1)), j->rows);
-    size_t q, c0, n;
-    tiny_idx r, r0, r1;
-    while (tiny_take(team, (tiny_idx)j->rows, grain, &r0, &r1)) {
-        for (q = 0; !j->w && q < j->b; q++)
-            for (r = r0; r < r1; r++) j->y[(ptrdiff_t)q * j->y_step + r] = 0.0f;
-        for (c0 = 0; c0 < j->cols; c0 += across)
-            for (r = r0; r < r1; r++) {
-                const size_t first = j->s->first[j->k] + (size_t)r * j->cols + c0, place = first % TINYI_SHARE_BLOCK;
-                const float *part;
-                n = TINYI_MIN(across, j->cols - c0);
-                part = tinyi_share_part(j->s, first, n, w);
-                tinyi_share_signs(j->s, first / TINYI_SHARE_BLOCK,
-                                  (place + n + TINYI_SHARE_BLOCK - 1) / TINYI_SHARE_BLOCK, sign);
-                if (j->w) j->kernels->put(j->w + (size_t)r * j->cols, part, sign, place, n, j->lambda);
-                else
-                    j->kernels->dot(j->y + r, j->y_step, part, sign, place, n, j->x + c0, j->x_step, j->b, j->lambda);
+    const tiny_idx grain = (tiny_idx)TINYI_MAX(1, 16384 / j->cols);
+    size_t q;
+    tiny_idx r, r1;
+    while (tiny_take(team, (tiny_idx)j->rows, grain, &r, &r1))
+        for (; r < r1; r++) {
+            const size_t first = j->s->first[j->k] + (size_t)r * j->cols, place = first % TINYI_SHARE_BLOCK;
+            const float *row = tinyi_share_row(j, (size_t)r, w);
+            tinyi_share_signs(j->s, first / TINYI_SHARE_BLOCK,
+                              (place + j->cols + TINYI_SHARE_BLOCK - 1) / TINYI_SHARE_BLOCK, sign);
+            if (j->w) {
+                j->kernels->put(j->w + (size_t)r * j->cols, row, sign, place, j->cols, j->lambda);
+                continue;
             }
-    }
+            for (q = 0; q < j->b; q++) j->y[(ptrdiff_t)q * j->y_step + r] = 0.0f;
+            j->kernels->dot(j->y + r, j->y_step, row, sign, place, j->cols, j->x, j->x_step, j->b, j->lambda);
+        }
 }
 
 /* TILE: as many rows as a tile has, about 512 columns at a time: tiles hold columns one after the other, and are turned
  * on their way to the second cache. */
+#define TINYI_SHARE_ACROSS 512
 static size_t tinyi_share_across(const tllm_share *s)
 {
     return (size_t)s->is.tile[0] * TINYI_MAX((size_t)1, TINYI_SHARE_ACROSS / (size_t)s->is.tile[0]);
