@@ -1,10 +1,10 @@
-/* examples/compress_net.c - how small may a network be? Prunes networks that it trains, in nine ways, and compares them
+/* examples/compress_net.c - how small may a network be? Prunes networks that it trains, in ten ways, and compares them
  *
  *     compress_net [--task mix60|tex16] [--method NAME]... [--keep SHARE]... [--seeds N] [--svg FILE]
  *
  * Methods: dense; small (a dense network with as many weights); before training random, magnitude, snip, grasp and
- * synflow; while it trains gradual and oneshot (all at the end of the same schedule); again and again lottery. Every
- * training has the same number of steps. A lottery trains several times: the table says how often. Data are drawn from
+ * synflow; while it trains gradual and oneshot (all at the end of the same schedule); again and again lottery; rps
+ * prunes nothing: all weights share that many numbers. Every training has the same number of steps. A lottery trains several times: the table says how often. Data are drawn from
  * the seed, nothing is downloaded. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
@@ -13,15 +13,15 @@
 #include "options.h"
 #include <math.h>
 
-enum { METHODS = 10, SHARES = 16 };
-static const char names[] = "dense small random magnitude snip grasp synflow gradual oneshot lottery";
-enum { DENSE, SMALL, RANDOM, MAGNITUDE, SNIP, GRASP, SYNFLOW, GRADUAL, ONESHOT, LOTTERY };
+enum { METHODS = 11, SHARES = 16 };
+static const char names[] = "dense small random magnitude snip grasp synflow gradual oneshot lottery rps";
+enum { DENSE, SMALL, RANDOM, MAGNITUDE, SNIP, GRASP, SYNFLOW, GRADUAL, ONESHOT, LOTTERY, RPS };
 
 static const char usage[] =
     "compress_net [options]   prunes networks in several ways and prints their accuracy\n"
     "  --task T         mix60: points of 10 classes, an MLP (default); tex16: textures, a convolution net\n"
-    "  --method NAME    dense, small, random, magnitude, snip, grasp, synflow, gradual, oneshot or lottery; may be\n"
-    "                   given often; default: all\n"
+    "  --method NAME    dense, small, random, magnitude, snip, grasp, synflow, gradual, oneshot, lottery or rps;\n"
+    "                   may be given often; default: all\n"
     "  --keep SHARE     share of the weights kept; may be given often; default: 0.2, 0.1 and 0.05\n"
     "  --seeds N        seeds 1 to N of data, first weights and order; default: 3\n"
     "  --epochs E       of each training; default: 25, tex16 5\n"
@@ -30,13 +30,15 @@ static const char usage[] =
     "  --global         gradual, oneshot: one threshold for all layers; default: the same share in each\n"
     "  --soft           gradual, oneshot: masked weights keep their values and may come back\n"
     "  --share S        lottery: removed in a round; default: 0.5\n"
+    "  --map MAP        rps: where a weight reads; fold (default), tile (of 8 x 8) or hash\n"
+    "  --s0 S           rps: deviation of the shared numbers; default: 0.125\n"
     "  --svg FILE       draw accuracy against size\n"
     "  --threads N      default: one per processor\n";
 
 typedef struct job {
     tiny_ctx *ctx;
-    int task, epochs, width, depth, global, soft, seeds;
-    double share;
+    int task, epochs, width, depth, global, soft, seeds, map;
+    double share, s0;
     int done, of;                           /* trainings */
 } job;
 
@@ -110,6 +112,29 @@ static tiny_status small_of(const job *j, size_t want, uint64_t seed, tllm_nn **
     return net_of(j, best, seed, nn);
 }
 
+/* The network with all its weights read from share keep of as many numbers. */
+static tiny_status share_of(const job *j, tllm_nn *nn, const tllm_nn_task *task, const tllm_nn_fit_desc *fit,
+                            double keep, tllm_nn_fit_state *state, size_t *bytes)
+{
+    tllm_share_desc d;
+    tllm_share_fit_desc f;
+    tllm_share *share = NULL;
+    tiny_status st;
+    memset(&d, 0, sizeof d);
+    memset(&f, 0, sizeof f);
+    d.m = tllm_mask_part(keep, tllm_nn_cost_of(nn).n_weight);
+    d.map = j->map;
+    d.tile[0] = d.tile[1] = 8;
+    d.seed = fit->seed;
+    d.s0 = j->s0;
+    f.fit = *fit;
+    st = tllm_nn_share(nn, &d, &share);
+    if (!st) st = tllm_nn_share_fit(nn, share, &task->train, &f, state);
+    *bytes = tllm_share_bytes(share);
+    tllm_share_close(share);
+    return st;
+}
+
 /* One network: made, pruned, trained, tested. */
 static tiny_status one(job *j, const tllm_nn_task *task, int method, double keep, uint64_t seed, row *r)
 {
@@ -166,16 +191,17 @@ static tiny_status one(job *j, const tllm_nn_task *task, int method, double keep
         d.keep = keep;
         d.share = j->share;
         st = tllm_nn_lottery(nn, &task->train, &d, &state);
-    } else if (!st) st = tllm_nn_fit(nn, &task->train, &fit, &state);
+    } else if (!st && method == RPS) st = share_of(j, nn, task, &fit, keep, &state, &bytes);
+    else if (!st) st = tllm_nn_fit(nn, &task->train, &fit, &state);
     if (!st) st = tllm_nn_right(nn, &task->test, &right);
-    if (!st) st = tllm_nn_bytes(nn, tllm_nn_masked(nn) ? TLLM_NN_BITS : TLLM_NN_PLAIN, &bytes);
+    if (!st && method != RPS) st = tllm_nn_bytes(nn, tllm_nn_masked(nn) ? TLLM_NN_BITS : TLLM_NN_PLAIN, &bytes);
     if (!st) {
         accuracy = 100.0 * (double)right / (double)task->test.x.dim[0];
         if (!r->n || accuracy < r->least) r->least = accuracy;
         if (!r->n || accuracy > r->most) r->most = accuracy;
         r->sum += accuracy;
         r->bytes = (double)bytes;
-        r->kept = tllm_nn_cost_of(nn).n_kept;
+        r->kept = method == RPS ? state.n_kept : tllm_nn_cost_of(nn).n_kept;
         r->trainings = state.rounds + 1;
         r->n++;
     }
@@ -187,7 +213,8 @@ static tiny_status one(job *j, const tllm_nn_task *task, int method, double keep
 /* ---- the picture */
 
 static const char *const colour[METHODS] = { "#222",    "#888",    "#bbb",    "#1f77b4", "#17becf",
-                                             "#9467bd", "#2ca02c", "#d62728", "#ff9896", "#ff7f0e" };
+                                             "#9467bd", "#2ca02c", "#d62728", "#ff9896", "#ff7f0e",
+                                             "#e377c2" };
 
 static void name_of(int method, char text[16])
 {
@@ -262,7 +289,7 @@ int main(int argc, char **argv)
     tiny_ctx_desc cd = { 0 };
     tllm_nn_task task;
     tiny_ctx *ctx = NULL;
-    const char *task_name = "mix60", *svg = NULL;
+    const char *task_name = "mix60", *svg = NULL, *map = "fold";
     word_list methods, keeps;
     double keep[SHARES] = { 0.2, 0.1, 0.05 };
     int use[METHODS] = { 0 }, n_keep = 3, m, k, seed;
@@ -279,6 +306,8 @@ int main(int argc, char **argv)
                                A_FLAG("--global", &j.global),
                                A_FLAG("--soft", &j.soft),
                                A_NUMBER("--share", &j.share, 0.01, 0.99),
+                               A_TEXT("--map", &map),
+                               A_NUMBER("--s0", &j.s0, 1e-6, 1e6),
                                A_TEXT("--svg", &svg),
                                A_WHOLE("--threads", &cd.n_threads, 1, TINY_MAX_THREADS) };
     memset(&methods, 0, sizeof methods);
@@ -288,9 +317,12 @@ int main(int argc, char **argv)
     j.width = 128;
     j.depth = 2;
     j.share = 0.5;
+    j.s0 = 0.125;
     READ_OPTIONS(argc, argv, usage, options);
     j.task = place_in("mix60 tex16", task_name);
     if (j.task < 0) return wrong(task_name, "there is no such task; there are mix60 and tex16");
+    j.map = place_in("fold tile hash", map);
+    if (j.map < 0) return wrong(map, "there is no such map; there are fold, tile and hash");
     if (!j.epochs) j.epochs = j.task ? 5 : 25;
     for (m = 0; m < METHODS; m++) use[m] = !methods.n;
     for (k = 0; k < methods.n; k++) {

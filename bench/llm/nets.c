@@ -1,5 +1,6 @@
 /* bench/llm/nets.c - sparse networks: an epoch of M128 with a mask and without, against the same epoch in plain loops;
- * GradSign as products of signs against one pass a sample, as published; the exact choice of the best weights */
+ * GradSign as products of signs against one pass a sample, as published; the exact choice of the best weights;
+ * products with shared weights against those of the same weights in memory */
 #include "../bench.h"
 #include <math.h>
 #include <stdlib.h>
@@ -178,6 +179,129 @@ static void bn_sorting(void)
     tiny_ctx_close(t.ctx);
 }
 
+/* ---- a layer whose weights are read from a short array */
+
+typedef struct bn_share { tiny_ctx *ctx; tllm_share *share; tiny_tensor x, w, y; } bn_share;
+static void bn_share_dense(void *arg)
+{
+    bn_share *b = (bn_share *)arg;
+    b_must(b->ctx, tiny_matmul(b->ctx, &b->x, &b->w, NULL, 0, &b->y));
+}
+static void bn_share_fused(void *arg)
+{
+    bn_share *b = (bn_share *)arg;
+    b_must(b->ctx, tllm_share_linear(b->share, 0, &b->x, &b->y));
+}
+static void bn_share_gather(void *arg)
+{
+    bn_share *b = (bn_share *)arg;
+    tiny_tensor w = tiny_tensor_1d(b->w.data, TINY_F32, b->w.dim[0] * b->w.dim[1]);
+    b_must(b->ctx, tllm_share_gather(b->share, 0, &w));
+    bn_share_dense(arg);
+}
+
+/* 1 and 8 rows of x; W of n x n numbers, 64 MB in a whole run, from 64 Ki of them: 256 KB, the size of a cache */
+static void bn_sharing(void)
+{
+    static const char *const what[4] = { "x W^T, W in memory", "W made again, then x W^T", "shared, folded",
+                                         "shared, tiles of 32 x 32" };
+    const tiny_idx n = b_quick ? 1024 : 4096;
+    tllm_share_matrix shape;
+    tllm_share_desc d;
+    tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, 1);
+    float *w = (float *)b_alloc((size_t)(n * n) * sizeof *w), *x = (float *)b_alloc((size_t)(8 * n) * sizeof *x),
+          *y = (float *)b_alloc((size_t)(8 * n) * sizeof *y);
+    double ratio[2], tiles = 0.0;
+    bn_share b[4];
+    b_row r[4];
+    tiny_idx rows;
+    int k;
+    memset(&shape, 0, sizeof shape);
+    memset(&d, 0, sizeof d);
+    shape.rows = shape.cols = n;
+    shape.sigma = sqrt(2.0 / (double)n);
+    d.matrix = &shape;
+    d.n_matrix = 1;
+    d.m = 65536;
+    for (rows = 1; rows <= 8; rows += 7) {
+        memset(b, 0, sizeof b);
+        memset(r, 0, sizeof r);
+        for (k = 0; k < 4; k++) {
+            b[k].ctx = ctx;
+            d.map = k == 3 ? TLLM_SHARE_TILE : TLLM_SHARE_FOLD;
+            b_must(ctx, tllm_share_open(ctx, &d, &b[k].share));
+            b[k].x = tiny_tensor_2d(x, TINY_F32, rows, n);
+            b[k].y = tiny_tensor_2d(y, TINY_F32, rows, n);
+            b[k].w = tiny_tensor_2d(w, TINY_F32, n, n);
+            b[k].w.stride[0] = 1;
+            b[k].w.stride[1] = n;
+            r[k].what = what[k];
+            r[k].target = tiny_target_name(tiny_op_target(ctx, TINY_OP_MATMUL));
+            r[k].threads = 1;
+            r[k].run = k == 0 ? bn_share_dense : k == 1 ? bn_share_gather : bn_share_fused;
+            r[k].arg = &b[k];
+            r[k].flops = 2.0 * (double)rows * (double)n * (double)n;
+            r[k].bytes = k < 2 ? 4.0 * (double)n * (double)n : 4.0 * 65536.0;
+            r[k].limit = k ? B_F32 : B_READ;
+            b_shape(&r[k], "%td x %td x %td", (ptrdiff_t)rows, (ptrdiff_t)n, (ptrdiff_t)n);
+        }
+        b_contest(rows == 1 ? "Shared weights: one row of x" : "Shared weights: eight rows of x", r, 4);
+        ratio[rows > 1] = r[0].median_ns / r[2].median_ns;
+        if (rows == 1) tiles = r[0].median_ns / r[3].median_ns;
+        for (k = 0; k < 4; k++) tllm_share_close(b[k].share);
+    }
+    b_verdict("one row: dense from memory over shared, folded", ratio[0], ">=", 1.0);
+    b_headline("rps", "the weights of a layer come from a cache instead of memory",
+               "a layer of 4096 x 4096 from 65536 numbers, one thread; the dense product reads 64 MB",
+               "%.2f times as fast as the dense product for one row of x (tiles %.2f), %.2f for eight", ratio[0], tiles,
+               ratio[1]);
+    b_free(w);
+    b_free(x);
+    b_free(y);
+    tiny_ctx_close(ctx);
+}
+
+/* ---- geometry of features, compared with counting the right answers alone */
+
+static void bn_right(void *arg)
+{
+    bn_net *b = (bn_net *)arg;
+    tiny_idx right;
+    b_must(b->ctx, tllm_nn_right(b->nn, &b->first, &right));
+}
+static void bn_geometry(void *arg)
+{
+    bn_net *b = (bn_net *)arg;
+    tllm_geometry g;
+    b_must(b->ctx, tllm_nn_geometry(b->nn, &b->first, &g));
+    tllm_geometry_close(b->ctx, &g);
+}
+static void bn_robust(const tllm_nn_desc *d, const tllm_nn_task *task)
+{
+    bn_net b;
+    b_row r[2];
+    int k;
+    memset(&b, 0, sizeof b);
+    memset(r, 0, sizeof r);
+    b.ctx = b_ctx(TINY_TARGET_AUTO, 1);
+    b.first = task->test;
+    b_must(b.ctx, tllm_nn_open(b.ctx, d, &b.nn));
+    for (k = 0; k < 2; k++) {
+        r[k].what = k ? "features and their geometry" : "right answers alone";
+        r[k].target = k ? "C, double" : tiny_target_name(tiny_op_target(b.ctx, TINY_OP_MATMUL));
+        r[k].threads = 1;
+        r[k].run = k ? bn_geometry : bn_right;
+        r[k].arg = &b;
+        b_shape(&r[k], "3000 samples of M128");
+    }
+    b_contest("Geometry of features", r, 2);
+    b_headline("robustness", "the geometry of the last layer explains what breaks", "3000 samples of M128, one thread",
+               "%.1f ms, %.1f times the time of counting the right answers", r[1].median_ns * 1e-6,
+               r[1].median_ns / r[0].median_ns);
+    tllm_nn_close(b.nn);
+    tiny_ctx_close(b.ctx);
+}
+
 void bench_nets(void)
 {
     static const char *const what[7] = { "M128 epoch, plain loops",
@@ -259,6 +383,7 @@ void bench_nets(void)
                "%.2f ms: %.1f times as fast as one pass a sample, %.1f times as plain loops, %.4f of a training",
                r[6].median_ns * 1e-6, r[5].median_ns / r[6].median_ns, r[4].median_ns / r[6].median_ns,
                r[6].median_ns / (25.0 * r[1].median_ns));
+    bn_robust(&d, &task);
     for (k = 0; k < 7; k++) tllm_nn_close(net[k].nn);
     for (k = 0; k < 4; k++) {
         if (k) b_free(plain.a[k]);
@@ -271,5 +396,6 @@ void bench_nets(void)
     tiny_ctx_close(ctx[0]);
     tiny_ctx_close(ctx[1]);
     bn_sorting();
+    bn_sharing();
 }
 #endif

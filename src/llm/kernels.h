@@ -15,5 +15,6 @@
 #include "llm/lab/weave/weave.simd.h"
 #include "llm/lab/vptq/vptq.simd.h"
 #include "llm/lab/vptq/kmeans.simd.h"
+#include "llm/lab/nets/share.simd.h"
 #endif
 #include "core/simd_unname.h"

@@ -2,6 +2,7 @@
 #include "llm/block/block_inside.h"
 #include "llm/lab/bipolar/bipolar_inside.h"
 #include "llm/lab/flashllm/flash_inside.h"
+#include "llm/lab/nets/share_inside.h"
 #include "llm/lab/vptq/kmeans_inside.h"
 #include "llm/lab/vptq/vptq_inside.h"
 #include "llm/lab/weave/weave_inside.h"

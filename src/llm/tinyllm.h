@@ -191,4 +191,6 @@
 #include "llm/lab/nets/space.h"
 #include "llm/lab/nets/resnet.h"
 #include "llm/lab/nets/search.h"
+#include "llm/lab/nets/share.h"
+#include "llm/lab/nets/robust.h"
 #endif

@@ -189,6 +189,7 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
         s.factor = tiny_schedule_at(&schedule, at);
         stepping = 1;
         st = tinyi_train_step(d, tape, order + (at % batches) * batch, batch, &s.loss);
+        if (!st && d->gradients) st = d->gradients(d->user);
         if (!st) st = tiny_optim_step(s.optim, s.factor);
         if (st) break;
         stepping = 0;

@@ -24,6 +24,9 @@ typedef struct tiny_train_desc {
     const tiny_param *params;
     size_t n_params;
     tiny_model_fn model;
+    /* before each step of the optimiser, with the gradients of the loss: it may change them, or compute those of
+     * parameters that the loss reaches through others; a failure ends the training; may be NULL */
+    tiny_status (*gradients)(void *user);
     /* after each step; nonzero ends the training with TINY_OK; may be NULL */
     int (*callback)(void *user, const tiny_train_state *state);
     void *user;

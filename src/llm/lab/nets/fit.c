@@ -281,7 +281,7 @@ TINY_API tiny_status tllm_nn_lottery(tllm_nn *nn, const tllm_nn_set *set, const 
         left *= 1.0 - share;
         st = tinyi_lottery_prune(nn, f.state.round == f.state.rounds ? keep : TINYI_MAX(keep, tllm_mask_part(left, n)));
         if (st) break;
-        tinyi_nn_assign(nn, f.snap);
+        if (!desc->rate_only) tinyi_nn_assign(nn, f.snap);
         st = tinyi_fit_run(&f);
         stopped = f.state.step < f.state.steps;
     }

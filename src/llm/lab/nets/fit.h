@@ -46,6 +46,9 @@ typedef struct tllm_nn_lottery_desc {
     double keep;                            /* 0 < keep <= 1 */
     double share;                           /* removed in a round [0.2] */
     int64_t rewind;                         /* [4 % of the steps]; -1: step 0 */
+    /* nonzero: only the rate goes back to that step, the remaining weights stay trained. A. Renda, J. Frankle,
+     * M. Carbin, 2020 (arXiv 2003.02389). With share 1 - keep: pruned once after training and tuned. */
+    int rate_only;
 } tllm_nn_lottery_desc;
 TINY_API tiny_status tllm_nn_lottery(tllm_nn *nn, const tllm_nn_set *set, const tllm_nn_lottery_desc *desc,
                                      tllm_nn_fit_state *last);
