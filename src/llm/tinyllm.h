@@ -148,6 +148,9 @@
 #include "llm/compress/oneshot.h"
 #include "llm/compress/prune.h"
 #include "llm/compress/slice.h"
+#include "llm/compress/stitch.h"
+#include "llm/compress/stitch_fit.h"
+#include "llm/compress/join.h"
 #include "llm/lab/fusemax/fusemax.h"
 #include "llm/model/model.h"
 #include "llm/model/adapter.h"
@@ -164,6 +167,7 @@
 #include "llm/sample/schema.h"
 #include "llm/session/session.h"
 #include "llm/session/beam.h"
+#include "llm/session/stitched.h"
 #include "llm/serve/speculate.h"
 #include "llm/serve/window.h"
 #include "llm/serve/engine.h"
@@ -188,4 +192,5 @@
 #include "llm/lab/nets/score.h"
 #include "llm/lab/nets/proxy.h"
 #include "llm/lab/nets/rank.h"
+#include "llm/lab/nets/snnet.h"
 #endif
