@@ -5,8 +5,9 @@
  *     generate OUT.gguf "..." --stitch 6          runs network 6; without --stitch the larger model
  *
  * A stitch runs the first layers of the small model, a linear layer, and the last layers of the large one. The linear
- * layers are fitted to a part of the text. On another part every network is measured; OUT holds what was found. */
-#define TINYLLM_TOOLS
+ * layers are fitted to a part of the text; with --train all networks are then trained together. On another part every
+ * network is measured; OUT holds what was found. */
+#define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "join"
@@ -16,7 +17,11 @@
 static const char usage[] =
     "join SMALL LARGE OUT.gguf --text FILE [options]   one file of two models and of the stitches between them\n"
     "  --text FILE      the text that both models read; it should resemble their use\n"
-    "  --tokens N       read at most this many tokens of it; default: 4096. The next 2048 measure the networks\n"
+    "  --tokens N       fit the linear layers to this many tokens of it; default: 4096. After these, and those of the\n"
+    "                   training, 2048 measure the networks\n"
+    "  --train STEPS    train all networks together, each step one of them on a window of the text; default: 0\n"
+    "  --rate R         of the training, falling to 0; default: 0.0003\n"
+    "  --seed N         of the training; default: 0\n"
     "  --type TYPE      format of the linear layers (F32, F16, Q8_0 ...); default: F16\n"
     "  --window N       tokens that are read together; default: the context, at most 256\n"
     "  --svg FILE       draw bits per token against the numbers of weights\n"
@@ -33,6 +38,15 @@ static void tell_progress(void *user, const char *what, double done)
     shown_percent = percent;
     fprintf(stderr, "\rread and solved %3d %%", percent);
     (void)fflush(stderr);
+}
+
+static int on_step(void *user, const tllm_snnet_fit_state *s)
+{
+    (void)user;
+    if (is_shown() && s->step % 10 == 0)
+        fprintf(stderr, "\rtrained step %ld of %ld: %.3f bits, network %lu   ", (long)s->step, (long)s->steps,
+                s->loss / log(2.0), (unsigned long)s->network);
+    return stopped_by != 0;
 }
 
 /* bits per token of a model over a text in windows, and the seconds of its passes */
@@ -172,7 +186,9 @@ int main(int argc, char **argv)
 {
     static char picture[65536];
     const char *in[2] = { NULL, NULL }, *out = NULL, *text = NULL, *type = "F16", *svg = NULL;
-    int n_tokens = 4096, window = 0, i;
+    int n_tokens = 4096, window = 0, steps = 0, i;
+    tllm_join_train_desc td;
+    size_t n_fit = 0;
     tiny_ctx_desc desc;
     tllm_join_desc d;
     tllm_join_about a;
@@ -183,6 +199,9 @@ int main(int argc, char **argv)
                                A_WORD("OUT.gguf", &out),
                                A_TEXT("--text", &text),
                                A_WHOLE("--tokens", &n_tokens, 1, 1e8),
+                               A_WHOLE("--train", &steps, 1, 1e7),
+                               A_NUMBER("--rate", &td.lr, 1e-9, 1),
+                               A_SEED("--seed", &td.seed),
                                A_TEXT("--type", &type),
                                A_WHOLE("--window", &window, 2, 1e6),
                                A_TEXT("--svg", &svg),
@@ -201,6 +220,7 @@ int main(int argc, char **argv)
     tiny_status st;
     memset(&desc, 0, sizeof desc);
     memset(&d, 0, sizeof d);
+    memset(&td, 0, sizeof td);
     memset(&wd, 0, sizeof wd);
     memset(&text_of, 0, sizeof text_of);
     memset(&a, 0, sizeof a);
@@ -226,8 +246,16 @@ int main(int argc, char **argv)
         st = tllm_join_open(ctx, g[0], g[1], &d, &j);
     }
     tllm_model_close(ctx, model);
-    if (!st) st = divide(ctx, g[1], text, (size_t)n_tokens, (size_t)d.window, &text_of);
-    if (!st) st = tllm_join_fit(ctx, j, text_of.t.id, (tiny_idx)text_of.n);
+    if (!st) {
+        const size_t all = (size_t)steps * (size_t)d.window + 1;
+        st = divide(ctx, g[1], text, all > (size_t)n_tokens ? all : (size_t)n_tokens, (size_t)d.window, &text_of);
+        n_fit = text_of.n < (size_t)n_tokens ? text_of.n : (size_t)n_tokens;
+    }
+    if (!st) st = tllm_join_fit(ctx, j, text_of.t.id, (tiny_idx)n_fit);
+    td.steps = steps;
+    td.callback = on_step;
+    if (!st && steps) st = tllm_join_train(ctx, j, text_of.t.id, (tiny_idx)text_of.n, &td, NULL);
+    if (!st && stopped_by) st = TINY_E_CANCELLED;
     if (!st) {                              /* once in memory, to measure it; then with what was measured */
         a = tllm_join_what(j);
         net = (network *)calloc(a.n, sizeof *net);
@@ -247,7 +275,7 @@ int main(int argc, char **argv)
     if (!st) st = tllm_writer_open(ctx, &wd, &w);
     if (!st) st = tllm_join_put(ctx, j, bits, w);
     if (!st) st = tllm_writer_finish(ctx, w);
-    if (shown_percent >= 0) fprintf(stderr, "\r%40s\r", "");
+    if (is_shown()) fprintf(stderr, "\r%60s\r", "");
     if (!st) {
         printf("%s: %.2f MB, %lu networks of %ld and %ld layers, %lu linear layers; %lu tokens read, of which the "
                "linear layers leave %.1f %% of the squares; bits over %lu others\n",

@@ -193,4 +193,5 @@
 #include "llm/lab/nets/proxy.h"
 #include "llm/lab/nets/rank.h"
 #include "llm/lab/nets/snnet.h"
+#include "llm/compress/join_train.h"
 #endif

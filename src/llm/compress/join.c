@@ -10,28 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 #include "core/state_inside.h"
-#include "llm/compress/join.h"
+#include "llm/compress/join_inside.h"
 #include "llm/compress/stitch_fit.h"
 #include "llm/file/store_inside.h"
-#include "llm/round/stream_inside.h"
 #include "llm/session/stitched.h"
-
-#define TINYI_JOIN_MAGIC 0x6e696f6au
-
-typedef struct tinyi_join_side {
-    const tllm_gguf *file;
-    tllm_model *m;
-    float *stream;                          /* (n_layer + 1, tokens, width): before layer 0, after each layer */
-} tinyi_join_side;
-
-struct tllm_join {
-    uint32_t magic;
-    tllm_join_desc d;
-    tinyi_join_side side[2];
-    tllm_stitch *plan;
-    float *linear;                          /* (n_linear): weights (d2, d1), then biases (d2) */
-    tllm_join_about about;
-};
 
 /* ---- may they be joined? */
 
@@ -145,6 +127,7 @@ TINY_API void tllm_join_close(tiny_ctx *ctx, tllm_join *j)
     for (i = 0; i < 2; i++) {
         tllm_model_close(ctx, j->side[i].m);
         tiny_free(ctx, j->side[i].stream);
+        tiny_free(ctx, j->side[i].weight);
     }
     tiny_free(ctx, j->plan);
     tiny_free(ctx, j->linear);
@@ -350,6 +333,22 @@ static tiny_status tinyi_join_put_keys(tiny_ctx *ctx, const tllm_join *j, const 
     return st;
 }
 
+/* numbers of a trained tensor in the format of the file, a row at a time */
+static tiny_status tinyi_join_repack(tiny_ctx *ctx, const tllm_gguf_tensor *t, const float *x, tllm_writer *w)
+{
+    const tllm_format *f = tllm_format_of(t->type);
+    const size_t cols = (size_t)t->dim[0], bytes = tllm_format_bytes(f, cols), rows = t->bytes / bytes;
+    void *row = tinyi_alloc(ctx, bytes, 1);
+    size_t i;
+    tiny_status st = row ? TINY_OK : tiny_ctx_status(ctx);
+    for (i = 0; i < rows && !st; i++) {
+        f->pack(x + i * cols, row, cols, NULL);
+        st = tllm_writer_data(ctx, w, row, bytes);
+    }
+    tiny_free(ctx, row);
+    return st;
+}
+
 /* declared first, then their bytes */
 static tiny_status tinyi_join_tensors(tiny_ctx *ctx, const tllm_join *j, tllm_writer *w, int data)
 {
@@ -358,14 +357,17 @@ static tiny_status tinyi_join_tensors(tiny_ctx *ctx, const tllm_join *j, tllm_wr
     const size_t each = (size_t)((d1 + 1) * d2), bytes = (size_t)d2 * tllm_format_bytes(f, (uint64_t)d1);
     void *packed = data ? tinyi_alloc(ctx, bytes + (size_t)d2 * sizeof(float), 1) : NULL;
     char name[280];
-    size_t i;
+    size_t i, from;
     int k;
     tiny_status st = data && !packed ? tiny_ctx_status(ctx) : TINY_OK;
     for (k = 1; k >= 0; k--)
-        for (i = 0; i < tllm_gguf_n_tensors(j->side[k].file) && !st; i++) {
+        for (i = from = 0; i < tllm_gguf_n_tensors(j->side[k].file) && !st; i++) {
             const tllm_gguf_tensor *t = tllm_gguf_tensor_at(j->side[k].file, i);
             tllm_text text = t->name;
-            if (data) st = tllm_writer_data(ctx, w, t->data, t->bytes);
+            if (data && j->side[k].weight) {
+                st = tinyi_join_repack(ctx, t, j->side[k].weight + from, w);
+                from += (size_t)tinyi_join_count(t);
+            } else if (data) st = tllm_writer_data(ctx, w, t->data, t->bytes);
             else {
                 if (!k) {
                     (void)snprintf(name, sizeof name, "front.%.*s", (int)TINYI_MIN(t->name.n, (size_t)200), t->name.at);

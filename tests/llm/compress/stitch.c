@@ -460,6 +460,113 @@ static void test_session(void)
     T_PROOF("compression 7", "a switch in a text gives the bits of a session that always ran that network");
 }
 
+/* ---- training */
+
+#ifndef TINYLLM_NO_JOINTRAIN
+enum { PIECE = 24 };
+typedef struct drawn { double nats[12], last[12], most; int count[12]; } drawn;
+
+static int on_step(void *user, const tllm_snnet_fit_state *s)
+{
+    drawn *d = (drawn *)user;
+    if (!d->count[s->network]++ && d->nats[s->network] > 0)
+        d->most = fmax(d->most, fabs(s->loss / d->nats[s->network] - 1.0));
+    d->last[s->network] = s->loss;
+    return 0;
+}
+
+/* nats a token of network k by the engine */
+static double nats_at(tiny_ctx *ctx, const tllm_gguf *file, size_t k, const int32_t *token)
+{
+    static float y[PIECE * 544];
+    tllm_gguf *view = NULL;
+    tllm_model *m = NULL;
+    tllm_state *s = NULL;
+    double sum = 0.0;
+    int i, v;
+    memset(y, 0, sizeof y);
+    if (T_OK(tllm_stitched_view(ctx, file, k, &view)) && T_OK(tllm_model_open(ctx, view, &m)) &&
+        T_OK(tllm_state_open(ctx, m, NULL, &s)))
+        T_OK(tllm_forward(s, token, PIECE, 0, PIECE, y));
+    for (i = 0; i < PIECE; i++) {
+        double all = 0.0;
+        for (v = 0; v < 544; v++) all += exp((double)y[i * 544 + v]);
+        sum += log(all) - (double)y[i * 544 + token[i + 1]];
+    }
+    tllm_state_close(ctx, s);
+    tllm_model_close(ctx, m);
+    tllm_gguf_close(ctx, view);
+    return sum / PIECE;
+}
+
+/* The loss that the tape trains is that of the engine; steps lower it; the file holds the trained weights. */
+static void test_training(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_gguf *small = NULL, *large = NULL, *f[2], *file = NULL;
+    tllm_writer *w[2] = { NULL, NULL }, *out = NULL;
+    tllm_join_desc jd;
+    tllm_join_train_desc d;
+    tllm_snnet_fit_state last;
+    tllm_join *j = NULL;
+    tllm_story story = tllm_story_start(3);
+    int32_t token[200];
+    const void *bytes;
+    double first = 0.0, then = 0.0;
+    size_t n, k;
+    drawn t;
+    int pass;
+    memset(&jd, 0, sizeof jd);
+    memset(&d, 0, sizeof d);
+    t_case(small_path, 1);
+    for (k = 0; k < 200; k++) token[k] = tllm_story_draw(&story, NULL, NULL);
+    if (!T_OK(tllm_gguf_open(ctx, small_path, &small)) || !T_OK(tllm_gguf_open(ctx, large_path, &large))) return;
+    f[0] = floats(ctx, small, &w[0]);
+    f[1] = floats(ctx, large, &w[1]);
+    jd.window = PIECE;
+    T_OK(tllm_join_open(ctx, f[0], f[1], &jd, &j));
+    T_STATUS(tllm_join_train(ctx, j, token, PIECE + 1, NULL, NULL), TINY_E_ARGUMENT, "two models that have read a text");
+    T_OK(tllm_join_fit(ctx, j, token, 200));
+    T_STATUS(tllm_join_train(ctx, j, token, PIECE, NULL, NULL), TINY_E_ARGUMENT, "0 pieces of 24 tokens");
+    for (pass = 0; pass < 2; pass++) {
+        if (!T_OK(tllm_writer_open(ctx, NULL, &out)) || !T_OK(tllm_join_put(ctx, j, NULL, out)) ||
+            !T_OK(tllm_writer_finish(ctx, out)))
+            break;
+        bytes = tllm_writer_memory(out, &n);
+        if (!T_OK(tllm_gguf_open_memory(ctx, bytes, n, &file))) break;
+        memset(&t, 0, sizeof t);
+        for (k = 0; k < 12; k++) t.nats[k] = nats_at(ctx, file, k, token);
+        for (k = 0; k < 12; k++) *(pass ? &then : &first) += t.nats[k] / 12.0;
+        tllm_gguf_close(ctx, file);
+        tllm_writer_close(ctx, out);
+        if (pass) break;
+        d.steps = 40;
+        d.lr = 1e-12;                       /* nothing moves: each network has the loss of the file */
+        d.callback = on_step;
+        d.user = &t;
+        T_OK(tllm_join_train(ctx, j, token, PIECE + 1, &d, &last));
+        T_EQ_INT(last.step, 40);
+        T_TRUE(t.most < 1e-4);
+        for (k = n = 0; k < 12; k++) n += t.count[k] > 0;
+        T_TRUE(n >= 10);
+        d.lr = 1e-3;
+        d.callback = NULL;
+        d.steps = 24;
+        T_OK(tllm_join_train(ctx, j, token, PIECE + 1, &d, NULL));
+    }
+    T_TRUE(then < 0.9 * first);
+    tllm_join_close(ctx, j);
+    for (k = 0; k < 2; k++) {
+        tllm_gguf_close(ctx, f[k]);
+        tllm_writer_close(ctx, w[k]);
+    }
+    tllm_gguf_close(ctx, large);
+    tllm_gguf_close(ctx, small);
+    t_close(ctx);
+    T_PROOF("compression 7", "training of model files: the loss on the tape is that of the engine, and falls");
+}
+#endif
+
 static void test_refused(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
@@ -500,6 +607,9 @@ int main(void)
     T_RUN(test_choice);
     T_RUN(test_files);
     T_RUN(test_session);
+#ifndef TINYLLM_NO_JOINTRAIN
+    T_RUN(test_training);
+#endif
     T_RUN(test_refused);
     return t_done();
 }

@@ -414,7 +414,7 @@ static tiny_status tinyi_snnet_step(const tinyi_snnet_fit *f, tiny_tape *tape, s
     const tiny_tensor x = tiny_tape_rows(tape, &f->set->x, f->order + at, f->batch);
     const tiny_tensor label = tiny_tape_rows(tape, &f->set->label, f->order + at, f->batch);
     tiny_tensor y = tllm_snnet_run(tape, f->net, network, &x), l, t;
-    l = tiny_tape_cross_entropy(tape, &y, &label, 0.0);
+    l = f->d->loss ? f->d->loss(f->d->loss_user, tape, &y, &x) : tiny_tape_cross_entropy(tape, &y, &label, 0.0);
     if (f->d->teacher && f->d->teach > 0.0) {
         t = f->d->teacher(f->d->teacher_user, tape, &x);
         t = tiny_tape_constant(tape, &t);

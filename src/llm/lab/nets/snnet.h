@@ -60,6 +60,9 @@ typedef struct tllm_snnet_fit_desc {        /* zero: the value in brackets */
     double lr;                              /* of Adam, falling linearly to 0 [1e-3] */
     double stitch_lr;                       /* of the linear layers, as a multiple of lr [1] */
     uint64_t seed;                          /* of the networks and of the order of the samples */
+    /* the loss of the logits of samples x, a single number; NULL: cross-entropy with the labels of the set */
+    tiny_tensor (*loss)(void *user, tiny_tape *tape, const tiny_tensor *logits, const tiny_tensor *x);
+    void *loss_user;
     /* distillation: the loss is (1 - teach) cross-entropy + teach KL from these logits, which get no gradient */
     double teach;
     tiny_tensor (*teacher)(void *user, tiny_tape *tape, const tiny_tensor *x);
