@@ -325,7 +325,8 @@ int main(int argc, char **argv)
     if (networks && stitch.bytes > 0) return wrong("--stitch and --stitch-bytes", "one of them");
     if (stitch.every && stitch.n < 2) return refused("--stitch-every does nothing without several networks");
     if (stitch.n > 1 && (rules || schema || draft_path || repeats || beams || parallel || stops.n))
-        return refused("--stitch with several networks writes plain text: no grammar, draft, beams, --parallel or --stop");
+        return refused(
+            "--stitch with several networks writes plain text: no grammar, draft, beams, --parallel or --stop");
     if (!stitch.every) stitch.every = 32;
     if (beams && parallel) return wrong("--beams and --parallel", "one of them");
     if (rules && schema) return wrong("--grammar and --schema", "one of them");

@@ -149,7 +149,8 @@ static size_t draw(char *to, size_t room, const network *net, size_t n)
 #define Y_OF(k) (370 - 330 * (net[k].bits - least) / (most - least))
     PUT("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 420\" font-family=\"sans-serif\" "
         "font-size=\"12\">\n<rect width=\"720\" height=\"420\" fill=\"#fff\"/>\n");
-    PUT("<text x=\"70\" y=\"22\">bits per token over million weights: two models and the stitches between them</text>\n");
+    PUT("<text x=\"70\" y=\"22\">bits per token over million weights: two models and the stitches between "
+        "them</text>\n");
     for (i = 0; i <= 5; i++) {
         y = 370 - 330.0 * i / 5;
         x = 70 + 620.0 * i / 5;

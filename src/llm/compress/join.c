@@ -47,7 +47,8 @@ static int tinyi_join_same_value(const tllm_meta *a, const tllm_meta *b)
     if (!a || !b || a->type != b->type || a->item_type != b->item_type || a->count != b->count) return 0;
     if (a->item_type == TLLM_STRING) {
         for (i = 0; i < a->count; i++)
-            if (!tllm_meta_text(a, i, &s) || !tllm_meta_text(b, i, &t) || s.n != t.n || (s.n && memcmp(s.at, t.at, s.n)))
+            if (!tllm_meta_text(a, i, &s) || !tllm_meta_text(b, i, &t) || s.n != t.n ||
+                (s.n && memcmp(s.at, t.at, s.n)))
                 return 0;
         return 1;
     }
@@ -100,19 +101,21 @@ static tiny_status tinyi_join_pair(tiny_ctx *ctx, const tllm_model *a, const tll
                           a->n_vocab, b->path, b->n_vocab);
     if (a->n_embd > b->n_embd)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "join: %s is wider (%td) than %s (%td): stitches lead from the narrower model to the wider one",
+                          "join: %s is wider (%td) than %s (%td): stitches lead from the narrower model to the "
+                          "wider one",
                           a->path, a->n_embd, b->path, b->n_embd);
     if (!tllm_stitch_layers((int)a->n_layer, (int)b->n_layer))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "join: %s has %td layers and %s %td: the narrower model needs at least 2, and at most those of "
-                          "the wider one",
+                          "join: %s has %td layers and %s %td: the narrower model needs at least 2, and at most those "
+                          "of the wider one",
                           a->path, a->n_layer, b->path, b->n_layer);
     if (l->d_k != r->d_k || l->d_v != r->d_v || a->rope[0].n_rot != b->rope[0].n_rot)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "join: heads of %s have %td numbers, those of %s %td: one file has one size of a head", a->path,
-                          l->d_k, b->path, r->d_k);
+                          "join: heads of %s have %td numbers, those of %s %td: one file has one size of a head",
+                          a->path, l->d_k, b->path, r->d_k);
     for (i = 0; i < 3; i++) {
-        const tllm_gguf_tensor *s = tllm_gguf_tensor_find(a->file, rope[i]), *t = tllm_gguf_tensor_find(b->file, rope[i]);
+        const tllm_gguf_tensor *s = tllm_gguf_tensor_find(a->file, rope[i]),
+                               *t = tllm_gguf_tensor_find(b->file, rope[i]);
         if ((s != NULL) != (t != NULL) || (s && (s->bytes != t->bytes || memcmp(s->data, t->data, s->bytes))))
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "join: %s and %s differ in %s: positions must be rotated alike",
                               a->path, b->path, rope[i]);

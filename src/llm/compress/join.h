@@ -7,9 +7,9 @@
  *   tllm_join_put(ctx, j, NULL, writer); tllm_writer_finish(ctx, writer);
  *   tllm_join_close(ctx, j);
  *
- * Z. Pan, J. Cai, B. Zhuang, "Stitchable Neural Networks", 2023 (arXiv 2302.06586). llm/session/stitched.h describes the
- * file and runs it. The weights of both models are copied as they are. The linear layers get their first values, and are
- * not trained further. */
+ * Z. Pan, J. Cai, B. Zhuang, "Stitchable Neural Networks", 2023 (arXiv 2302.06586). llm/session/stitched.h describes
+ * the file and runs it. The weights of both models are copied as they are. The linear layers get their first values,
+ * and are not trained further. */
 #ifndef TINYI_JOIN_H
 #define TINYI_JOIN_H
 #include "llm/compress/stitch.h"
@@ -34,8 +34,8 @@ typedef struct tllm_join tllm_join;
 
 /* front: the narrower model; back: the wider one, with at least as many layers; both files stay open. desc may be NULL.
  * Both must have the same architecture, with attention and a network in each layer, each after a norm; the same
- * vocabulary and size of a head; and the same value of every other key of the architecture. On failure *out is NULL, and
- * the sentence has the reason. */
+ * vocabulary and size of a head; and the same value of every other key of the architecture. On failure *out is NULL,
+ * and the sentence has the reason. */
 TINY_API tiny_status tllm_join_open(tiny_ctx *ctx, const tllm_gguf *front, const tllm_gguf *back,
                                     const tllm_join_desc *desc, tllm_join **out);
 TINY_API void tllm_join_close(tiny_ctx *ctx, tllm_join *j);        /* j may be NULL; ctx: the one that opened it */

@@ -154,7 +154,8 @@ static tiny_status tinyi_jt_side_open(tiny_ctx *ctx, const tinyi_join_side *from
     const tllm_model *m = from->m;
     size_t i, at = 0;
     tiny_idx l;
-    int k, t, known = 2 + (m->top.w[TINYI_T_OUTPUT] != NULL);
+    const int tops = 2 + (m->top.w[TINYI_T_OUTPUT] != NULL);
+    int k, t, known = tops;
     s->m = m;
     s->window = window;
     s->n_param = tllm_gguf_n_tensors(from->file);
@@ -175,8 +176,9 @@ static tiny_status tinyi_jt_side_open(tiny_ctx *ctx, const tinyi_join_side *from
         else tllm_format_of(g->type)->unpack(g->data, s->weight + at, n);
         (void)snprintf(s->name[i], sizeof s->name[i], "%.*s", (int)TINYI_MIN(g->name.n, (size_t)79), g->name.at);
         p->name = s->name[i];
-        p->value = g->rank > 1 ? tiny_tensor_2d(s->weight + at, TINY_F32, (tiny_idx)(n / g->dim[0]), (tiny_idx)g->dim[0])
-                               : tiny_tensor_1d(s->weight + at, TINY_F32, (tiny_idx)n);
+        p->value = tiny_tensor_1d(s->weight + at, TINY_F32, (tiny_idx)n);
+        if (g->rank > 1)
+            p->value = tiny_tensor_2d(s->weight + at, TINY_F32, (tiny_idx)(n / g->dim[0]), (tiny_idx)g->dim[0]);
         p->grad = p->value;
         p->grad.data = s->grad + at;
         p->group = 0;
@@ -193,9 +195,10 @@ static tiny_status tinyi_jt_side_open(tiny_ctx *ctx, const tinyi_join_side *from
             known += w && k < TINYI_JT_LAYER && !w->bias && !w->scale;
         }
     /* every tensor of the file is one of these */
-    if ((size_t)known != s->n_param || known != 2 + (m->top.w[TINYI_T_OUTPUT] != NULL) + TINYI_JT_LAYER * (int)m->n_layer)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "join: %s has other tensors than those of plain llama layers: it cannot "
-                                                   "be trained here", m->path);
+    if ((size_t)known != s->n_param || known != tops + TINYI_JT_LAYER * (int)m->n_layer)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "join: %s has other tensors than those of plain llama layers: it cannot be trained here",
+                          m->path);
     return TINY_OK;
 }
 

@@ -81,7 +81,8 @@ TINY_API tiny_status tllm_stitch_solve(tiny_ctx *ctx, const tiny_tensor *a, cons
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "stitch: features, weights (d2, d1) and bias (d2) of f32 or f64");
     if (a->dim[0] != b->dim[0])
         return tinyi_fail(ctx, TINY_E_SHAPE,
-                          "stitch: the front gives %td feature vectors and the back %td: their numbers of tokens differ",
+                          "stitch: the front gives %td feature vectors and the back %td: their numbers of tokens "
+                          "differ",
                           a->dim[0], b->dim[0]);
     if (w->dim[0] != b->dim[1] || w->dim[1] != a->dim[1] || bias->dim[0] != b->dim[1])
         return tinyi_fail(ctx, TINY_E_SHAPE, "stitch: weights %td x %td and %td biases cannot map %td numbers to %td",

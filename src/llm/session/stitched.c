@@ -1,8 +1,8 @@
 /* src/llm/session/stitched.c - views of the networks in a stitched file, and the session that switches between them
  *
  * Paper    Z. Pan, J. Cai, B. Zhuang, "Stitchable Neural Networks", 2023 (arXiv 2302.06586)
- * Formula  stitch (f, e): embedding and layers 0 .. f of the front; x <- W x + c; layers e .. of the back, its last norm
- *          and its logits. In the view these are layers 0 .. f, f + 1 .. ; tensors blk.(f + 1).stitch are W and c
+ * Formula  stitch (f, e): embedding and layers 0 .. f of the front; x <- W x + c; layers e .. of the back, its last
+ *          norm and its logits. In the view these are layers 0 .. f, f + 1 .. ; tensors blk.(f + 1).stitch are W and c
  * Data     the tables of the view are its own: keys that differ, names of layers that move. Tensor data is that of the
  *          file
  * Cost     a switch: tables of the view, a state, and a pass over the tokens of the session */

@@ -4,8 +4,8 @@
  *   tllm_stitched_count(tllm_session_file(s));             networks in the file; 0: it is no such file
  *   tllm_session_stitch(s, 5);                             network 5 from here on; the text is read again
  *
- * llm/compress/join.h makes such files. Their architecture is "stitched-NAME". Keys and tensors of the slower model have
- * their usual names, those of the faster one the prefix "front." (tensors) and "stitched-NAME.stitch." (keys). The
+ * llm/compress/join.h makes such files. Their architecture is "stitched-NAME". Keys and tensors of the slower model
+ * have their usual names, those of the faster one the prefix "front." (tensors) and "stitched-NAME.stitch." (keys). The
  * tensors stitch.N.weight and stitch.N.bias are the linear layers. Network 0 is the faster model, 1 the slower one, the
  * others are stitches (llm/compress/stitch.h). Opened as a model, such a file is its slower model. Other engines do not
  * know the name and refuse it.
@@ -34,8 +34,8 @@ TINY_API tiny_status tllm_stitched_what(tiny_ctx *ctx, const tllm_gguf *file, si
  * bits, and a budget below the smallest network, are errors. */
 TINY_API tiny_status tllm_stitched_select(tiny_ctx *ctx, const tllm_gguf *file, double bytes, size_t *k);
 
-/* From here on network k computes. The tokens of the session stay: they are computed again, and *logits (may be NULL) is
- * as in tllm_session_feed. Both states exist for a moment. Sequences above 0 are empty afterwards. A session with
+/* From here on network k computes. The tokens of the session stay: they are computed again, and *logits (may be NULL)
+ * is as in tllm_session_feed. Both states exist for a moment. Sequences above 0 are empty afterwards. A session with
  * adapters is refused. After a failure before the tokens are read the session is as before; after a later one it holds
  * the tokens that were read. */
 TINY_API tiny_status tllm_session_stitch(tllm_session *s, size_t k, const float **logits);

@@ -363,7 +363,8 @@ static void test_files(void)
         T_TRUE(what.params == 660608.0 && what.stitch.back == 0);
         T_OK(tllm_stitched_what(ctx, j.file, 1, &what));
         T_TRUE(what.params == 2369792.0 && what.stitch.front == 1);
-        T_OK(tllm_stitched_what(ctx, j.file, 3, &what));    /* (0, 1): embedding, a layer; W, c; three layers, norm, head */
+        T_OK(tllm_stitched_what(ctx, j.file, 3, &what));
+        /* (0, 1): embedding, a layer; W, c; three layers, norm, head */
         T_TRUE(what.params == 69632.0 + 147712.0 + 33024.0 + 3 * 557568.0 + 256.0 + 139264.0);
         T_TRUE(what.stitch.f == 0 && what.stitch.e == 1 && what.stitch.layer == 0);
         T_CLOSE(what.bits, 2.7, 1e-6);
@@ -525,7 +526,7 @@ static void test_training(void)
     f[1] = floats(ctx, large, &w[1]);
     jd.window = PIECE;
     T_OK(tllm_join_open(ctx, f[0], f[1], &jd, &j));
-    T_STATUS(tllm_join_train(ctx, j, token, PIECE + 1, NULL, NULL), TINY_E_ARGUMENT, "two models that have read a text");
+    T_STATUS(tllm_join_train(ctx, j, token, PIECE + 1, NULL, NULL), TINY_E_ARGUMENT, "that have read a text");
     T_OK(tllm_join_fit(ctx, j, token, 200));
     T_STATUS(tllm_join_train(ctx, j, token, PIECE, NULL, NULL), TINY_E_ARGUMENT, "0 pieces of 24 tokens");
     for (pass = 0; pass < 2; pass++) {

@@ -187,7 +187,7 @@ static tiny_tensor tinyi_snnet_linear(tiny_tape *tape, const tinyi_snnet_layer *
     tiny_tensor x = *h;
     if (tiny_tape_status(tape)) return tinyi_snnet_none();
     if (h->rank < 2 || h->dim[h->rank - 1] != l->w.dim[1]) {
-        (void)tinyi_tape_refuse(tape, TINY_E_SHAPE, "snnet: the features of an anchor have another width than its size");
+        (void)tinyi_tape_refuse(tape, TINY_E_SHAPE, "snnet: the features of an anchor have another width than it says");
         return tinyi_snnet_none();
     }
     memcpy(dim, h->dim, sizeof dim);

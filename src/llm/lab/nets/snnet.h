@@ -15,8 +15,8 @@
 #include "math/train.h"
 TINYI_C_BEGIN
 
-/* A trained network as a list of blocks. Its callbacks record on the tape; features are (..., width) f32, and the blocks
- * keep their shape. Everything that they use must outlive the tllm_snnet. */
+/* A trained network as a list of blocks. Its callbacks record on the tape; features are (..., width) f32, and the
+ * blocks keep their shape. Everything that they use must outlive the tllm_snnet. */
 typedef struct tllm_snnet_anchor {
     tllm_stitch_size size;
     const tiny_param *params;
@@ -29,8 +29,8 @@ typedef struct tllm_snnet_anchor {
 
 typedef struct tllm_snnet tllm_snnet;
 
-/* The anchors are copied, the cheapest first: as tllm_stitch_plan asks. Linear layers begin with N(0, 1 / inputs), drawn
- * by the seed; tllm_snnet_init gives better ones. One anchor alone is allowed: tllm_snnet_fit then trains it. */
+/* The anchors are copied, the cheapest first: as tllm_stitch_plan asks. Linear layers begin with N(0, 1 / inputs),
+ * drawn by the seed; tllm_snnet_init gives better ones. One anchor alone is allowed: tllm_snnet_fit then trains it. */
 TINY_API tiny_status tllm_snnet_open(tiny_ctx *ctx, const tllm_snnet_anchor *anchor, int n_anchor, uint64_t seed,
                                      tllm_snnet **out);
 TINY_API void tllm_snnet_close(tllm_snnet *net);            /* takes NULL */
@@ -71,8 +71,8 @@ typedef struct tllm_snnet_fit_desc {        /* zero: the value in brackets */
     int (*callback)(void *user, const tllm_snnet_fit_state *state);
     void *user;
 } tllm_snnet_fit_desc;
-/* Each step draws one of all networks, anchors included, with equal chances, and runs one Adam over all parameters. desc
- * and last may be NULL. After a failure the parameters are those of the last complete step. */
+/* Each step draws one of all networks, anchors included, with equal chances, and runs one Adam over all parameters.
+ * desc and last may be NULL. After a failure the parameters are those of the last complete step. */
 TINY_API tiny_status tllm_snnet_fit(tllm_snnet *net, const tllm_nn_set *set, const tllm_snnet_fit_desc *desc,
                                     tllm_snnet_fit_state *last);
 

@@ -1,7 +1,7 @@
 /* tests/llm/lab/nets/snnet.c - stitchable networks: anchors unchanged, first values, costs, training
  *
- * Truth    the anchors before they were stitched; identities, where the linear layers must be the identity too; counts of
- *          all numbers that a network reads; order of losses */
+ * Truth    the anchors before they were stitched; identities, where the linear layers must be the identity too; counts
+ *          of all numbers that a network reads; order of losses */
 #include "t.h"
 
 #ifdef TINYLLM_NO_SNNET
