@@ -4,6 +4,7 @@
  *
  * The text goes to standard output as it is generated. --stats prints tokens and speed to standard error. */
 #define TINY_WITH_TUNE                      /* TINY_TUNE in the environment */
+#define TINYLLM_WITH_STITCHES               /* --stitch */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "generate"
@@ -35,6 +36,9 @@ static const char usage[] =
     "  --lora-merge     merge adapters into the weights; without this they are computed separately\n"
     "  --control-vector FILE[=S]   a control vector, times S\n"
     "  --control-layers A-B        layers that control vectors change; default: all but the first\n"
+    "  --stitch K[,K..] run network K of a file that `join` made; with several, the next one after each piece of text\n"
+    "  --stitch-bytes N run the best network of at most N bytes, as `join` measured them\n"
+    "  --stitch-every N tokens of such a piece; default: 32\n"
     "  --sparse         in networks with squared ReLU skip neurons that are zero (keeps a second copy of "
     "one matrix per layer)\n"
     "  --repack         repack the weights at the start, eight rows interleaved: faster on this processor\n"
@@ -183,12 +187,62 @@ static tiny_status can_save(tiny_ctx *ctx, const char *path)
     return st;
 }
 
+/* --stitch: numbers of networks; the text goes on with each in turn */
+enum { MOST_NETWORKS = 64 };
+typedef struct stitching { long k[MOST_NETWORKS]; int n, every; double bytes; } stitching;
+
+static int networks_of(const char *list, stitching *s)
+{
+    for (s->n = 0; *list && s->n < MOST_NETWORKS;) {
+        char *end;
+        s->k[s->n++] = strtol(list, &end, 10);
+        if (*list < '0' || *list > '9' || end - list > 6 || (*end && *end != ',') || (*end && !end[1])) return 0;
+        list = end + (*end == ',');
+    }
+    return !*list && s->n > 0;
+}
+
+/* The rest of a text, after its first piece. The keys of the text are computed anew at each switch. */
+static tiny_status in_turn(tiny_ctx *ctx, tllm_session *s, const stitching *with, size_t n_most,
+                           tllm_generate_desc *how, tllm_generate_result *r)
+{
+    size_t made = r->n_made, held;
+    double seconds = r->made_seconds, reading = r->prompt_seconds;
+    const size_t n_prompt = r->n_prompt;
+    tiny_status st = TINY_OK;
+    int i;
+    for (i = 1; !st && r->end == TLLM_END_LENGTH && (!n_most || made < n_most); i++) {
+        const int32_t *token;
+        int32_t *copy;
+        st = tllm_session_stitch(s, (size_t)with->k[i % with->n], NULL);
+        token = tllm_session_tokens(s, &held);
+        copy = (int32_t *)tiny_alloc(ctx, held * sizeof *copy);
+        if (!st && !copy) st = TINY_E_MEMORY;
+        if (!st) {
+            memcpy(copy, token, held * sizeof *copy);
+            how->n_most = n_most && n_most - made < (size_t)with->every ? n_most - made : (size_t)with->every;
+            how->seed++;
+            st = tllm_generate_tokens(s, copy, held, how, r);
+            made += r->n_made;
+            seconds += r->made_seconds;
+            reading += r->prompt_seconds;
+        }
+        tiny_free(ctx, copy);
+    }
+    r->n_made = made;
+    r->n_prompt = n_prompt;
+    r->made_seconds = seconds;
+    r->prompt_seconds = reading;
+    return st;
+}
+
 int main(int argc, char **argv)
 {
     static adapting with;
+    static stitching stitch;
     static word_list stops;
     const char *save = NULL, *load = NULL, *path = NULL, *prompt = NULL, *stop[8], *rules = NULL, *schema = NULL,
-               *type_k = NULL, *type_v = NULL, *layers = NULL, *draft_path = NULL;
+               *type_k = NULL, *type_v = NULL, *layers = NULL, *draft_path = NULL, *networks = NULL;
     const tllm_format *format_k = NULL, *format_v = NULL;
     double temp = -1, top_p = -1, min_p = -1, repeat = -1;     /* below 0: not given */
     int beams = 0, parallel = 0, n = 256, top_k = -1, context = 0, echo = 0, stats = 0, sparse = 0, repack = 0,
@@ -236,6 +290,9 @@ int main(int argc, char **argv)
                                A_LIST("--control-vector", &with.files, 8),
                                A_TEXT("--control-layers", &layers),
                                A_FLAG("--lora-merge", &with.merge),
+                               A_TEXT("--stitch", &networks),
+                               A_NUMBER("--stitch-bytes", &stitch.bytes, 1, 1e18),
+                               A_WHOLE("--stitch-every", &stitch.every, 1, 1e6),
                                A_FLAG("--sparse", &sparse),
                                A_TEXT("--draft", &draft_path),
                                A_FLAG("--draft-repeat", &repeats),
@@ -264,6 +321,13 @@ int main(int argc, char **argv)
         if (!is_scaled(with.files.at[i], -1e6, 1e6, &with.scale[i]))
             return wrong(with.files.at[i], "this is neither a file nor FILE=NUMBER");
     for (i = 0; i < stops.n; i++) stop[i] = stops.at[i];
+    if (networks && !networks_of(networks, &stitch)) return wrong("--stitch", networks);
+    if (networks && stitch.bytes > 0) return wrong("--stitch and --stitch-bytes", "one of them");
+    if (stitch.every && stitch.n < 2) return refused("--stitch-every does nothing without several networks");
+    if (stitch.n > 1 && (rules || schema || draft_path || repeats || beams || parallel || stops.n))
+        return refused(
+            "--stitch with several networks writes plain text: no grammar, draft, beams, --parallel or --stop");
+    if (!stitch.every) stitch.every = 32;
     if (beams && parallel) return wrong("--beams and --parallel", "one of them");
     if (rules && schema) return wrong("--grammar and --schema", "one of them");
     if (draft_path && repeats) return wrong("--draft and --draft-repeat", "one of them");
@@ -339,6 +403,13 @@ int main(int argc, char **argv)
         st = can_save(ctx, save);
         if (st) fprintf(stderr, "generate: --save-session %s:\n", save);
     }
+    if (!st && stitch.bytes > 0) {
+        size_t best = 0;
+        st = tllm_stitched_select(ctx, tllm_session_file(session), stitch.bytes, &best);
+        stitch.k[0] = (long)best;
+        stitch.n = 1;
+    }
+    if (!st && stitch.n) st = tllm_session_stitch(session, (size_t)stitch.k[0], NULL);
     if (!st) st = adapt(ctx, session, &with);
     if (!st && sparse) st = tllm_session_sparse(session, -1, NULL);
     if (keep.path || keep.automatic) repack = 1;
@@ -363,6 +434,7 @@ int main(int argc, char **argv)
         draft.model = draft_model;
     }
     if (!st && (draft_path || repeats)) st = tllm_draft_open(session, &draft, &how.draft);
+    if (stitch.n > 1 && (!n || stitch.every < n)) how.n_most = (size_t)stitch.every;
     if (!st && echo) (void)print(NULL, prompt, n_prompt);
     if (!st && load) {
         st = tllm_session_load(session, load);
@@ -373,6 +445,7 @@ int main(int argc, char **argv)
         if (!st && (beams || parallel)) st = side_by_side(ctx, session, &all, (size_t)beams, (size_t)parallel, &how);
         else if (!st) st = tllm_generate_tokens(session, all.id, all.n, &how, &result);
     } else if (!st) st = tllm_generate(session, prompt, n_prompt, &how, &result);
+    if (!st && stitch.n > 1) st = in_turn(ctx, session, &stitch, (size_t)n, &how, &result);
     if (!st && save) st = tllm_session_save(session, save);
     if (st && last_byte != '\n') (void)print(NULL, "\n", 1);
     if (st && ctx) say(*tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
@@ -384,6 +457,9 @@ int main(int argc, char **argv)
             fprintf(stderr, "prompt: %zu tokens, %.1f a second; text: %zu tokens, %.1f a second; end: %s\n",
                     result.n_prompt, (double)result.n_prompt / (result.prompt_seconds + 1e-9), result.n_made,
                     (double)result.n_made / (result.made_seconds + 1e-9), ends[result.end]);
+        if (stats && tllm_stitched_count(tllm_session_file(session)))
+            fprintf(stderr, "network %zu of the %zu of the file wrote the last token\n", tllm_session_stitched(session),
+                    tllm_stitched_count(tllm_session_file(session)));
         if (stats && how.draft) {
             tllm_draft_counts c;
             tllm_draft_count(how.draft, &c);

@@ -216,6 +216,7 @@ static void test_input_not_overwritten(void)
                                          "slice %s %s --text README.md",
                                          "slice README.md %s --text %s",
                                          "prune %s %s --text README.md",
+                                         "join %s examples/models/story.gguf %s --text README.md",
                                          "generate %s x --n 1 --save-session %s",
                                          "generate %s x --n 1 --repack-file %s",
                                          "chat %s --repack-file %s",
@@ -1169,8 +1170,13 @@ static void test_numbers(void)
                 { "prune --zeros 80x", "not 80x" },
                 { "prune --inputs 0", "not 0" },
                 { "prune -o", "-o: a value is missing" },
-                { "prune 80", "OUT.gguf: a name for the pruned model is needed" } };
-    static const char *const helps[] = { "make-model", "needle",  "bipolar", "prune", "bytes",    "own_backend",
+                { "prune 80", "OUT.gguf: a name for the pruned model is needed" },
+                { "join a b", "OUT.gguf: a name for the joined file is needed" },
+                { "join a b c", "--text: a text is needed, which both models read" },
+                { "join a b c --text d --train 0", "--train takes a whole number from 1 to" },
+                { "generate m x --stitch 1,", "--stitch: 1," },
+                { "generate m x --stitch-every 3", "--stitch-every does nothing without several networks" } };
+    static const char *const helps[] = { "make-model", "needle",  "bipolar", "prune", "bytes",    "own_backend", "join",
                                          "ranks",      "fusemax", "train",   "judge", "story-gen" };
     size_t i;
     if (!is_there()) return;

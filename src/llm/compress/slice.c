@@ -563,27 +563,11 @@ static tiny_status tinyi_slice_part(const tinyi_slice_text *q, const tinyi_lm_la
     const tiny_idx D = m->n_embd;
     const tinyi_lm_w *two;
     tinyi_lm_w norm[3];
-    tllm_page_copy copy;
     tinyi_lm_fwd f;
     float *h, *u;
     tiny_idx i;
-    tiny_status st;
-    tllm_state_clear(s);
-    st = tllm_pages_append(&s->pages, 0, n, &copy);
-    if (st) return tinyi_fail(q->ctx, st, "slice: %s: a window of %td tokens does not fit", m->path, n);
-    tinyi_lm_begin(&f, s);
-    f.n = f.n_key = n;
-    f.n_run = 1;
-    for (i = 0; i < n; i++) {
-        s->token[i] = token[i];
-        s->row[4 * i] = s->row[4 * i + 1] = 0;
-        s->row[4 * i + 2] = (int32_t)(i + 1);
-        s->row[4 * i + 3] = s->pos[i] = (int32_t)i;
-        s->place[2 * i] = tllm_pages_table(&s->pages, 0)[i / s->pages.block];
-        s->place[2 * i + 1] = (int32_t)(i % s->pages.block);
-    }
-    s->run[0].seq = s->run[0].row0 = s->run[0].at0 = 0;
-    s->run[0].n = n;
+    tiny_status st = tinyi_stream_begin(q->ctx, "slice", s, token, n, &f);
+    if (st) return st;
     if (part == TINYI_SLICE_EMBED) {
         tinyi_lm_embed(&f, y);
         return f.st;

@@ -151,8 +151,7 @@ static void tinyi_lm_leave_half(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int ha
     } else if (!f->st) f->st = tllm_ladder_leave(&f->ladder, l->route[half], half, l->i, x);
 }
 
-/* x (n, n_embd) through a layer, (f->n, n_embd) afterwards */
-static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x)
+TINYI_FN void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x)
 {
     const tllm_model *m = f->m;
     const tinyi_lm_arch *a = TINYI_LM_ARCH(m);

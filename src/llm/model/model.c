@@ -796,6 +796,11 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
         prefix = TINYI_SLICED_PREFIX;
         name.at += sizeof TINYI_SLICED_PREFIX - 1;
         name.n -= sizeof TINYI_SLICED_PREFIX - 1;
+    } else if (!*prefix && name.n > sizeof TINYI_STITCHED_PREFIX - 1 &&
+               !memcmp(name.at, TINYI_STITCHED_PREFIX, sizeof TINYI_STITCHED_PREFIX - 1)) {
+        prefix = TINYI_STITCHED_PREFIX;
+        name.at += sizeof TINYI_STITCHED_PREFIX - 1;
+        name.n -= sizeof TINYI_STITCHED_PREFIX - 1;
     }
 #endif
     arch = tinyi_lm_arch_find(name.at, name.n);
@@ -822,6 +827,7 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
     ld.m->top.i = -1;
 #ifndef TINYI_NO_SLICED
     ld.m->sliced = *prefix && !strcmp(prefix, TINYI_SLICED_PREFIX);
+    if (!strcmp(prefix, TINYI_STITCHED_PREFIX) && tinyi_lm_meta(&ld, "slice.width")) ld.m->sliced = TINYI_LM_STITCHED;
 #endif
     if (*prefix && !TINYI_LM_SLICED(ld.m)) {
         static const char *const key[3] = { "rotation.feed", "rotation.heads", "rotation.keys" };

@@ -60,6 +60,7 @@ TINYI_C_BEGIN
 #else
 #define TINYI_LM_SLICED(m) ((m)->sliced)
 #endif
+#define TINYI_LM_STITCHED 2
 
 /* ---- weights ------------------------------------------------------------------------------------------------- */
 
@@ -120,7 +121,7 @@ TINYI_C_BEGIN
     T(HYPER_SCALE, "output_hc_scale") T(HYPER_ATTN_FN, "hc_attn_fn") T(HYPER_ATTN_BASE, "hc_attn_base")               \
     T(HYPER_ATTN_SCALE, "hc_attn_scale") T(HYPER_FFN_FN, "hc_ffn_fn") T(HYPER_FFN_BASE, "hc_ffn_base")                \
     T(HYPER_FFN_SCALE, "hc_ffn_scale") T(NEXTN, "nextn.eh_proj") T(ATTN_SHORTCUT, "attn_shortcut")                    \
-    T(FFN_SHORTCUT, "ffn_shortcut")
+    T(FFN_SHORTCUT, "ffn_shortcut") T(STITCH, "stitch")
 
 #define TINYI_LM_TENSOR_ENUM(name, text) TINYI_T_##name,
 enum { TINYI_LM_TENSORS(TINYI_LM_TENSOR_ENUM) TINYI_T_COUNT };
@@ -163,6 +164,7 @@ typedef struct tinyi_lm_layer {
     tiny_idx n_head, n_kv, d_k, d_v, n_ff;
     /* width of the stream: before the layer, between its halves (of parallel ones: after both), after it */
     tiny_idx d_in, d_mid, d_out;
+    tiny_idx d_from;                        /* width before the stitch that this layer begins with; 0: it has none */
     tiny_idx ratio;                         /* deepseek4: tokens of a block of keys; 0: there are none */
     tiny_idx window;                        /* keys that are seen, or size of a chunk; 0: all */
     tiny_idx kv_from;                       /* the layer whose keys and values are used */
@@ -196,7 +198,7 @@ struct tllm_model {
     /* of its keys, before the name of the architecture: "" or that of rotated.h */
     const char *prefix;
     unsigned rotated;                       /* TLLM_ROTATE_... */
-    int sliced;                             /* its stream has several widths, none above n_embd */
+    int sliced;                             /* its stream has several widths, none above n_embd; 2: by stitches */
     tiny_idx d_first, d_last;               /* width of the stream after the embedding, and before the output */
     uint64_t n_merged;                      /* adapters that were merged into the weights */
     uint64_t merged;                        /* which: their fingerprint; 0: none */
@@ -536,6 +538,8 @@ TINYI_FN void tinyi_lm_embed(tinyi_lm_fwd *f, float *x);
 TINYI_FN void tinyi_lm_mix(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
 TINYI_FN void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
 TINYI_FN void tinyi_lm_settle(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int half, float *y);
+/* x (n, width before) through a layer, (f->n, width after) afterwards */
+TINYI_FN void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x);
 #ifndef TINYI_NO_SLICED
 /* sliced.c: widths of the layers from the file; the matrices of a layer, after its others; a layer */
 TINYI_FN void tinyi_lm_sliced_widths(tinyi_lm_load *ld);

@@ -6,6 +6,7 @@
  *          ffn(norm(x)). norm(x) = g x / sqrt(sum x^2 / D + eps), D the width of the original. With d numbers in x this
  *          is the RMS norm of d numbers with eps D / d and the gain g sqrt(D / d); files store that product. Layer
  *          norms of the original are such norms too: the mean of its stream is 0 after slicing
+ *          A stitch: x <- W x + c before the layer (llm/session/stitched.h)
  * Cost     a product of d_in by d_out numbers for each half, in addition to the smaller products of the half */
 #include <string.h>
 #include "llm/model/model_inside.h"
@@ -39,6 +40,10 @@ TINYI_FN void tinyi_lm_sliced_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l)
     l->d_in = tinyi_lm_count(ld, "slice.width", 2 * l->i, -1, 1, m->n_embd);
     l->d_mid = tinyi_lm_count(ld, "slice.width", 2 * l->i + 1, -1, 1, m->n_embd);
     l->d_out = tinyi_lm_count(ld, "slice.width", 2 * l->i + 2, -1, 1, m->n_embd);
+    if (m->sliced == TINYI_LM_STITCHED && tinyi_lm_find(ld, l, TINYI_T_STITCH, NULL)) {
+        l->d_from = l->d_in;
+        l->d_in = l->d_mid;
+    }
     if (m->block == TINYI_LM_PARALLEL && l->d_mid != l->d_out)
         tinyi_lm_disagree(ld, l, "parallel halves end in one width, but slice.width has", l->d_mid, l->d_out);
 }
@@ -46,7 +51,8 @@ TINYI_FN void tinyi_lm_sliced_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l)
 TINYI_FN void tinyi_lm_sliced_norm(const tllm_model *m, const tinyi_lm_w *w)
 {
     /* memory of the model, which may be changed here */
-    if (w) ((tinyi_lm_w *)(uintptr_t)w)->widen = (float)((double)m->n_embd / (double)w->n_in);
+    if (w && m->sliced != TINYI_LM_STITCHED)
+        ((tinyi_lm_w *)(uintptr_t)w)->widen = (float)((double)m->n_embd / (double)w->n_in);
 }
 
 static void tinyi_lm_sliced_shortcut(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx from, tiny_idx to)
@@ -69,6 +75,7 @@ TINYI_FN void tinyi_lm_sliced_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
                             m->path, l->i);
         return;
     }
+    if (l->d_from) tinyi_lm_need(ld, l, TINYI_T_STITCH, l->d_from, l->d_in, 0);
     tinyi_lm_sliced_shortcut(ld, l, TINYI_T_ATTN_SHORTCUT, l->d_in, l->d_mid);
     if (!parallel) tinyi_lm_sliced_shortcut(ld, l, TINYI_T_FFN_SHORTCUT, l->d_mid, l->d_out);
     tinyi_lm_sliced_norm(m, l->norm1);
@@ -91,6 +98,10 @@ TINYI_FN void tinyi_lm_sliced_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, floa
     const size_t used = f->used;
     float *h = tinyi_lm_take(f, f->n, wide), *y = tinyi_lm_take(f, f->n, wide), *z = tinyi_lm_take(f, f->n, wide), *u;
     if (f->st) return;
+    if (l->d_from) {                        /* x = W x + c */
+        tinyi_lm_linear(f, l->w[TINYI_T_STITCH], z, x, f->n);
+        tinyi_lm_copy(f, x, l->d_in, z, l->d_in, f->n, l->d_in);
+    }
     f->layer_in = f->in_layer[0] = x;
     f->in_layer[1] = h;
     f->n_in_layer = 2;

@@ -123,3 +123,28 @@ TINYI_FN tiny_status tinyi_stream_keys(tiny_ctx *ctx, const tllm_gguf *file, con
     }
     return st;
 }
+
+TINYI_FN tiny_status tinyi_stream_begin(tiny_ctx *ctx, const char *what, tllm_state *s, const int32_t *token,
+                                        tiny_idx n, tinyi_lm_fwd *f)
+{
+    tllm_page_copy copy;
+    tiny_idx i;
+    tiny_status st;
+    tllm_state_clear(s);
+    st = tllm_pages_append(&s->pages, 0, n, &copy);
+    if (st) return tinyi_fail(ctx, st, "%s: %s: a window of %td tokens does not fit", what, s->m->path, n);
+    tinyi_lm_begin(f, s);
+    f->n = f->n_key = n;
+    f->n_run = 1;
+    for (i = 0; i < n; i++) {
+        s->token[i] = token[i];
+        s->row[4 * i] = s->row[4 * i + 1] = 0;
+        s->row[4 * i + 2] = (int32_t)(i + 1);
+        s->row[4 * i + 3] = s->pos[i] = (int32_t)i;
+        s->place[2 * i] = tllm_pages_table(&s->pages, 0)[i / s->pages.block];
+        s->place[2 * i + 1] = (int32_t)(i % s->pages.block);
+    }
+    s->run[0].seq = s->run[0].row0 = s->run[0].at0 = 0;
+    s->run[0].n = n;
+    return TINY_OK;
+}

@@ -26,5 +26,10 @@ TINYI_FN tiny_status tinyi_stream_layer(tiny_ctx *ctx, const char *what, const t
  * keys. */
 TINYI_FN tiny_status tinyi_stream_keys(tiny_ctx *ctx, const tllm_gguf *file, const char *prefix, tllm_writer *w);
 
+/* f: a pass over n tokens that begin a sequence, in a state of at least n of them. Layers can then be run one by one,
+ * after tinyi_lm_embed and tinyi_lm_rope_tables. */
+TINYI_FN tiny_status tinyi_stream_begin(tiny_ctx *ctx, const char *what, tllm_state *s, const int32_t *token,
+                                        tiny_idx n, tinyi_lm_fwd *f);
+
 TINYI_C_END
 #endif

@@ -36,6 +36,7 @@ static tiny_status tinyi_session_fill(tllm_session *s, const tllm_state_desc *de
     if (st) return st;
     st = tllm_state_open(ctx, s->model, &d, &s->state);
     if (st) return st;
+    s->desc = d;
     s->token = (int32_t *)tinyi_alloc(ctx, (size_t)d.n_ctx, sizeof *s->token);
     s->spare = (int32_t *)tinyi_alloc(ctx, (size_t)d.n_ctx, sizeof *s->spare);
     if (s->about.output == TLLM_LOGITS)
@@ -117,6 +118,7 @@ TINY_API void tllm_session_close(tllm_session *s)
     if (TINYI_HAS(GRAMMAR)) tllm_pieces_close(ctx, s->pieces);
     tllm_vocab_close(ctx, s->vocab);
     tllm_model_close(ctx, s->model);
+    tllm_gguf_close(ctx, s->view);
     tllm_gguf_close(ctx, s->file);
     tiny_free(ctx, s->token);
     tiny_free(ctx, s->spare);

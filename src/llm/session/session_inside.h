@@ -12,6 +12,10 @@ struct tllm_session {
     tllm_vocab *vocab;
     tllm_state *state;                      /* sequence 0 is the text of the session */
     tllm_about about;
+    tllm_state_desc desc;                   /* of the state, with its defaults */
+    /* of a stitched file: the network that computes, and its view of the file; NULL: the file itself */
+    tllm_gguf *view;
+    size_t network;
     tiny_idx n_ctx, n_batch;
     int32_t *token, *spare;                 /* (n_ctx) tokens held by the state; scratch for a shift */
     size_t n;
