@@ -38,6 +38,14 @@
 #define TINYI_TDN_EPS 1e-5f
 enum { TINYI_TDN_RADIAL = 10, TINYI_TDN_ATTEND = 8, TINYI_TDN_BLOCK = 2 + TINYI_TDN_RADIAL + TINYI_TDN_ATTEND + 4 };
 
+/* A tape that is kept, and what it has room for. */
+typedef struct tinyi_tdn_room {
+    tiny_tape *tape;
+    tiny_tape_mark begin;
+    tiny_idx n, m, molecules;
+    int seeds;
+} tinyi_tdn_room;
+
 struct tgnn_tdn {
     tiny_ctx *ctx;
     tgnn_tdn_desc desc;
@@ -47,7 +55,9 @@ struct tgnn_tdn {
     tiny_param *params;
     char (*names)[TINYI_TDN_NAME];
     unsigned char *memory;                  /* values, then gradients */
-    tiny_tape *tape[2];                     /* of positions, of parameters */
+    tinyi_tdn_room room[2];                 /* of positions, of parameters */
+    unsigned char *pos;                     /* positions and dE/dr of n_pos atoms, which the first tape knows */
+    tiny_idx n_pos;
 };
 
 /* the edges of a call, and its atoms in the type of the network */
@@ -177,6 +187,12 @@ static void tinyi_tdn_draw(tgnn_tdn *net)
     }
 }
 
+static void tinyi_tdn_clear(tgnn_tdn *net)
+{
+    const size_t size = net->desc.wide ? sizeof(double) : sizeof(float);
+    memset(net->memory + net->n_numbers * size, 0, net->n_numbers * size);
+}
+
 /* ---- open and close */
 
 static tiny_status tinyi_tdn_check(tiny_ctx *ctx, tgnn_tdn_desc *d)
@@ -266,7 +282,7 @@ TINY_API tiny_status tgnn_tdn_open(tiny_ctx *ctx, const tgnn_tdn_desc *desc, tgn
         tinyi_tdn_list(net);
         for (i = 0; i < net->n; i++)
             net->params[i].grad.data = (unsigned char *)net->params[i].value.data + net->n_numbers * size;
-        tgnn_tdn_zero(net);
+        tinyi_tdn_clear(net);
         tinyi_tdn_draw(net);
     }
     if (st) tgnn_tdn_close(net);
@@ -279,8 +295,9 @@ TINY_API void tgnn_tdn_close(tgnn_tdn *net)
     tiny_ctx *ctx;
     if (!net) return;
     ctx = net->ctx;
-    tiny_tape_close(net->tape[0]);
-    tiny_tape_close(net->tape[1]);
+    tiny_tape_close(net->room[0].tape);
+    tiny_tape_close(net->room[1].tape);
+    tiny_free(ctx, net->pos);
     tgnn_product_close(ctx, net->plan);
     tiny_free(ctx, net->params);
     tiny_free(ctx, net->memory);
@@ -297,11 +314,6 @@ TINY_API const tiny_param *tgnn_tdn_params(const tgnn_tdn *net, size_t *n)
 TINY_API double tgnn_tdn_count(const tgnn_tdn *net) { return net ? (double)net->n_numbers : 0.0; }
 TINY_API const tgnn_product *tgnn_tdn_product(const tgnn_tdn *net) { return net ? net->plan : NULL; }
 
-TINY_API void tgnn_tdn_zero(tgnn_tdn *net)
-{
-    const size_t size = net && net->desc.wide ? sizeof(double) : sizeof(float);
-    if (net) memset(net->memory + net->n_numbers * size, 0, net->n_numbers * size);
-}
 
 /* ---- pieces of the network */
 
@@ -446,12 +458,29 @@ static tiny_tensor tinyi_tdn_sum(tiny_tape *tape, const tiny_tensor *offset, con
     return tiny_tape_call(tape, TINY_OP_SPMM, offset, x, NULL, NULL, &sum);
 }
 
+/* zeros that no operation recorded */
+static tiny_tensor tinyi_tdn_zeros(tiny_tape *tape, const tgnn_tdn *net, tiny_idx rows, tiny_idx columns)
+{
+    tiny_idx dim[2];
+    tiny_tensor t;
+    dim[0] = rows;
+    dim[1] = columns;
+    t = tiny_tape_new(tape, net->desc.wide ? TINY_F64 : TINY_F32, 2, dim);
+    if (t.data && !tiny_tape_dry(tape)) memset(t.data, 0, (size_t)(rows * columns) * tiny_dtype_bytes(t.dtype));
+    return t;
+}
+
 /* p: src, dst, bias, mix, bias, vector of scores, out, bias; radial before them */
 static tiny_tensor tinyi_tdn_attention(tiny_tape *tape, const tgnn_tdn *net, const tinyi_tdn_edges *e,
                                        const tiny_tensor *x, const tiny_param *radial, const tiny_param *p)
 {
     const tiny_idx c = net->desc.width, d = (net->desc.l + 1) * (net->desc.l + 1), heads = net->desc.heads;
-    tiny_tensor w = tinyi_tdn_radial(tape, radial, &e->basis), w1, w2, s, t, m;
+    tiny_tensor w, w1, w2, s, t, m;
+    if (!e->src.dim[0]) {                   /* sums over nothing */
+        m = tinyi_tdn_zeros(tape, net, x->dim[0], d * c);
+        return tinyi_tdn_linear(tape, net, &m, 0, 0, &p[6], &p[7]);
+    }
+    w = tinyi_tdn_radial(tape, radial, &e->basis);
     if (tiny_tape_status(tape)) return w;
     w1 = tinyi_tdn_part(&w, 0, c);
     w2 = tinyi_tdn_part(&w, c, c);
@@ -548,6 +577,11 @@ static tiny_tensor tinyi_tdn_begin(tiny_tape *tape, const tgnn_tdn *net, const t
     e->offset = tiny_tensor_1d(g->offset, TINY_I64, g->n + 1);
     e->src = tiny_tensor_1d(g->src, TINY_I32, g->m);
     e->dst = tiny_tensor_1d(g->dst, TINY_I32, g->m);
+    if (!g->m) {
+        part[0] = tiny_tape_call(tape, TINY_OP_GATHER, &net->params[0].value, &type, NULL, NULL, NULL);
+        part[1] = tinyi_tdn_zeros(tape, net, g->n, (d - 1) * c);
+        return tiny_tape_concat(tape, 2, part, 1);
+    }
     r = tiny_tape_call(tape, TINY_OP_GATHER, pos, &e->src, NULL, NULL, NULL);
     s = tiny_tape_call(tape, TINY_OP_GATHER, pos, &e->dst, NULL, NULL, NULL);
     r = tiny_tape_sub(tape, &r, &s);
@@ -683,7 +717,7 @@ static void tinyi_tdn_place(const tgnn_tdn *net, tinyi_tdn_graph *g, const doubl
     for (i = 0; i < 3 * g->n; i++) tinyi_real_set(g->pos, net->desc.wide ? TINY_F64 : TINY_F32, i, pos[i]);
 }
 
-static tiny_status tinyi_tdn_graph_open(tiny_ctx *ctx, const tgnn_tdn *net, const tgnn_atoms *a, tinyi_tdn_graph *g)
+static tiny_status tinyi_tdn_graph_open(tiny_ctx *ctx, tgnn_tdn *net, const tgnn_atoms *a, tinyi_tdn_graph *g)
 {
     tiny_status st = tinyi_tdn_check_atoms(ctx, net, a);
     size_t n;
@@ -696,14 +730,22 @@ static tiny_status tinyi_tdn_graph_open(tiny_ctx *ctx, const tgnn_tdn *net, cons
     if (st) return st;
     if (g->m > INT32_MAX) return tinyi_fail(ctx, TINY_E_OVERFLOW, "tdn: more than %d edges", INT32_MAX);
     n = (size_t)g->n;
-    g->memory = tinyi_alloc(ctx, (n + 1 + (size_t)g->molecules + 1) + 6 * n + (n + 2 * (size_t)g->m) / 2 + 2,
-                            sizeof(double));
+    if (net->n_pos != g->n) {
+        tiny_tape_close(net->room[0].tape);         /* it knows the old place */
+        memset(&net->room[0], 0, sizeof net->room[0]);
+        tiny_free(ctx, net->pos);
+        net->n_pos = 0;
+        net->pos = (unsigned char *)tinyi_alloc(ctx, 6 * n, sizeof(double));
+        if (!net->pos) return tiny_ctx_status(ctx);
+        net->n_pos = g->n;
+    }
+    g->memory = tinyi_alloc(ctx, (n + 1 + (size_t)g->molecules + 1) + (n + 2 * (size_t)g->m) / 2 + 2, sizeof(double));
     if (!g->memory) return tiny_ctx_status(ctx);
     g->offset = (int64_t *)g->memory;
     g->first = g->offset + n + 1;
-    g->pos = (unsigned char *)(g->first + g->molecules + 1);
+    g->type = (int32_t *)(g->first + g->molecules + 1);
+    g->pos = net->pos;
     g->slope = g->pos + 3 * n * sizeof(double);
-    g->type = (int32_t *)(void *)(g->slope + 3 * n * sizeof(double));
     g->src = g->type + n;
     g->dst = g->src + g->m;
     memcpy(g->type, a->type, n * sizeof *g->type);
@@ -765,30 +807,42 @@ static tiny_status tinyi_tdn_pass(tiny_tape *tape, const tgnn_tdn *net, const ti
     }
 }
 
-/* the tape of positions (0) or of parameters (1), large enough for this graph; measured by a dry run */
+/* The tape of positions (0) or of parameters (1), empty, with room for this graph: kept from the last call, or measured
+ * by a dry run. */
 static tiny_status tinyi_tdn_tape_of(tiny_ctx *ctx, tgnn_tdn *net, const tinyi_tdn_graph *g, int which,
                                      const tiny_tensor *seed, const tiny_tensor *force_seed)
 {
+    tinyi_tdn_room *r = &net->room[which];
+    const int seeds = (seed != NULL) + 2 * (force_seed != NULL);
     tiny_tape_desc d;
     tiny_tape *dry = NULL;
     tiny_tensor energy, forces;
-    size_t need = 0;
     tiny_status st;
+    if (r->tape && (which ? r->n >= g->n : r->n == g->n) && r->m >= g->m && r->molecules >= g->molecules &&
+        r->seeds == seeds) {
+        tiny_tape_release(r->tape, r->begin);
+        return TINY_OK;
+    }
     memset(&d, 0, sizeof d);
     d.dry = 1;
     st = tiny_tape_open(ctx, &d, &dry);
     if (st) return st;
     st = tinyi_tdn_tape_params(dry, net, g, which);
     if (!st) st = tinyi_tdn_pass(dry, net, g, seed, force_seed, &energy, &forces);
-    need = tiny_tape_high(dry);
-    tiny_tape_close(dry);
-    if (st) return st;
-    tiny_tape_close(net->tape[which]);      /* the positions of the last graph are gone */
-    net->tape[which] = NULL;
     d.dry = 0;
-    d.bytes = need + need / 16 + 4096;
-    st = tiny_tape_open(ctx, &d, &net->tape[which]);
-    return st ? st : tinyi_tdn_tape_params(net->tape[which], net, g, which);
+    d.bytes = tiny_tape_high(dry) + tiny_tape_high(dry) / 16 + 4096;
+    tiny_tape_close(dry);
+    tiny_tape_close(r->tape);
+    memset(r, 0, sizeof *r);
+    if (!st) st = tiny_tape_open(ctx, &d, &r->tape);
+    if (!st) st = tinyi_tdn_tape_params(r->tape, net, g, which);
+    if (st) return st;
+    r->begin = tiny_tape_now(r->tape);
+    r->n = g->n;
+    r->m = g->m;
+    r->molecules = g->molecules;
+    r->seeds = seeds;
+    return TINY_OK;
 }
 
 /* energies and forces in double, on the tape of positions or, for the direct head, on that of parameters */
@@ -797,7 +851,7 @@ static tiny_status tinyi_tdn_both(tiny_ctx *ctx, tgnn_tdn *net, tinyi_tdn_graph 
     const tiny_dtype type = net->desc.wide ? TINY_F64 : TINY_F32;
     double one[1];
     tiny_tensor seed = tiny_tensor_2d(one, type, g->molecules, 1), te, tf;
-    const int by_slope = forces && !net->desc.direct;
+    const int by_slope = forces && !net->desc.direct && g->m;
     tiny_status st;
     tiny_idx i;
     seed.stride[0] = seed.stride[1] = 0;
@@ -805,12 +859,14 @@ static tiny_status tinyi_tdn_both(tiny_ctx *ctx, tgnn_tdn *net, tinyi_tdn_graph 
     memset(&tf, 0, sizeof tf);
     st = tinyi_tdn_tape_of(ctx, net, g, 0, by_slope ? &seed : NULL, NULL);
     if (!st) {
-        memset(g->slope, 0, 3 * (size_t)g->n * sizeof(double));
-        st = tinyi_tdn_pass(net->tape[0], net, g, by_slope ? &seed : NULL, NULL, &te, &tf);
+        tiny_tape_zero(net->room[0].tape);
+        st = tinyi_tdn_pass(net->room[0].tape, net, g, by_slope ? &seed : NULL, NULL, &te, &tf);
     }
     for (i = 0; !st && i < g->molecules; i++) energy[i] = tinyi_real(te.data, type, i * te.stride[0]);
     for (i = 0; !st && forces && i < 3 * g->n; i++)
-        forces[i] = by_slope ? -tinyi_real(g->slope, type, i) : tinyi_real(tf.data, type, i);
+        forces[i] = by_slope           ? -tinyi_real(g->slope, type, i)
+                    : net->desc.direct ? tinyi_real(tf.data, type, i * tf.stride[1])
+                                       : 0.0;
     return st;
 }
 
@@ -882,13 +938,16 @@ TINY_API tiny_status tgnn_tdn_run(tiny_ctx *ctx, tgnn_tdn *net, const tgnn_atoms
 
 /* gradient of seed . E (+ force_seed . F of the direct head) by the parameters, at these positions */
 static tiny_status tinyi_tdn_slope(tiny_ctx *ctx, tgnn_tdn *net, tinyi_tdn_graph *g, const double *pos,
-                                   const tiny_tensor *seed, const tiny_tensor *force_seed)
+                                   const tiny_tensor *seed, const tiny_tensor *force_seed, int *fresh)
 {
     tiny_tensor energy, forces;
     tiny_status st;
     tinyi_tdn_place(net, g, pos);
     st = tinyi_tdn_tape_of(ctx, net, g, 1, seed, force_seed);
-    return st ? st : tinyi_tdn_pass(net->tape[1], net, g, seed, force_seed, &energy, &forces);
+    if (st) return st;
+    if (*fresh) tiny_tape_zero(net->room[1].tape);          /* later passes add */
+    *fresh = 0;
+    return tinyi_tdn_pass(net->room[1].tape, net, g, seed, force_seed, &energy, &forces);
 }
 
 /* room: energies, their seeds, forces, their slopes v, positions; steps: of each molecule, 0 where v is 0 */
@@ -905,8 +964,9 @@ static tiny_status tinyi_tdn_train(tiny_ctx *ctx, tgnn_tdn *net, tinyi_tdn_graph
                       force_seed = tiny_tensor_2d(force_seeds, type, g->n, 3);
     tiny_status st = tinyi_tdn_both(ctx, net, g, energy, t->forces ? forces : NULL);
     tiny_idx i, z;
-    int sign;
+    int sign, fresh = 1;
     if (st) return st;
+    tinyi_tdn_clear(net);
     *loss = 0.0;
     for (z = 0; z < molecules; z++) {
         const double off = t->energy ? energy[z] - t->energy[z] : 0.0;
@@ -921,8 +981,8 @@ static tiny_status tinyi_tdn_train(tiny_ctx *ctx, tgnn_tdn *net, tinyi_tdn_graph
         tinyi_real_set(force_seeds, type, i, v[i]);
     }
     if (t->energy || net->desc.direct)
-        st = tinyi_tdn_slope(ctx, net, g, a->pos, &seed, t->forces && net->desc.direct ? &force_seed : NULL);
-    if (st || !t->forces || net->desc.direct) return st;
+        st = tinyi_tdn_slope(ctx, net, g, a->pos, &seed, t->forces && net->desc.direct ? &force_seed : NULL, &fresh);
+    if (st || !t->forces || net->desc.direct || !g->m) return st;
     for (z = 0; z < molecules; z++) {
         for (i = 3 * (tiny_idx)g->first[z]; i < 3 * (tiny_idx)g->first[z + 1]; i++)
             step[z] = TINYI_MAX(step[z], v[i] < 0.0 ? -v[i] : v[i]);
@@ -934,7 +994,7 @@ static tiny_status tinyi_tdn_train(tiny_ctx *ctx, tgnn_tdn *net, tinyi_tdn_graph
             for (i = 3 * (tiny_idx)g->first[z]; i < 3 * (tiny_idx)g->first[z + 1]; i++)
                 pos[i] = a->pos[i] + sign * step[z] * v[i];
         }
-        st = tinyi_tdn_slope(ctx, net, g, pos, &seed, NULL);
+        st = tinyi_tdn_slope(ctx, net, g, pos, &seed, NULL, &fresh);
     }
     return st;
 }

@@ -58,7 +58,7 @@ TINY_API tiny_status tgnn_tdn_run(tiny_ctx *ctx, tgnn_tdn *net, const tgnn_atoms
                                   double *forces);
 
 /* loss = energy_weight mean over molecules of (E - energy)^2 + force_weight mean over 3 n numbers of (F - force)^2, and
- * its gradient added to those of the parameters (tgnn_tdn_zero clears them). For forces -dE/dr the second part needs
+ * its gradient in those of the parameters. For forces -dE/dr the second part needs
  * second derivatives, and they are differences of first ones: with v = dloss/dF, d<F, v>/dtheta = -(g(r + e v) -
  * g(r - e v)) / (2 e), g = dE/dtheta. The largest step of an atom is 1e-5 (wide) or 3e-3 units of length; the gradient
  * is exact to about 1e-9 or 1e-3 of its size. */
@@ -68,7 +68,6 @@ typedef struct tgnn_tdn_target {
 } tgnn_tdn_target;
 TINY_API tiny_status tgnn_tdn_gradient(tiny_ctx *ctx, tgnn_tdn *net, const tgnn_atoms *atoms,
                                        const tgnn_tdn_target *target, double *loss);
-TINY_API void tgnn_tdn_zero(tgnn_tdn *net);
 
 TINYI_C_END
 #endif
