@@ -1,6 +1,6 @@
 /* src/gnn/equivariant/cp.c - CP factors of the coupling tensor by alternating least squares, and their files
- * Paper    Y. Lin et al., "Tensor Decomposition Networks for Fast Machine Learning Interatomic Potential Computations",
- *          2025 (arXiv 2507.01131), section 4: factors of the tensor of all paths. The paper fits them by AdamW on random
+ * Paper    "Tensor Decomposition Networks for Fast Machine Learning Interatomic Potential Computations", 2025 (arXiv
+ *          2507.01131): factors of the tensor of all paths. The paper fits them by AdamW on random
  *          harmonics. With E[Y Y^T] = 1 the expectation of that loss is |M - M'| / |M|, which is minimised here itself.
  * Formula  one factor after the other: F <- U K (K^T K + lambda 1)^-1, U the unfolding of M along its axis, K the
  *          products r by r of the other two; K^T K is the elementwise product of their Gram matrices.

@@ -679,7 +679,12 @@ static tiny_status tinyi_product_plan_check(tiny_ctx *ctx, const tgnn_product *p
     return TINY_OK;
 }
 
-typedef struct tinyi_product_call { tgnn_product_params params; tgnn_fold_params fold; tiny_tensor y; } tinyi_product_call;
+/* what a call needs to stay while it runs */
+typedef struct tinyi_product_call {
+    tgnn_product_params params;
+    tgnn_fold_params fold;
+    tiny_tensor y;
+} tinyi_product_call;
 
 static void tinyi_product_op_of(const tgnn_product *p, tinyi_product_call *call, const tiny_tensor *x,
                                 const tiny_tensor *y, const tiny_tensor *w, tiny_op *op)

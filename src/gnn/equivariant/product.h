@@ -99,8 +99,8 @@ TINY_API int tgnn_product_path(const tgnn_product *product, int i, int l[3]);
  * (n, c, dim of out); f32, any strides. f64 tensors are computed in double, by the reference. */
 TINY_API tiny_status tgnn_product_run(tiny_ctx *ctx, const tgnn_product *product, const tiny_tensor *x,
                                       const tiny_tensor *y, const tiny_tensor *w, const tiny_tensor *out);
-/* Gradients of a loss by x, y and w from that by out, g. dy has a row for each channel: y (n, c, dim of y). dw is an empty tensor (n, c, 0) or NULL where the plan has no
- * weights. */
+/* Gradients of a loss by x, y and w from that by out, g. dy has a row for each channel, and so must y: (n, c, dim of
+ * y). dw is an empty tensor (n, c, 0) or NULL where the plan has no weights. */
 TINY_API tiny_status tgnn_product_back(tiny_ctx *ctx, const tgnn_product *product, const tiny_tensor *x,
                                        const tiny_tensor *y, const tiny_tensor *w, const tiny_tensor *g,
                                        const tiny_tensor *dx, const tiny_tensor *dy, const tiny_tensor *dw);

@@ -1,6 +1,6 @@
 /* src/gnn/equivariant/product_fold.c - the products FOLD and CP: one y for many channels of x
- * Paper    Y. Lin et al., "Tensor Decomposition Networks for Fast Machine Learning Interatomic Potential Computations",
- *          2025 (arXiv 2507.01131), section 4: CP. FOLD is the exact form that the paper does not compare with.
+ * Paper    "Tensor Decomposition Networks for Fast Machine Learning Interatomic Potential Computations", 2025 (arXiv
+ *          2507.01131): CP. FOLD is the exact form that the paper does not compare with.
  * Formula  FOLD  T[k][i] = sum_j M[i][j][k] y[j], once for a sample; out[k][u] = w[u] sum_i T[k][i] x[i][u]
  *          CP    s[r] = sum_j B[r][j] y[j], once; out[k][u] = w[u] sum_r C[r][k] s[r] (sum_i A[r][i] x[i][u])
  * Cost     multiply-adds of a channel: FOLD d1 d3 + nonzeros(M) / channels; CP (d1 + d3) rank + d2 rank / channels;
@@ -271,11 +271,12 @@ static tiny_status tinyi_pf_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor 
         return tinyi_fail(ctx, TINY_E_SHAPE, "product_fold: entries are a dense n x 3 i32, values n of the type of x");
     for (e = 0; !tinyi_pf_is_plan(op, params) && e < entry->dim[0]; e++) {
         const int32_t *t = (const int32_t *)entry->data + 3 * e;
-        const int after = e == 0 || t[2] > t[-1] || (t[2] == t[-1] && (t[0] > t[-3] || (t[0] == t[-3] && t[1] > t[-2])));
+        const int same = e && t[2] == t[-1], row = same && t[0] == t[-3],
+                  after = !e || t[2] > t[-1] || (same && t[0] > t[-3]) || (row && t[1] > t[-2]);
         if (t[0] < 0 || t[0] >= x->dim[2] || t[1] < 0 || t[1] >= y->dim[2] || t[2] < 0 || t[2] >= params->dim || !after)
             return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                              "product_fold: entry %td is (%d, %d, %d), they must be sorted by k, i, j and in %td x %td "
-                              "x %d",
+                              "product_fold: entry %td is (%d, %d, %d), they must be sorted by k, i, j and in %td x "
+                              "%td x %d",
                               e, (int)t[0], (int)t[1], (int)t[2], x->dim[2], y->dim[2], params->dim);
     }
     dim[0] = x->dim[0];
@@ -299,8 +300,8 @@ static tiny_status tinyi_cp_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor 
     }
     if (f[0]->dim[1] != x->dim[2] || f[1]->dim[1] != y->dim[2] || f[1]->dim[0] != f[0]->dim[0] ||
         f[2]->dim[1] != f[0]->dim[0])
-        return tinyi_fail(ctx, TINY_E_SHAPE, "product_cp: a (rank, %td), b (rank, %td) and c (numbers, rank) do not fit",
-                          x->dim[2], y->dim[2]);
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "product_cp: a (rank, %td), b (rank, %td) and c (numbers, rank) do not fit", x->dim[2], y->dim[2]);
     if (f[0]->dim[0] < 1 || f[0]->dim[0] > TGNN_CP_RANK_MAX || f[2]->dim[0] < 1 || x->dim[2] < 1 || y->dim[2] < 1)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "product_cp: rank %td, it must be 1 to %d", f[0]->dim[0],
                           TGNN_CP_RANK_MAX);
@@ -460,8 +461,7 @@ static tiny_status tinyi_pf_grad_of(tiny_grad *g, const tiny_op *op, int i_w)
     tiny_op again;
     tiny_status st = TINY_OK;
     if (!p || p->fold.rank != (i_w == TINYI_CP_W ? (int)op->in[TINYI_CP_A]->dim[0] : 0))
-        return tinyi_fail(tiny_grad_ctx(g), TINY_E_ARGUMENT,
-                          "%s: without its plan in params it has no gradient", op->row ? op->row->name : "product_fold");
+        return tinyi_fail(tiny_grad_ctx(g), TINY_E_ARGUMENT, "product: without its plan in params it has no gradient");
     dout = tiny_grad_of(g, 0);
     if (!dout) return TINY_OK;
     if (tiny_grad_wants(g, TINYI_PF_X)) {
@@ -671,7 +671,8 @@ static void tinyi_pf_weigh(const tgnn_product *p, tinyi_pc *pc, int from, int n)
 
 void tinyi_pf_program(const tgnn_product *p, const tinyi_pf *f, tinyi_pc *pc)
 {
-    const int d1 = (int)p->dim[TGNN_PRODUCT_X], d2 = (int)p->dim[TGNN_PRODUCT_Y], d3 = (p->desc.l3 + 1) * (p->desc.l3 + 1);
+    const int d1 = (int)p->dim[TGNN_PRODUCT_X], d2 = (int)p->dim[TGNN_PRODUCT_Y],
+              d3 = (p->desc.l3 + 1) * (p->desc.l3 + 1);
     const int out = tinyi_pc_regs(pc, d3);
     int i, j, k, r;
     if (f->rank) {
@@ -775,8 +776,8 @@ TINY_API tiny_tensor tgnn_tape_product_mode(tiny_tape *tape, const tgnn_product 
     }
     if (!ok) {
         (void)tinyi_tape_refuse(tape, TINY_E_SHAPE,
-                                "product: a mode, a plan without weights, x (n, u, numbers), y (n, v, numbers) and w of "
-                                "the shape of the mode are needed");
+                                "product: a mode, a plan without weights, x (n, u, numbers), y (n, v, numbers) and w "
+                                "of the shape of the mode are needed");
         return none;
     }
     a = *x;

@@ -354,6 +354,7 @@ static void test_equivariance(tiny_target target)
     int kind;
     for (kind = 0; kind <= TGNN_PRODUCT_FOLD; kind++) {
         d = of(kind, 2, 3, 4);
+        d.even = kind == TGNN_PRODUCT_FOLD;
         if (kind <= TGNN_PRODUCT_CG_SPARSE) {
             d.apart = 1;
             equivariant(ctx, &d);
