@@ -220,7 +220,8 @@ static tiny_status teach(work *w)
 {
     const size_t d = 3 * (size_t)w->n_atoms;
     const int per = w->n / w->batch;
-    double *pos = numbers((size_t)w->batch * d), *force = numbers((size_t)w->batch * d), *guess = numbers(d * (size_t)w->n),
+    double *pos = numbers((size_t)w->batch * d), *force = numbers((size_t)w->batch * d),
+           *guess = numbers(d * (size_t)w->n),
            *energy = numbers((size_t)w->batch), loss = 0, mean = 0, error[2];
     int32_t *type = (int32_t *)need(calloc(d * (size_t)w->batch, sizeof *type));
     int64_t *first = (int64_t *)need(calloc((size_t)w->batch + 1, sizeof *first));
@@ -573,8 +574,8 @@ static tiny_status train(work *w, tgnn_tdn_desc *d, int rank, int sweeps, const 
     if (!st && save) st = tiny_params_save(w->ctx, save, params, n, NULL);
     if (!st) st = judge(w, w->n, w->n_new, guess, error);
     if (!st)
-        printf("%d new clusters: energy %.4f an atom, force %.4f, of forces of size %.4f: %.1f %%\n", w->n_new, error[0],
-               error[1], w->size, 100 * error[1] / w->size);
+        printf("%d new clusters: energy %.4f an atom, force %.4f, of forces of size %.4f: %.1f %%\n", w->n_new,
+               error[0], error[1], w->size, 100 * error[1] / w->size);
     if (!st && forces) st = draw_forces(w, guess, forces);
     if (!st && w->steps) st = move(w, curve);
     if (!st && w->steps) {

@@ -301,7 +301,8 @@ static tiny_status tinyi_cp_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor 
     if (f[0]->dim[1] != x->dim[2] || f[1]->dim[1] != y->dim[2] || f[1]->dim[0] != f[0]->dim[0] ||
         f[2]->dim[1] != f[0]->dim[0])
         return tinyi_fail(ctx, TINY_E_SHAPE,
-                          "product_cp: a (rank, %td), b (rank, %td) and c (numbers, rank) do not fit", x->dim[2], y->dim[2]);
+                          "product_cp: a (rank, %td), b (rank, %td) and c (numbers, rank) do not fit", x->dim[2],
+                          y->dim[2]);
     if (f[0]->dim[0] < 1 || f[0]->dim[0] > TGNN_CP_RANK_MAX || f[2]->dim[0] < 1 || x->dim[2] < 1 || y->dim[2] < 1)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "product_cp: rank %td, it must be 1 to %d", f[0]->dim[0],
                           TGNN_CP_RANK_MAX);

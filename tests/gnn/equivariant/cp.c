@@ -1,5 +1,6 @@
 /* tests/gnn/equivariant/cp.c - factors of the coupling tensor: residuals of the specification, a loss that never rises,
- * files; products FOLD and CP: all forms agree, e3nn's tp_conv, the bound on equivariance, gradients, modes, bad input */
+ * files; products FOLD and CP: all forms agree, e3nn's tp_conv, the bound on equivariance, gradients, modes, bad
+ * input */
 #define T_GNN
 #include "t.h"
 
@@ -183,6 +184,12 @@ static void test_forms(tiny_target target)
     t_close(ctx);
     T_PROOF("geometry 2", "fold = sparse = dense: 1e-12 in double, 1e-5 in float, both layouts");
     T_PROOF("geometry 2", "exact ranks, 8 at l = 1 and (l + 1)^4, give the exact product to 1e-5");
+}
+
+static void test_conform(tiny_target target)
+{
+    t_conform(target, tgnn_product_fold_row(), 40);
+    t_conform(target, tgnn_product_cp_row(), 40);
 }
 
 /* messages of e3nn: each path by itself, from fold and from exact factors, with degrees masked */
@@ -439,7 +446,8 @@ static void test_modes(void)
                       outs = mode == TGNN_PATH_UVW || mode == TGNN_PATH_UUW ? W : mode == TGNN_PATH_UVV ? V : U;
             tgnn_product_desc o = of(kind, 2, 1);
             double want[N * W * D] = { 0 };
-            tiny_tensor tx = tiny_tensor_3d(x, TINY_F64, N, U, D), ty = tiny_tensor_3d(y, TINY_F64, N, v_end, D), tw, got;
+            const tiny_tensor tx = tiny_tensor_3d(x, TINY_F64, N, U, D), ty = tiny_tensor_3d(y, TINY_F64, N, v_end, D);
+            tiny_tensor tw, got;
             tgnn_product *p = NULL;
             tiny_tape *tape = NULL;
             int z, u, v, c, k;
@@ -600,7 +608,8 @@ static void test_bad(void)
     T_OK(tgnn_product_open(ctx, &o, &p));
     T_OK(tgnn_product_run(ctx, p, &tx, &ty, NULL, &to));
     ty.dim[0] = 1;
-    T_STATUS(tgnn_product_run(ctx, p, &tx, &ty, NULL, &to), TINY_E_SHAPE, "product_fold: y is 1x1x4 f32, it must be 2 x 1 x numbers");
+    T_STATUS(tgnn_product_run(ctx, p, &tx, &ty, NULL, &to), TINY_E_SHAPE,
+             "product_fold: y is 1x1x4 f32, it must be 2 x 1 x numbers");
     {                                       /* tables that no plan made */
         int32_t entry[6] = { 0, 0, 0, 4, 0, 0 };
         float value[2] = { 1, 1 };
@@ -655,6 +664,7 @@ int main(void)
     T_RUN(test_residuals);
     T_RUN(test_never_rises);
     T_RUN_TARGETS(test_forms);
+    T_RUN_TARGETS(test_conform);
     T_RUN(test_tp_conv);
     T_RUN(test_counts);
     T_RUN(test_bound);

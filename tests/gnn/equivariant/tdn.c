@@ -146,7 +146,8 @@ static double turned(tiny_ctx *ctx, tgnn_tdn *net)
 
 static void test_symmetry(void)
 {
-    static const int kinds[] = { TGNN_PRODUCT_CG_DENSE, TGNN_PRODUCT_CG_SPARSE, TGNN_PRODUCT_FOLD }, rank[] = { 20, 32 };
+    static const int kinds[] = { TGNN_PRODUCT_CG_DENSE, TGNN_PRODUCT_CG_SPARSE, TGNN_PRODUCT_FOLD };
+    static const int rank[] = { 20, 32 };
     static const int32_t order[ATOMS] = { 4, 2, 0, 5, 1, 3 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     double first = 0, by_rank[2] = { 0, 0 };
@@ -203,7 +204,7 @@ static void test_symmetry(void)
     }
     T_TRUE(by_rank[0] > 1e-4 && by_rank[1] < 1e-2 * by_rank[0]);
     t_close(ctx);
-    T_PROOF("geometry 2", "energy invariant, forces equivariant: exact kinds 1e-9, float 1e-5, factors within their error");
+    T_PROOF("geometry 2", "energy invariant, forces equivariant: exact 1e-9, float 1e-5, factors within their error");
     T_PROOF("geometry 2", "translations and permutations of the atoms change nothing");
 }
 
