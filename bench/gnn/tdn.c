@@ -89,7 +89,7 @@ void bench_tdn(void)
     tiny_ctx *one = b_ctx(TINY_TARGET_AUTO, 1);
     double us[BT_DEGREES + 1][BT_FORMS];
     int l;
-    for (l = 1; l <= BT_DEGREES; l++) bt_degree(one, l, b_quick || l > 4 ? 16 : 64, us[l]);
+    for (l = 1; l <= BT_DEGREES; l++) bt_degree(one, l, b_quick || l > 3 ? 16 : 64, us[l]);
     b_verdict("dense couplings over factors, degree 4", us[4][3] / us[4][1], ">", 5.0);
     b_verdict("factors over fold, degree 4", us[4][1] / us[4][0], ">", 3.0);
     b_headline("tdn", "product from O(L^6) to O(L^4), against dense couplings", "one edge, 128 channels, one thread",
