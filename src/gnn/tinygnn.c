@@ -11,6 +11,8 @@
 #include "gnn/equivariant/product_code.c"
 #include "gnn/equivariant/product_kinds.c"
 #include "gnn/equivariant/product_measure.c"
+#include "gnn/equivariant/product_fold.c"
+#include "gnn/equivariant/tdn_run.c"
 #include "gnn/equivariant/paths_conv.c"
 #include "gnn/equivariant/paths_plan.c"
 #include "gnn/operator/patches.c"

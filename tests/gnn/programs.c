@@ -644,12 +644,45 @@ static void test_meta_prune(void)
     T_TRUE(!strncmp(picture, "<svg xmlns", 10));
 }
 
+/* A small potential is trained, its pictures are drawn and its parameters read again; the energy of the dynamics stays.
+ * Options that do not fit are refused. */
+static void test_tdn(void)
+{
+    static const char few[] = "--atoms 4 --clusters 10 --width 4 --blocks 1 --degree 1 --threads 1";
+    char first[120];
+    const char *line;
+    if (!is_there()) return;
+    T_EQ_INT(run("tdn train %s --epochs 2 --steps 40 --save %s --energies %s --forces %s", few, at("net.ckpt"),
+                 at("e.svg"), at("f.svg")), 0);
+    T_EQ_TEXT(errors, "");
+    SAYS("product: fold, the cheapest");
+    SAYS("40 steps of 0.005: energy");
+    T_TRUE(size_of("e.svg") > 2000 && size_of("f.svg") > 2000);
+    line = strstr(said, "2 new clusters: ");
+    (void)snprintf(first, sizeof first, "%.60s", line ? line : "?");
+    T_EQ_INT(run("tdn train %s --load %s --steps 0 --quiet", few, at("net.ckpt")), 0);
+    SAYS(first);
+    T_EQ_INT(run("tdn table --degree 1 --sweeps 2 --threads 1"), 0);
+    SAYS("Clebsch-Gordan, sparse");
+    T_EQ_INT(run("tdn train --product gaunt"), 2);
+    COMPLAINS("gaunt: the product must be exact, dense, sparse, fold or cp");
+    T_EQ_INT(run("tdn train --rank 8"), 2);
+    COMPLAINS("--rank and --factors are for --product cp");
+    T_EQ_INT(run("tdn train --degree 0"), 2);
+    COMPLAINS("--degree");
+    T_EQ_INT(run("tdn train --steps 0 --energies e.svg"), 2);
+    COMPLAINS("--steps is 0");
+    T_EQ_INT(run("tdn train %s --load /nowhere/net --steps 0", few), 1);
+    COMPLAINS("/nowhere/net");
+}
+
 static void tidy(void)
 {
     static const char *const names[] = { "out",        "err",        "g.tgraph",     "r.tgraph",      "w.tsv",
                                          "s.tsv",      "w.tgraph",   "x.npy",        "two.tgraph",    "two.tsv",
                                          "kept.svg",   "c.svg",      "m.json",       "m.safetensors", "edges.tsv",
-                                         "labels.txt", "splits.txt", "features.npy", "log.tsv",       "pipe" };
+                                         "labels.txt", "splits.txt", "features.npy", "log.tsv",       "pipe",
+                                         "net.ckpt",   "e.svg",      "f.svg" };
     size_t i;
     for (i = 0; i < T_COUNT(names); i++) (void)remove(at(names[i]));
     (void)rmdir(folder);
@@ -672,6 +705,7 @@ int main(void)
     T_RUN(test_copy_fastrp);
     T_RUN(test_tetris);
     T_RUN(test_meta_prune);
+    T_RUN(test_tdn);
     tidy();
     return t_done();
 }

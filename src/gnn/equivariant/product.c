@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "gnn/ops.h"
+#include "gnn/equivariant/cp.h"
 #include "gnn/equivariant/product_inside.h"
 #include "gnn/equivariant/harmonics_inside.h"
 #include "core/mem.h"
@@ -18,6 +19,7 @@
 TINYI_TABLE_CHOICE(tinyi_product_kernels, tinyi_product_kernels)
 
 #define TINYI_PRODUCT_ROW 4.0               /* cost of a row besides its terms */
+#define TINYI_PRODUCT_FOLD 0.5              /* cost of a multiply-add of FOLD and CP with one y for many channels */
 #define TINYI_PRODUCT_BLOCKS 4              /* blocks that a thread takes at a time */
 
 enum { TINYI_PRODUCT_IN_X, TINYI_PRODUCT_IN_Y, TINYI_PRODUCT_IN_CODE, TINYI_PRODUCT_IN_COEF, TINYI_PRODUCT_IN_W,
@@ -461,7 +463,7 @@ TINY_API const char *tgnn_product_kind_name(int kind)
 {
     static const char *const name[] = { "Clebsch-Gordan", "Clebsch-Gordan, dense", "Clebsch-Gordan, sparse", "Gaunt",
                                         "Gaunt by list", "Gaunt by Fourier series", "Gaunt by grid", "vector fields",
-                                        "matrices", "paths of irreps" };
+                                        "matrices", "fold", "CP", "paths of irreps" };
     return kind < 0 || kind > TGNN_PRODUCT_PATHS ? "?" : name[kind];
 }
 
@@ -470,6 +472,7 @@ TINY_API void tgnn_product_close(tiny_ctx *ctx, tgnn_product *p)
     if (!p || tinyi_ctx_check(ctx)) return;
     tinyi_program_free(ctx, &p->forward);
     tinyi_program_free(ctx, &p->back);
+    tinyi_pf_free(ctx, &p->fold);
     tiny_free(ctx, p->table.data);
     tiny_free(ctx, p->entry.data);
     tiny_free(ctx, p->value.data);
@@ -477,9 +480,22 @@ TINY_API void tgnn_product_close(tiny_ctx *ctx, tgnn_product *p)
     tiny_free(ctx, p);
 }
 
+/* Clebsch-Gordan in any form */
+static int tinyi_product_is_cg(int kind)
+{
+    return kind <= TGNN_PRODUCT_CG_SPARSE || kind == TGNN_PRODUCT_FOLD || kind == TGNN_PRODUCT_CP;
+}
+/* FOLD has no weights of paths and no blocks of paths; CP also no norm or choice of paths, and factors of its degree */
+static int tinyi_product_folds(const tgnn_product_desc *d) { return !d->apart && (!d->weighted || d->shared); }
+static int tinyi_product_factors(const tgnn_product_desc *d)
+{
+    const int l = tgnn_cp_degree(d->cp);
+    return tinyi_product_folds(d) && !d->norm && !d->even && d->l1 == l && d->l2 == l && d->l3 == l;
+}
+
 static tiny_status tinyi_product_check_desc(tiny_ctx *ctx, const tgnn_product_desc *d)
 {
-    const int cg = d->kind <= TGNN_PRODUCT_CG_SPARSE;
+    const int cg = tinyi_product_is_cg(d->kind);
     int i, l;
     if (d->kind < 0 || d->kind >= TGNN_PRODUCT_KINDS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: kind %d, it must be 0 to %d", d->kind,
@@ -491,6 +507,18 @@ static tiny_status tinyi_product_check_desc(tiny_ctx *ctx, const tgnn_product_de
     }
     if (d->norm < 0 || d->norm > TGNN_PRODUCT_NORM)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: norm %d, it must be 0 to %d", d->norm, TGNN_PRODUCT_NORM);
+    if (d->channels < 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: %d channels of x for each of y, it must be at least 0",
+                          d->channels);
+    if (d->kind == TGNN_PRODUCT_FOLD && !tinyi_product_folds(d))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: fold has no blocks or weights of single paths");
+    if (d->kind == TGNN_PRODUCT_CP && !d->cp)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: CP needs factors (tgnn_cp_fit)");
+    if (d->cp && (d->kind == TGNN_PRODUCT_CP || d->kind == TGNN_PRODUCT_CG) && !tinyi_product_factors(d))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "product: factors of degree %d do not fit degrees %d, %d and %d, or a norm, a choice of "
+                          "paths, or blocks or weights of single paths",
+                          tgnn_cp_degree(d->cp), d->l1, d->l2, d->l3);
     if (!cg && (d->norm || d->even || d->apart || d->weighted))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: %s has no norms, paths or weights to choose",
                           tgnn_product_kind_name(d->kind));
@@ -527,17 +555,26 @@ static int tinyi_product_paths(tgnn_product *p)
  * passed over where there is another. */
 static tiny_status tinyi_product_try(tiny_ctx *ctx, tgnn_product *p, int kind, int last, double *least, size_t *said)
 {
+    const int folds = kind == TGNN_PRODUCT_FOLD || kind == TGNN_PRODUCT_CP;
     tinyi_program forward, back;
+    tinyi_pf fold;
     tinyi_pc pc, reverse;
-    double cost = 0.0;
-    tiny_status st;
+    double cost = 0.0, operations = 0.0;
+    tiny_status st = TINY_OK;
+    memset(&fold, 0, sizeof fold);
     memset(&pc, 0, sizeof pc);
     memset(&reverse, 0, sizeof reverse);
     memset(&forward, 0, sizeof forward);
     memset(&back, 0, sizeof back);
-    st = tinyi_product_build(ctx, p, kind, &pc);
+    if (folds) st = tinyi_pf_build(ctx, p, kind, &fold);
+    if (!st) st = tinyi_product_build(ctx, p, kind, &fold, &pc);
     if (!st) {
-        cost = tinyi_pc_operations(&pc) + TINYI_PRODUCT_ROW * (double)pc.n_rows;
+        operations = tinyi_pc_operations(&pc);
+        cost = operations + TINYI_PRODUCT_ROW * (double)pc.n_rows;
+        if (folds && p->desc.channels > 1) {
+            operations = tinyi_pf_operations(&fold, p->desc.channels);
+            cost = TINYI_PRODUCT_FOLD * operations;
+        }
         *said += (size_t)snprintf(p->why + *said, sizeof p->why - *said, "%s%s %.0f", *said ? ", " : "",
                                   tgnn_product_kind_name(kind), cost);
         st = tinyi_pc_finish(&pc, &forward);
@@ -547,14 +584,17 @@ static tiny_status tinyi_product_try(tiny_ctx *ctx, tgnn_product *p, int kind, i
     if (!st && (p->kind < 0 || cost < *least)) {
         tinyi_program_free(ctx, &p->forward);
         tinyi_program_free(ctx, &p->back);
+        tinyi_pf_free(ctx, &p->fold);
         p->forward = forward;
         p->back = back;
+        p->fold = fold;
         p->kind = kind;
-        p->operations = tinyi_pc_operations(&pc);
+        p->operations = operations;
         *least = cost;
     } else {
         tinyi_program_free(ctx, &forward);
         tinyi_program_free(ctx, &back);
+        tinyi_pf_free(ctx, &fold);
     }
     tinyi_pc_free(&pc);
     tinyi_pc_free(&reverse);
@@ -582,22 +622,27 @@ TINY_API tiny_status tgnn_product_open(tiny_ctx *ctx, const tgnn_product_desc *d
     p->dim[TGNN_PRODUCT_X] = (desc->l1 + 1) * (desc->l1 + 1);
     p->dim[TGNN_PRODUCT_Y] = (desc->l2 + 1) * (desc->l2 + 1);
     p->dim[TGNN_PRODUCT_OUT] = (desc->l3 + 1) * (desc->l3 + 1);
-    if (desc->kind <= TGNN_PRODUCT_CG_SPARSE) {
+    if (tinyi_product_is_cg(desc->kind)) {
         size = tinyi_product_paths(p);
         p->path = (int (*)[3])tinyi_alloc(ctx, (size_t)p->n_paths + 1, sizeof *p->path);
         if (!p->path) st = tiny_ctx_status(ctx);
         else (void)tinyi_product_paths(p);
         if (desc->apart) p->dim[TGNN_PRODUCT_OUT] = size;
-        if (desc->weighted) p->dim[TGNN_PRODUCT_W] = p->n_paths;
+        if (desc->weighted) p->dim[TGNN_PRODUCT_W] = desc->shared ? 1 : p->n_paths;
     }
     first = last = desc->kind;
     if (desc->kind == TGNN_PRODUCT_CG) { first++; last = TGNN_PRODUCT_CG_SPARSE; }
     if (desc->kind == TGNN_PRODUCT_GAUNT) { first++; last = TGNN_PRODUCT_GAUNT_GRID; }
     for (kind = first; !st && kind <= last; kind++) st = tinyi_product_try(ctx, p, kind, kind == last, &least, &said);
+    if (!st && desc->kind == TGNN_PRODUCT_CG && desc->channels > 1 && tinyi_product_folds(desc))
+        st = tinyi_product_try(ctx, p, TGNN_PRODUCT_FOLD, 0, &least, &said);
+    if (!st && desc->kind == TGNN_PRODUCT_CG && desc->cp)
+        st = tinyi_product_try(ctx, p, TGNN_PRODUCT_CP, 0, &least, &said);
+    p->desc.cp = NULL;                      /* its numbers were copied */
     if (!st && said < sizeof p->why) {
         char list[sizeof p->why];
         memcpy(list, p->why, sizeof list);
-        (void)snprintf(p->why, sizeof p->why, "%s, %s (cost of a channel: %.150s)", tgnn_product_kind_name(p->kind),
+        (void)snprintf(p->why, sizeof p->why, "%s, %s (cost of a channel: %.200s)", tgnn_product_kind_name(p->kind),
                        first == last ? "as asked" : "the cheapest", list);
     }
     if (st) {
@@ -634,10 +679,24 @@ static tiny_status tinyi_product_plan_check(tiny_ctx *ctx, const tgnn_product *p
     return TINY_OK;
 }
 
-static void tinyi_product_op_of(const tgnn_product *p, tgnn_product_params *params, const tiny_tensor *x,
+/* what a call needs to stay while it runs */
+typedef struct tinyi_product_call {
+    tgnn_product_params params;
+    tgnn_fold_params fold;
+    tiny_tensor y;
+} tinyi_product_call;
+
+static void tinyi_product_op_of(const tgnn_product *p, tinyi_product_call *call, const tiny_tensor *x,
                                 const tiny_tensor *y, const tiny_tensor *w, tiny_op *op)
 {
-    params->plan = p;
+    if (tinyi_pf_op(p, &call->fold, x, y, w, op)) return;
+    call->params.plan = p;
+    if (x && y && x->rank == 3 && y->rank == 3 && y->dim[1] == 1 && x->dim[1] > 1) {    /* repeated */
+        call->y = *y;
+        call->y.dim[1] = x->dim[1];
+        call->y.stride[1] = 0;
+        y = &call->y;
+    }
     memset(op, 0, sizeof *op);
     op->row = &tinyi_row_product;
     op->kind = TGNN_OP_PRODUCT;
@@ -646,17 +705,17 @@ static void tinyi_product_op_of(const tgnn_product *p, tgnn_product_params *para
     op->in[TINYI_PRODUCT_IN_CODE] = &p->forward.code;
     op->in[TINYI_PRODUCT_IN_COEF] = x && x->dtype == TINY_F64 ? &p->forward.coef : &p->forward.coef_f32;
     op->in[TINYI_PRODUCT_IN_W] = w;
-    op->params = params;
+    op->params = &call->params;
 }
 
 TINY_API tiny_status tgnn_product_run(tiny_ctx *ctx, const tgnn_product *p, const tiny_tensor *x, const tiny_tensor *y,
                                       const tiny_tensor *w, const tiny_tensor *out)
 {
     const tiny_status st = tinyi_product_plan_check(ctx, p);
-    tgnn_product_params params;
+    tinyi_product_call call;
     tiny_op op;
     if (st) return st;
-    tinyi_product_op_of(p, &params, x, y, w, &op);
+    tinyi_product_op_of(p, &call, x, y, w, &op);
     op.out[0] = out;
     return tiny_run(ctx, &op);
 }
@@ -691,19 +750,48 @@ TINY_API tiny_status tgnn_product_back(tiny_ctx *ctx, const tgnn_product *p, con
     return tiny_run(ctx, &op);
 }
 
-TINY_API tiny_tensor tgnn_tape_product(tiny_tape *tape, const tgnn_product *p, const tiny_tensor *x,
-                                       const tiny_tensor *y, const tiny_tensor *w)
+static tiny_tensor tinyi_product_tape(tiny_tape *tape, const tgnn_product *p, const tiny_tensor *x,
+                                      const tiny_tensor *y, const tiny_tensor *w, const tiny_tensor *to)
 {
-    tgnn_product_params params;
+    tinyi_product_call call;
     tiny_tensor out;
     tiny_op op;
     memset(&out, 0, sizeof out);
-    if (!tape) return out;
     if (!p || !p->forward.code.data) {
         (void)tinyi_tape_refuse(tape, TINY_E_ARGUMENT, "product: the plan is missing, or one for irreps");
         return out;
     }
-    tinyi_product_op_of(p, &params, x, y, w, &op);
+    tinyi_product_op_of(p, &call, x, y, w, &op);
+    op.out[0] = to;
     (void)tiny_tape_op(tape, &op, &out);
     return out;
+}
+
+TINY_API tiny_tensor tgnn_tape_product(tiny_tape *tape, const tgnn_product *p, const tiny_tensor *x,
+                                       const tiny_tensor *y, const tiny_tensor *w)
+{
+    tiny_tensor none;
+    memset(&none, 0, sizeof none);
+    return tape ? tinyi_product_tape(tape, p, x, y, w, NULL) : none;
+}
+
+TINY_API tiny_tensor tgnn_tape_product_last(tiny_tape *tape, const tgnn_product *p, const tiny_tensor *x,
+                                            const tiny_tensor *y, const tiny_tensor *w)
+{
+    tiny_tensor none, to, turned;
+    tiny_idx dim[3];
+    memset(&none, 0, sizeof none);
+    if (!tape) return none;
+    if (!p || !x || x->rank != 3)
+        (void)tinyi_tape_refuse(tape, TINY_E_SHAPE, "product: a plan and x (samples, numbers, channels) are needed");
+    if (tiny_tape_status(tape)) return none;
+    dim[0] = x->dim[0];
+    dim[1] = p->dim[TGNN_PRODUCT_OUT];
+    dim[2] = x->dim[2];
+    to = tiny_tape_new(tape, x->dtype, 3, dim);
+    if (tiny_tape_status(tape)) return none;
+    to = tiny_tensor_swap(to, 1, 2);
+    turned = tiny_tensor_swap(*x, 1, 2);
+    to = tinyi_product_tape(tape, p, &turned, y, w, &to);
+    return tiny_tape_status(tape) ? none : tiny_tensor_swap(to, 1, 2);
 }

@@ -290,9 +290,97 @@ static void TINY_FN(tinyi_tp_sums)(float *out, const float *block, size_t n)
     for (k = 0; k < n; k++) out[k] += v_sum(v_load(block + k * V_LANES));
 }
 
+static void TINY_FN(tinyi_tp_matrix)(float *t, const int32_t *entry, const float *value, size_t n, size_t n1,
+                                     const float *y)
+{
+    size_t e = 0;
+    while (e < n) {
+        const int32_t i = entry[3 * e], k = entry[3 * e + 2];
+        v_f32 s = v_zero();
+        for (; e < n && entry[3 * e] == i && entry[3 * e + 2] == k; e++)
+            s = v_fma(v_set(value[e]), v_load(y + (size_t)entry[3 * e + 1] * V_LANES), s);
+        v_store(t + ((size_t)k * n1 + (size_t)i) * V_LANES, s);
+    }
+}
+
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tp_mix_out)(float *out, v_f32 a, v_f32 b, const float *by, const float *w)
+{
+    if (by) {
+        a = v_mul(a, v_set(*by));
+        b = v_mul(b, v_set(*by));
+    }
+    v_store(out, w ? v_mul(a, v_load(w)) : a);
+    v_store(out + V_LANES, w ? v_mul(b, v_load(w + V_LANES)) : b);
+}
+
+/* two vectors of channels: rows four at a time share what they load of x, in eight sums */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tp_mix_two)(float *out, size_t os, const float *t, size_t n_out, size_t n_in,
+                                                  const float *x, size_t xs, const float *by, const float *w)
+{
+    size_t k = 0, i;
+    for (; k + 4 <= n_out; k += 4) {
+        const float *f0 = t + k * n_in, *f1 = f0 + n_in, *f2 = f1 + n_in, *f3 = f2 + n_in;
+        v_f32 a0 = v_zero(), a1 = v_zero(), b0 = v_zero(), b1 = v_zero(), c0 = v_zero(), c1 = v_zero(), d0 = v_zero(),
+              d1 = v_zero();
+        for (i = 0; i < n_in; i++) {
+            const v_f32 x0 = v_load(x + i * xs), x1 = v_load(x + i * xs + V_LANES);
+            v_f32 f = v_set(f0[i]);
+            a0 = v_fma(f, x0, a0);
+            a1 = v_fma(f, x1, a1);
+            f = v_set(f1[i]);
+            b0 = v_fma(f, x0, b0);
+            b1 = v_fma(f, x1, b1);
+            f = v_set(f2[i]);
+            c0 = v_fma(f, x0, c0);
+            c1 = v_fma(f, x1, c1);
+            f = v_set(f3[i]);
+            d0 = v_fma(f, x0, d0);
+            d1 = v_fma(f, x1, d1);
+        }
+        TINY_FN(tinyi_tp_mix_out)(out + k * os, a0, a1, by ? by + k : NULL, w);
+        TINY_FN(tinyi_tp_mix_out)(out + (k + 1) * os, b0, b1, by ? by + k + 1 : NULL, w);
+        TINY_FN(tinyi_tp_mix_out)(out + (k + 2) * os, c0, c1, by ? by + k + 2 : NULL, w);
+        TINY_FN(tinyi_tp_mix_out)(out + (k + 3) * os, d0, d1, by ? by + k + 3 : NULL, w);
+    }
+    for (; k < n_out; k++) {
+        v_f32 a0 = v_zero(), a1 = v_zero();
+        for (i = 0; i < n_in; i++) {
+            const v_f32 f = v_set(t[k * n_in + i]);
+            a0 = v_fma(f, v_load(x + i * xs), a0);
+            a1 = v_fma(f, v_load(x + i * xs + V_LANES), a1);
+        }
+        TINY_FN(tinyi_tp_mix_out)(out + k * os, a0, a1, by ? by + k : NULL, w);
+    }
+}
+
+/* up to one vector of channels */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tp_mix_rest)(float *out, size_t os, const float *t, size_t n_out, size_t n_in,
+                                                   const float *x, size_t xs, size_t n, const float *by, const float *w)
+{
+    size_t k, i;
+    for (k = 0; k < n_out; k++) {
+        v_f32 a = v_zero();
+        for (i = 0; i < n_in; i++) a = v_fma(v_set(t[k * n_in + i]), v_load_n(x + i * xs, n), a);
+        if (by) a = v_mul(a, v_set(by[k]));
+        if (w) a = v_mul(a, v_load_n(w, n));
+        v_store_n(out + k * os, a, n);
+    }
+}
+
+static void TINY_FN(tinyi_tp_mix)(float *out, size_t os, const float *t, size_t n_out, size_t n_in, const float *x,
+                                  size_t xs, size_t n, const float *by, const float *w)
+{
+    size_t u = 0;
+    for (; u + 2 * V_LANES <= n; u += 2 * V_LANES)
+        TINY_FN(tinyi_tp_mix_two)(out + u, os, t, n_out, n_in, x + u, xs, by, w ? w + u : NULL);
+    for (; u < n; u += V_LANES)
+        TINY_FN(tinyi_tp_mix_rest)(out + u, os, t, n_out, n_in, x + u, xs, n - u < V_LANES ? n - u : V_LANES, by,
+                                   w ? w + u : NULL);
+}
+
 static const tinyi_product_kernels TINY_FN(tinyi_product_table) = {
     TINYI_PASS_TARGET, V_LANES, TINY_FN(tinyi_pc_run), TINY_FN(tinyi_tp_side), TINY_FN(tinyi_tp_back),
-    TINY_FN(tinyi_tp_fold), TINY_FN(tinyi_tp_sums)
+    TINY_FN(tinyi_tp_fold), TINY_FN(tinyi_tp_sums), TINY_FN(tinyi_tp_matrix), TINY_FN(tinyi_tp_mix)
 };
 TINYI_TABLE(tinyi_product_kernels, tinyi_product_kernels, TINY_FN(tinyi_product_table))
 #undef TINYI_PC_PART

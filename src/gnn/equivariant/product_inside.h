@@ -44,6 +44,16 @@ TINYI_FN void tinyi_pc_reverse(tinyi_pc *pc, const tinyi_pc *from);
 /* gives registers that are not read any more to later rows */
 TINYI_FN tiny_status tinyi_pc_finish(const tinyi_pc *pc, tinyi_program *to);
 
+/* Tables of FOLD and CP, each as f32 [0] and f64 [1], and for the gradient by x with the axes of x and the result
+ * exchanged [.][1].
+ *   FOLD   entry (n, 3): i, j, k, sorted by k, i, j; value (n); all numbers of M as (d1 d3, d2) in `dense`
+ *   CP     a (rank, d1), b (rank, d2), c (d3, rank) */
+typedef struct tinyi_pf {
+    int rank;                               /* 0: FOLD */
+    tiny_tensor entry[2], value[2][2], dense[2];
+    tiny_tensor a[2][2], b[2], c[2][2];
+} tinyi_pf;
+
 struct tgnn_product {
     tgnn_product_desc desc;
     int kind;
@@ -54,12 +64,23 @@ struct tgnn_product {
     tinyi_program forward, back;
     /* of gnn/equivariant/paths.h: tables of the operations there */
     tiny_tensor table, entry, value;
-    char why[256];
+    tinyi_pf fold;                        /* data NULL in other kinds */
+    char why[320];
 };
 
-/* fills pc with the program of a kind that is not CG or GAUNT; p->path is set for CG */
-TINYI_FN tiny_status tinyi_product_build(tiny_ctx *ctx, tgnn_product *p, int kind, tinyi_pc *pc);
+/* fills pc with the program of a kind that is not CG or GAUNT; p->path is set for CG; fold: tables of FOLD and CP */
+TINYI_FN tiny_status tinyi_product_build(tiny_ctx *ctx, tgnn_product *p, int kind, const tinyi_pf *fold,
+                                         tinyi_pc *pc);
 TINYI_FN void tinyi_program_free(tiny_ctx *ctx, tinyi_program *program);
+
+/* of product_fold.c: the tables of a kind FOLD or CP, their program, and its cost for each of `channels` channels */
+TINYI_FN tiny_status tinyi_pf_build(tiny_ctx *ctx, const tgnn_product *p, int kind, tinyi_pf *f);
+TINYI_FN void tinyi_pf_free(tiny_ctx *ctx, tinyi_pf *f);
+TINYI_FN void tinyi_pf_program(const tgnn_product *p, const tinyi_pf *f, tinyi_pc *pc);
+TINYI_FN double tinyi_pf_operations(const tinyi_pf *f, int channels);
+/* fills op where the plan has tables, and y one channel for several of x; 0: the program runs */
+TINYI_FN int tinyi_pf_op(const tgnn_product *p, tgnn_fold_params *params, const tiny_tensor *x, const tiny_tensor *y,
+                           const tiny_tensor *w, tiny_op *op);
 
 #define TINYI_PRODUCT_LANES 32 /* lanes that a program computes at a time: a register is that many floats */
 
@@ -85,6 +106,12 @@ typedef struct tinyi_product_kernels {
                  const float *w, const float *g, int shared, float *dx, float *dy, float *dw, float *t);
     void (*fold)(float *out, const float *x, const float *w, const float *t, int n1, int n3, size_t mul);
     void (*sums)(float *out, const float *block, size_t n);     /* out[k] += the sum over the lanes of number k */
+    /* the matrices of a sample in each lane: t[(k n1 + i) lanes + s] = sum of value y[j lanes + s] over the entries
+     * (i, j, k), which are sorted by k, i; what has no entry stays */
+    void (*matrix)(float *t, const int32_t *entry, const float *value, size_t n, size_t n1, const float *y);
+    /* out[k os + u] = by[k] w[u] sum_i t[k n_in + i] x[i xs + u], u < n; by, w: NULL for ones */
+    void (*mix)(float *out, size_t os, const float *t, size_t n_out, size_t n_in, const float *x, size_t xs, size_t n,
+                const float *by, const float *w);
 } tinyi_product_kernels;
 TINYI_TABLES(tinyi_product_kernels, tinyi_product_kernels)
 

@@ -14,6 +14,7 @@
  *                   2 / (1 - n^2) for even n, +-i pi / 2 for n = +-1, else 0. Only v >= 0 is kept: fields are real.
  *          VECTOR   degree l of x as the field sum C[l][1][l+1] x Y_(l+1), so of y; cross product at each point of the
  *                   grid; back to l3 through Y_(l3+1) and Y_(l3-1).
+ *          FOLD and CP: gnn/equivariant/product_fold.c
  *          MATRIX   X = sum_l C[m][m][l] x[l], so Y; X Y back through the same C.
  * Error    tables 1e-14 up to degree 12. */
 #include <string.h>
@@ -166,7 +167,7 @@ static void tinyi_pk_lists(const tgnn_product *p, const tgnn_so3 *so3, int kind,
                     tinyi_pk_couple(pc, so3, l, kind == TGNN_PRODUCT_CG_DENSE, scale, first, path, 0);
                     for (k = 0; k < n3; k++) {
                         tinyi_pc_row(pc, to + k, TINYI_PC_PAIRS | (add ? TINYI_PC_ADD : 0));
-                        tinyi_pc_term(pc, 1.0, w + i_path, path + k);
+                        tinyi_pc_term(pc, 1.0, w + (d->shared ? 0 : i_path), path + k);
                     }
                 }
                 begun[l[2]] = 1;
@@ -510,7 +511,7 @@ static void tinyi_pk_matrix(const tgnn_product *p, const tgnn_so3 *so3, tinyi_pc
 }
 TINY_REF_END
 
-tiny_status tinyi_product_build(tiny_ctx *ctx, tgnn_product *p, int kind, tinyi_pc *pc)
+tiny_status tinyi_product_build(tiny_ctx *ctx, tgnn_product *p, int kind, const tinyi_pf *fold, tinyi_pc *pc)
 {
     const tgnn_product_desc *d = &p->desc;
     const int most = TINYI_MAX(TINYI_MAX(d->l1, d->l2), d->l3);
@@ -532,6 +533,8 @@ tiny_status tinyi_product_build(tiny_ctx *ctx, tgnn_product *p, int kind, tinyi_
     case TGNN_PRODUCT_GAUNT_FOURIER: tinyi_pk_fourier(p, pc); break;
     case TGNN_PRODUCT_VECTOR: st = tinyi_pk_vector(ctx, p, so3, pc); break;
     case TGNN_PRODUCT_MATRIX: tinyi_pk_matrix(p, so3, pc); break;
+    case TGNN_PRODUCT_FOLD:
+    case TGNN_PRODUCT_CP: tinyi_pf_program(p, fold, pc); break;
     default: tinyi_pk_lists(p, so3, kind, pc); break;
     }
     tgnn_so3_close(ctx, so3);

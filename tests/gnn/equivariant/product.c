@@ -352,8 +352,9 @@ static void test_equivariance(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 1);
     tgnn_product_desc d;
     int kind;
-    for (kind = 0; kind < TGNN_PRODUCT_KINDS; kind++) {
+    for (kind = 0; kind <= TGNN_PRODUCT_FOLD; kind++) {
         d = of(kind, 2, 3, 4);
+        d.even = kind == TGNN_PRODUCT_FOLD;
         if (kind <= TGNN_PRODUCT_CG_SPARSE) {
             d.apart = 1;
             equivariant(ctx, &d);
@@ -657,7 +658,7 @@ static void test_bits(void)
         x[i] = ((i * 7 + 3) % 11 - 5) / 8.0;
         y[i] = ((i * 5 + 1) % 13 - 6) / 16.0;
     }
-    for (kind = TGNN_PRODUCT_CG_DENSE; kind < TGNN_PRODUCT_KINDS; kind++) {
+    for (kind = TGNN_PRODUCT_CG_DENSE; kind <= TGNN_PRODUCT_MATRIX; kind++) {
         const tgnn_product_desc d = of(kind, 4, 4, 4);
         tgnn_product *p;
         if (kind == TGNN_PRODUCT_GAUNT) continue;           /* a choice */
@@ -708,7 +709,7 @@ static void test_bad(void)
     T_STATUS(tgnn_product_open(ctx, &d, &p), TINY_E_ARGUMENT, "Gaunt by list has no grid");
     d = good;
     d.kind = TGNN_PRODUCT_KINDS;
-    T_STATUS(tgnn_product_open(ctx, &d, &p), TINY_E_ARGUMENT, "kind 9");
+    T_STATUS(tgnn_product_open(ctx, &d, &p), TINY_E_ARGUMENT, "kind 11");
     d = good;
     d.l2 = 13;
     T_STATUS(tgnn_product_open(ctx, &d, &p), TINY_E_ARGUMENT, "degree 13, it must be 0 to 12");
