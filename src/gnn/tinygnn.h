@@ -135,6 +135,8 @@
 #include "gnn/equivariant/product.h"
 #include "gnn/equivariant/paths.h"
 #include "gnn/equivariant/layers.h"
+#include "gnn/equivariant/neighbours.h"
+#include "gnn/equivariant/mace.h"
 #include "gnn/operator/modes.h"
 #include "gnn/operator/spectral.h"
 #include "gnn/operator/fno.h"
