@@ -5,7 +5,9 @@
  *          U of nu factors: that of nu - 1 factors with values of degree l, coupled with the next x of degree l2:
  *            U'_M = sqrt(2 L + 1) sum_ab C^(L l l2)_(M a b) U_a x_b,
  *          over all l, l2 that couple, in rising order of the values of nu - 1 factors: degree, odd parity before even.
- *          That is the order, and are the numbers, of mace-torch.
+ *          That is the order of mace-torch. Its e3nn 0.4.4 gives couplings whose degrees have an odd sum other signs, so
+ *          some of its polynomials are minus ours (with harmonics of degree 3 and three factors): U stands in the files
+ *          that ports/mace/export.py writes.
  * Method   A product of components does not depend on their order, so the terms of a product are added. Then the
  *          weights of an element turn all polynomials of a layer into one, evaluated as
  *            out += c x_i,  out += x_i x_j (c + sum_k c_k x_k):

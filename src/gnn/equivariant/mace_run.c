@@ -724,7 +724,7 @@ TINY_API tiny_status tgnn_mace_run(tiny_ctx *ctx, tgnn_mace *m, const tgnn_struc
     if (!st) {
         sorted = *s;
         sorted.positions = positions;
-        st = tgnn_neighbours_find(ctx, &sorted, j.d->r_max, &j.list);
+        st = tinyi_neighbours_sorted(ctx, &sorted, j.d->r_max, j.order, &j.list);
     }
     if (!st) st = tinyi_mace_plan_for(ctx, m, dtype == TINY_F64, present, &j.p);
     if (!st) {

@@ -110,6 +110,7 @@ TINYI_FN tiny_status tinyi_cell_of(tiny_ctx *ctx, const tgnn_structure *s, tinyi
 typedef struct tinyi_nb {                   /* a search */
     tiny_ctx *ctx;
     const tgnn_structure *s;
+    const int32_t *order;
     tinyi_cell cell;
     double square, lo[3];                   /* of the distance; where the boxes begin, in units of the cell */
     int n_box[3], reach[3];
@@ -118,6 +119,9 @@ typedef struct tinyi_nb {                   /* a search */
     int32_t *pair;                          /* (n_pairs, 5): i, j, shift */
     size_t n_pairs, room;
 } tinyi_nb;
+
+/* of an atom in sentences */
+static tiny_idx tinyi_nb_number(const tinyi_nb *w, tiny_idx i) { return (w->order ? (tiny_idx)w->order[i] : i) + 1; }
 
 static tiny_status tinyi_nb_add(tinyi_nb *w, tiny_idx i, tiny_idx j, const int *image)
 {
@@ -171,7 +175,7 @@ static tiny_status tinyi_nb_boxes(tinyi_nb *w, double distance)
             double f = x[0] * w->cell.inverse[k] + x[1] * w->cell.inverse[3 + k] + x[2] * w->cell.inverse[6 + k];
             if (!(f < TINYI_NB_FAR && f > -TINYI_NB_FAR))
                 return tinyi_fail(w->ctx, TINY_E_NUMERIC,
-                                  "structure: atom %td (counted from 1) is more than a million %s away", i + 1,
+                                  "structure: atom %td (counted from 1) is more than a million %s away", tinyi_nb_number(w, i),
                                   w->s->periodic[k] ? "cells" : "lengths");
             w->wrap[3 * i + k] = 0;
             if (w->s->periodic[k]) {
@@ -249,11 +253,12 @@ static tiny_status tinyi_nb_meet(tinyi_nb *w, tiny_idx i, tiny_idx at, const int
         if (!(square < w->square)) continue;
         if (square < 1e-20)
             return tinyi_fail(w->ctx, TINY_E_NUMERIC, "structure: atoms %td and %td (counted from 1) are in one place",
-                              i + 1, (tiny_idx)j + 1);
+                              TINYI_MIN(tinyi_nb_number(w, i), tinyi_nb_number(w, j)),
+                              TINYI_MAX(tinyi_nb_number(w, i), tinyi_nb_number(w, j)));
         if (++*found > TGNN_NEIGHBOURS_MOST)
             return tinyi_fail(w->ctx, TINY_E_ARGUMENT,
                               "structure: atom %td (counted from 1) has more than %d neighbours: the cell is too small "
-                              "or the distance too large", i + 1, TGNN_NEIGHBOURS_MOST);
+                              "or the distance too large", tinyi_nb_number(w, i), TGNN_NEIGHBOURS_MOST);
         st = tinyi_nb_add(w, i, j, image);
         if (st) return st;
     }
@@ -372,6 +377,12 @@ TINY_API void tgnn_neighbours_free(tiny_ctx *ctx, tgnn_neighbours *list)
 TINY_API tiny_status tgnn_neighbours_find(tiny_ctx *ctx, const tgnn_structure *s, double distance,
                                           tgnn_neighbours *out)
 {
+    return tinyi_neighbours_sorted(ctx, s, distance, NULL, out);
+}
+
+TINYI_FN tiny_status tinyi_neighbours_sorted(tiny_ctx *ctx, const tgnn_structure *s, double distance,
+                                             const int32_t *order, tgnn_neighbours *out)
+{
     tinyi_nb w;
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
@@ -383,6 +394,7 @@ TINY_API tiny_status tgnn_neighbours_find(tiny_ctx *ctx, const tgnn_structure *s
     memset(&w, 0, sizeof w);
     w.ctx = ctx;
     w.s = s;
+    w.order = order;
     w.square = distance * distance;
     st = tinyi_cell_of(ctx, s, &w.cell);
     if (st) return st;

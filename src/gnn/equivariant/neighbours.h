@@ -49,6 +49,9 @@ typedef struct tinyi_cell {
     double height[3];                       /* between the planes f_k = 0 and f_k = 1 */
     double volume;
 } tinyi_cell;
+/* tgnn_neighbours_find of sorted atoms: sentences name atom i as order[i] + 1 */
+TINYI_FN tiny_status tinyi_neighbours_sorted(tiny_ctx *ctx, const tgnn_structure *s, double distance,
+                                             const int32_t *order, tgnn_neighbours *out);
 /* checks all that neighbours need, and fills the cell */
 TINYI_FN tiny_status tinyi_cell_of(tiny_ctx *ctx, const tgnn_structure *s, tinyi_cell *cell);
 

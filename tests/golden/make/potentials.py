@@ -167,9 +167,9 @@ def main():
                          bessel=8), (False, False, False)),
         'vectors': (dict(c=16, l_max=2, hidden=1, layers=2, correlation=3, first=plain, other=rest, radial=[64] * 3,
                          bessel=8), (True, True, True)),
-        'kinds': (dict(c=5, l_max=3, hidden=2, layers=3, correlation=3, first=dense_rest, other=dense, radial=[12],
+        'kinds': (dict(c=5, l_max=3, hidden=2, layers=3, correlation=2, first=dense_rest, other=dense, radial=[12],
                        bessel=6, late=True), (True, True, False)),
-        'file': (dict(c=3, l_max=1, hidden=1, layers=2, correlation=3, first=plain, other=dense_rest, radial=[6],
+        'file': (dict(c=2, l_max=3, hidden=1, layers=2, correlation=3, first=plain, other=dense_rest, radial=[4],
                       bessel=4), (True, False, True))
     }
     out = [f'/* tests/golden/mace.h - energies (of each atom), forces and stress by mace-torch {mace.__version__}, torch '
@@ -181,6 +181,7 @@ def main():
         if name == 'file':
             description, t = export.export(m)
             export.write(os.path.join(top, 'tests', 'golden', 'mace.safetensors'), description, t)
+            os.chmod(os.path.join(top, 'tests', 'golden', 'mace.safetensors'), 0o644)
         else:
             with torch.no_grad(): want = fill(m)
             got = export.export(m, couple=False)[1]
