@@ -4,6 +4,7 @@
 #include "gnn/quant/nibble.simd.h"
 #include "gnn/equivariant/harmonics.simd.h"
 #include "gnn/equivariant/product.simd.h"
+#include "gnn/equivariant/mace.simd.h"
 #include "gnn/operator/modes.simd.h"
 #endif
 #include "core/simd_unname.h"

@@ -2,6 +2,7 @@
 #include "gnn/quant/nibble_inside.h"
 #include "gnn/equivariant/harmonics_inside.h"
 #include "gnn/equivariant/product_inside.h"
+#include "gnn/equivariant/mace_inside.h"
 #include "gnn/operator/modes_inside.h"
 #include "core/target.h"
 

@@ -15,6 +15,11 @@
 #include "gnn/equivariant/tdn_run.c"
 #include "gnn/equivariant/paths_conv.c"
 #include "gnn/equivariant/paths_plan.c"
+#include "gnn/equivariant/mace_couple.c"
+#include "gnn/equivariant/mace_file.c"
+#include "gnn/equivariant/mace_plain.c"
+#include "gnn/equivariant/mace_plan.c"
+#include "gnn/equivariant/mace_run.c"
 #include "gnn/operator/patches.c"
 #include "gnn/targets.c"
 #endif

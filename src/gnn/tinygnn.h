@@ -137,6 +137,8 @@
 #include "gnn/equivariant/paths.h"
 #include "gnn/equivariant/layers.h"
 #include "gnn/equivariant/tdn.h"
+#include "gnn/equivariant/neighbours.h"
+#include "gnn/equivariant/mace.h"
 #include "gnn/operator/modes.h"
 #include "gnn/operator/spectral.h"
 #include "gnn/operator/fno.h"

@@ -79,7 +79,7 @@ static double tinyi_sph_b(int l, int m)
 }
 
 /* The numbers of one vector, and s[3][count] where it is not NULL: their derivatives. */
-static void tinyi_sph_one(const double *vector, const tgnn_sph_harm_params *p, double *y, double *s)
+TINYI_FN void tinyi_sph_one(const double *vector, const tgnn_sph_harm_params *p, double *y, double *s)
 {
     const int count = tgnn_sph_harm_count(p->l_max);
     double v[3], r2, inverse = 0.0, c = 1.0, si = 0.0, c0 = 0.0, s0 = 0.0, start = 1.0, k;

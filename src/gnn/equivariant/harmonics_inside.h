@@ -37,6 +37,9 @@ typedef struct tinyi_sph_kernels {
 } tinyi_sph_kernels;
 TINYI_TABLES(tinyi_sph_kernels, tinyi_sph_kernels)
 
+/* The numbers of one vector in double, and s[3][count] where it is not NULL: their derivatives. The reference. */
+TINYI_FN void tinyi_sph_one(const double *vector, const tgnn_sph_harm_params *p, double *y, double *s);
+
 /* n rows of count numbers without gaps from a block, by squares: up to lanes - 1 numbers after the last row are written
  * too; n is a multiple of lanes */
 TINYI_FN void tinyi_sph_squares(const tiny_team *team, float *to, const float *block, tiny_idx step, tiny_idx n,
