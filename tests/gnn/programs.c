@@ -682,7 +682,7 @@ static void tidy(void)
                                          "s.tsv",      "w.tgraph",   "x.npy",        "two.tgraph",    "two.tsv",
                                          "kept.svg",   "c.svg",      "m.json",       "m.safetensors", "edges.tsv",
                                          "labels.txt", "splits.txt", "features.npy", "log.tsv",       "pipe",
-                                         "net.ckpt",   "e.svg",      "f.svg" };
+                                         "net.ckpt",   "e.svg",      "f.svg",        "m.svg" };
     size_t i;
     for (i = 0; i < T_COUNT(names); i++) (void)remove(at(names[i]));
     (void)rmdir(folder);
