@@ -14,5 +14,7 @@
 #include "gnn/equivariant/paths_conv.c"
 #include "gnn/equivariant/paths_plan.c"
 #include "gnn/operator/patches.c"
+#include "gnn/operator/oneway_fit.c"
+#include "gnn/operator/wave.c"
 #include "gnn/targets.c"
 #endif

@@ -138,5 +138,8 @@
 #include "gnn/operator/modes.h"
 #include "gnn/operator/spectral.h"
 #include "gnn/operator/fno.h"
+#include "gnn/operator/lines.h"
+#include "gnn/operator/oneway.h"
+#include "gnn/operator/unet.h"
 #include "gnn/train/data.h"
 #endif
