@@ -4,8 +4,8 @@
  *     wave run wave.box --picture wave.png
  *     wave table --train 50                       all kinds beside each other, and compression after training
  *
- * The data are waves in a random medium from random bumps, solved here by leapfrog: the network sees the field, the one a
- * step before, and the speed at each point, and gives the field some steps later. The picture has the field that it
+ * The data are waves in a random medium from random bumps, solved here by leapfrog: the network sees the field, the one
+ * a step before, and the speed at each point, and gives the field some steps later. The picture has the field that it
  * sees, the solution, the prediction and four times the error side by side, blue below 0 and red above. */
 #define TINYGNN_LAB
 #define TINYGNN_IMPLEMENTATION

@@ -105,8 +105,8 @@ void bench_oneway(void)
               ">", 2.0);
     b_headline("oneway", "equal accuracy with far fewer parameters; faster in proportion",
                "64 x 64 points, 32 channels to 32, 5 x 5 taps, one thread",
-               "19.0, 9.5 and 4.8 times fewer weights at rank 1, 2, 4: %.1f, %.1f and %.1f times as fast as conv2d; plain "
-               "loops / ours %.1f", row[0].median_ns / row[1].median_ns, row[0].median_ns / row[2].median_ns,
+               "19.0, 9.5 and 4.8 times fewer weights at rank 1, 2, 4: %.1f, %.1f and %.1f times as fast as conv2d; "
+               "plain loops / ours %.1f", row[0].median_ns / row[1].median_ns, row[0].median_ns / row[2].median_ns,
                row[0].median_ns / row[3].median_ns, row[4].median_ns / row[1].median_ns);
     b_free(x);
     b_free(y);

@@ -8,6 +8,7 @@
 #include "gnn/train/links.c"
 #include "gnn/train/tape_pool.c"
 #include "gnn/quant/quant_file.c"
+#include "gnn/equivariant/harmonics_twice.c"
 #include "gnn/equivariant/product_code.c"
 #include "gnn/equivariant/product_kinds.c"
 #include "gnn/equivariant/product_measure.c"

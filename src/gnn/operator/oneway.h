@@ -14,15 +14,15 @@
 #include "math/tape.h"
 TINYI_C_BEGIN
 
-/* z[s][p] = sum over c of a[s][c] x[c][p] for each s = o rank + r; then the filter f[0][s] along the first axis, f[1][s]
- * along the second ..; y[o] = bias[o] + the sum of the `rank` results of o. With several axes the stride and the zeros
- * are those of each. Fields are (batch, channels, points), points in row-major order. */
+/* z[s][p] = sum over c of a[s][c] x[c][p] for each s = o rank + r; then the filter f[0][s] along the first axis,
+ * f[1][s] along the second ..; y[o] = bias[o] + the sum of the `rank` results of o. With several axes the stride and
+ * the zeros are those of each. Fields are (batch, channels, points), points in row-major order. */
 typedef struct tgnn_oneway {
     int d;                                  /* axes, 1 to 3 */
     tiny_idx n_in, n_out;                   /* channels */
     int rank;                               /* at least 1 */
     int k;                                  /* taps of a filter, odd */
-    int stride, pad;                        /* stride 0: 1; zeros on each side, less than k; (k - 1) / 2 keeps the size */
+    int stride, pad;                        /* stride 0: 1; zeros on each side, below k; (k - 1) / 2 keeps the size */
 } tgnn_oneway;
 
 /* Weights without the bias: rank n_out (n_in + d k); of the ordinary convolution: n_out n_in k^d. */
@@ -30,8 +30,8 @@ TINY_API double tgnn_oneway_count(const tgnn_oneway *p);
 TINY_API double tgnn_oneway_dense_count(const tgnn_oneway *p);
 /* The size of y. Each axis of x must have k points or more. */
 TINY_API tiny_status tgnn_oneway_size(tiny_ctx *ctx, const tgnn_oneway *p, const tiny_idx *size, tiny_idx *after);
-/* a (n_out rank, n_in) and f (d, n_out rank, k), f32 or f64: normal, of the variance (2 / (rank n_in k^d))^(1 / (d + 1)),
- * so that the sum of the outer products has the variance 2 / (n_in k^d) (He). */
+/* a (n_out rank, n_in) and f (d, n_out rank, k), f32 or f64: normal, of the variance
+ * (2 / (rank n_in k^d))^(1 / (d + 1)), so that the sum of the outer products has the variance 2 / (n_in k^d) (He). */
 TINY_API tiny_status tgnn_oneway_init(tiny_ctx *ctx, const tgnn_oneway *p, uint64_t seed, const tiny_tensor *a,
                                       const tiny_tensor *f);
 /* x (batch, n_in, points) -> (batch, n_out, points'); bias (n_out) or NULL. A failure stays in the tape. */
@@ -62,8 +62,8 @@ TINY_API tiny_status tgnn_wave_energy(tiny_ctx *ctx, const tiny_tensor *c, doubl
                                       const tiny_tensor *before, double *energy);
 
 /* Trajectories by seed. Each starts at rest with 1 to 3 Gaussian bumps of width 1.5 to 3 and size 0.5 to 1 of either
- * sign, in a smooth random c between 0.5 and 1. Sample (trajectory i, pair j) shows step t = start + j every and asks for
- * step t + ahead. Trajectory i of a seed is the same whatever else is drawn. */
+ * sign, in a smooth random c between 0.5 and 1. Sample (trajectory i, pair j) shows step t = start + j every and asks
+ * for step t + ahead. Trajectory i of a seed is the same whatever else is drawn. */
 typedef struct tgnn_wave_data {             /* zero: the value in brackets */
     tiny_idx n;                             /* points of a side [64] */
     tiny_idx ahead;                         /* steps to predict [8] */

@@ -316,8 +316,8 @@ static tiny_status tinyi_unet_fits(tiny_ctx *ctx, const tgnn_unet *net, const ti
     for (i = 0; i < 2; i++) {
         const tiny_idx least = (tiny_idx)net->desc.k << net->desc.levels;
         if (size[i] < 1 || size[i] > 16384 || size[i] % ((tiny_idx)1 << net->desc.levels))
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "unet: axis %d has %td points, the number must be a multiple of %d, "
-                              "at most 16384", i, size[i], 1 << net->desc.levels);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "unet: axis %d has %td points, the number must be a multiple of "
+                              "%d, at most 16384", i, size[i], 1 << net->desc.levels);
         if (size[i] < least)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "unet: axis %d has %td points, filters of %d taps and %d levels "
                               "need %td", i, size[i], net->desc.k, net->desc.levels, least);

@@ -7,10 +7,10 @@
  *   y = tgnn_tape_unet(tape, net, &x, size);               for training; tgnn_unet_params are its parameters
  *   tgnn_unet_run(ctx, net, &x, size, &y);                 for use
  *
- * Layers: n_in -> width; for each level width -> width with stride 2; width -> width; for each level, after the field was
- * made twice as large and the one from before the stride was appended, 2 width -> width, the last of them -> n_out.
- * These are 2 levels + 2 convolutions of k x k taps, GELU after all but the last. Fields are (samples, channels, points),
- * points in row-major order; the sides must be multiples of 2^levels. */
+ * Layers: n_in -> width; for each level width -> width with stride 2; width -> width; for each level, after the field
+ * was made twice as large and the one from before the stride was appended, 2 width -> width, the last of them -> n_out.
+ * These are 2 levels + 2 convolutions of k x k taps, GELU after all but the last. Fields are (samples, channels,
+ * points), points in row-major order; the sides must be multiples of 2^levels. */
 #ifndef TINYI_UNET_H
 #define TINYI_UNET_H
 #include "gnn/operator/oneway.h"
@@ -48,8 +48,8 @@ TINY_API tiny_tensor tgnn_tape_unet(tiny_tape *tape, const tgnn_unet *net, const
 /* The same without a tape, f32, one sample at a time. */
 TINY_API tiny_status tgnn_unet_run(tiny_ctx *ctx, const tgnn_unet *net, const tiny_tensor *x, const tiny_idx *size,
                                    const tiny_tensor *y);
-/* Compression after training: a network of one-way filters of this rank, from an ordinary one (tgnn_oneway_fit). *error,
- * which may be NULL: the largest relative error of a layer's kernels. */
+/* Compression after training: a network of one-way filters of this rank, from an ordinary one (tgnn_oneway_fit).
+ * *error, which may be NULL: the largest relative error of a layer's kernels. */
 TINY_API tiny_status tgnn_unet_compress(tiny_ctx *ctx, const tgnn_unet *dense, int rank, tgnn_unet **out,
                                         double *error);
 /* A checkpoint with the description and the parameters by name. */

@@ -1,7 +1,8 @@
 /* src/gnn/operator/wave.c - the wave equation by leapfrog, its energy, and trajectories as samples to learn from
  * Formula  u+ = 2 u - u- + (c step)^2 L u, L the five-point sum, u = 0 outside. With D the differences along all links,
  *          also those to the edge, E = 1/2 |(u - u-) / c|^2 + 1/2 step^2 <D u, D u-> is the same after each step: the
- *          change of the first term is <u+ - u-, (u+ - 2 u + u-) / c^2> / 2 = step^2 <u+ - u-, L u> / 2, and -L = D^T D.
+ *          change of the first term is <u+ - u-, (u+ - 2 u + u-) / c^2> / 2 = step^2 <u+ - u-, L u> / 2, and -L is
+ *          D^T D.
  * Data     all in double; a sample is rounded to f32 once
  * Cost     8 flops for each point and step */
 #include <string.h>
@@ -217,8 +218,8 @@ TINY_API tiny_status tgnn_wave_samples(tiny_ctx *ctx, const tgnn_wave_data *desc
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "wave: %td points a side, there can be 4 to %d", d.n, TINYI_WAVE_MOST);
     if (d.ahead < 1 || d.start < 0 || d.every < 0 || d.pairs < 1 || d.ahead > 1 << 24 || d.start > 1 << 24 ||
         d.every > 1 << 24 || d.pairs > 1 << 24)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "wave: %td steps ahead, from step %td on every %td, %td times: a number "
-                          "is out of range", d.ahead, d.start, d.every, d.pairs);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "wave: %td steps ahead, from step %td on every %td, %td times: a "
+                          "number is out of range", d.ahead, d.start, d.every, d.pairs);
     m = d.n * d.n;
     if (!x || !y || tiny_tensor_check(x) || tiny_tensor_check(y) || x->dtype != TINY_F32 || y->dtype != TINY_F32 ||
         x->rank != 3 || y->rank != 3 || x->dim[1] != 3 || y->dim[1] != 1 || x->dim[2] != m || y->dim[2] != m ||

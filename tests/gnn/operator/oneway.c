@@ -1,6 +1,6 @@
 /* tests/gnn/operator/oneway.c - one-way filters: the sum over an outer product written here, ordinary convolutions,
- * worked counts, exact and best factors, gradients by differences, bad input; the wave equation against its energy and a
- * standing wave; training of one exact step; networks of all kinds */
+ * worked counts, exact and best factors, gradients by differences, bad input; the wave equation against its energy and
+ * a standing wave; training of one exact step; networks of all kinds */
 #define T_GNN
 #include "t.h"
 

@@ -1,5 +1,5 @@
-/* tests/gnn/operator/wave.c - build/wave as a user runs it: networks of each kind are trained, saved, run again, drawn; the
- * table; arguments that are refused */
+/* tests/gnn/operator/wave.c - build/wave as a user runs it: networks of each kind are trained, saved, run again, drawn;
+ * the table; arguments that are refused */
 #define T_GNN
 #include "t.h"
 
