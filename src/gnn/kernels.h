@@ -6,5 +6,6 @@
 #include "gnn/equivariant/product.simd.h"
 #include "gnn/equivariant/mace.simd.h"
 #include "gnn/operator/modes.simd.h"
+#include "gnn/operator/lines.simd.h"
 #endif
 #include "core/simd_unname.h"

@@ -5,6 +5,7 @@
 #include "gnn/equivariant/harmonics.h"
 #include "gnn/equivariant/paths.h"
 #include "gnn/operator/modes.h"
+#include "gnn/operator/lines.h"
 
 
 static const tiny_op_row *tinyi_gnn_row(int kind)

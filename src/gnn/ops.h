@@ -20,7 +20,10 @@ TINYI_C_BEGIN
     ROW(TGNN_OP_MODES_FIELD, tgnn_modes_field_row, TINYI_HAS(OPERATOR))              \
     ROW(TGNN_OP_MODES_MIX, tgnn_modes_mix_row, TINYI_HAS(OPERATOR))                  \
     ROW(TGNN_OP_PRODUCT_FOLD, tgnn_product_fold_row, TINYI_HAS(EQUIVARIANT))         \
-    ROW(TGNN_OP_PRODUCT_CP, tgnn_product_cp_row, TINYI_HAS(EQUIVARIANT))
+    ROW(TGNN_OP_PRODUCT_CP, tgnn_product_cp_row, TINYI_HAS(EQUIVARIANT))         \
+    ROW(TGNN_OP_LINES, tgnn_lines_row, TINYI_HAS(OPERATOR))                          \
+    ROW(TGNN_OP_SPH_HARM_HESSIANS, tgnn_sph_harm_hessians_row, TINYI_HAS(EQUIVARIANT)) \
+    ROW(TGNN_OP_SPH_HARM_TWICE, tgnn_sph_harm_twice_row, TINYI_HAS(EQUIVARIANT))
 
 #define TINYI_GNN_KIND(kind, row, here) kind,
 enum { TGNN_OP_NONE = TINY_OP_BASE_GNN, TINYI_OPS_GNN(TINYI_GNN_KIND) TGNN_OP_END };

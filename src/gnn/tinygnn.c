@@ -8,6 +8,7 @@
 #include "gnn/train/links.c"
 #include "gnn/train/tape_pool.c"
 #include "gnn/quant/quant_file.c"
+#include "gnn/equivariant/harmonics_twice.c"
 #include "gnn/equivariant/product_code.c"
 #include "gnn/equivariant/product_kinds.c"
 #include "gnn/equivariant/product_measure.c"
@@ -21,5 +22,7 @@
 #include "gnn/equivariant/mace_plan.c"
 #include "gnn/equivariant/mace_run.c"
 #include "gnn/operator/patches.c"
+#include "gnn/operator/oneway_fit.c"
+#include "gnn/operator/wave.c"
 #include "gnn/targets.c"
 #endif

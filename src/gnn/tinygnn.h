@@ -145,5 +145,8 @@
 #include "gnn/prune/cnn.h"
 #include "gnn/prune/group.h"
 #include "gnn/prune/meta.h"
+#include "gnn/operator/lines.h"
+#include "gnn/operator/oneway.h"
+#include "gnn/operator/unet.h"
 #include "gnn/train/data.h"
 #endif

@@ -18,7 +18,7 @@
  *          near the poles, where it changes fastest with y; so do the roundings of y q in the recursion. Together (8 +
  *          2 l^2) u of the largest number of the row. Slopes and forces, whose sums cancel: (16 + 3 l^2) u and (32 + 3
  *          l^2) u of the largest number of the output. Measured: half of that at most.
- * Left out degrees that are not wanted below l_max (take columns of y), and second derivatives. */
+ * Left out degrees that are not wanted below l_max (take columns of y). Second derivatives: harmonics_twice.c. */
 #include <string.h>
 #include "gnn/ops.h"
 #include "gnn/equivariant/harmonics_inside.h"
@@ -56,7 +56,7 @@ static double tinyi_sph_scale(int norm, int l)
 }
 
 /* One vector. v becomes its direction; returns 1 / |v|, or 0. */
-static double tinyi_sph_unit(double *v)
+double tinyi_sph_unit(double *v)
 {
     double most = 0.0, length;
     int i;
@@ -174,7 +174,7 @@ static void tinyi_sph_back_ref(const tiny_op *op)
     }
 }
 
-static void tinyi_sph_plan_make(tinyi_sph_plan *plan, const tgnn_sph_harm_params *p)
+void tinyi_sph_plan_make(tinyi_sph_plan *plan, const tgnn_sph_harm_params *p)
 {
     double start = 1.0;
     int l, m;
@@ -371,7 +371,7 @@ static void tinyi_sph_back_work(const tiny_op *op, int n_threads, size_t *shared
 
 /* ---- the rows */
 
-static tiny_status tinyi_sph_check(tiny_ctx *ctx, const tiny_op *op)
+tiny_status tinyi_sph_check(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_tensor *x = op->in[0];
     const tgnn_sph_harm_params *p = tinyi_sph_params(op);
@@ -458,16 +458,16 @@ static const tiny_op_row tinyi_row_sph_harm_slopes = TINYI_ROW_OF(
     "sph_harm_slopes", TGNN_OP_SPH_HARM_SLOPES, TAKES(1, 1), GIVES(2), PARAMS(tgnn_sph_harm_params),
     FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_sph_shape), REFERENCE(tinyi_sph_ref),
     FAST(tinyi_sph_fast, tinyi_sph_work), COST(tinyi_sph_cost), CASES(tinyi_sph_cases), BOUND(TINY_BOUND_SCALE, 16, 3),
-    TERMS(tinyi_sph_terms), GRADIENT(NULL), KERNELS(tinyi_sph_slots),
+    TERMS(tinyi_sph_terms), GRADIENT(tinyi_sph_slopes_grad), KERNELS(tinyi_sph_slots),
     SAYS("y and dy = the harmonics of x and their derivatives by its three components"));
 static const tiny_op_row tinyi_row_sph_harm_back = TINYI_ROW_OF(
     "sph_harm_back", TGNN_OP_SPH_HARM_BACK, TAKES(2, 2), GIVES(1), PARAMS(tgnn_sph_harm_params),
     FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_sph_back_shape), REFERENCE(tinyi_sph_back_ref),
     FAST(tinyi_sph_back_fast, tinyi_sph_back_work), COST(tinyi_sph_cost), CASES(tinyi_sph_cases),
-    BOUND(TINY_BOUND_SCALE, 32, 3), TERMS(tinyi_sph_terms), GRADIENT(NULL), KERNELS(tinyi_sph_slots),
+    BOUND(TINY_BOUND_SCALE, 32, 3), TERMS(tinyi_sph_terms), GRADIENT(tinyi_sph_back_grad), KERNELS(tinyi_sph_slots),
     SAYS("dx = sum over k of g[k] d(harmonic k of x) / dx"));
 
-static tiny_status tinyi_sph_grad(tiny_grad *g, const tiny_op *op)
+tiny_status tinyi_sph_grad(tiny_grad *g, const tiny_op *op)
 {
     tiny_op back = *op;
     tiny_tensor dx;
@@ -475,6 +475,7 @@ static tiny_status tinyi_sph_grad(tiny_grad *g, const tiny_op *op)
     back.row = &tinyi_row_sph_harm_back;
     back.kind = TGNN_OP_SPH_HARM_BACK;
     back.in[1] = tiny_grad_of(g, 0);
+    back.out[1] = NULL;
     if (!back.in[1] || !tiny_grad_wants(g, 0)) return TINY_OK;
     st = tiny_grad_new(g, op->in[0]->dtype, 2, op->in[0]->dim, &dx);
     back.out[0] = &dx;

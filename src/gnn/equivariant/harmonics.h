@@ -40,6 +40,17 @@ TINY_API tiny_status tgnn_sph_harm_slopes(tiny_ctx *ctx, const tiny_tensor *x, c
 /* dx (n, 3) = the sum over k of g[k] dY_k / dx, g (n, count): forces. It is the gradient of tgnn_sph_harm on a tape. */
 TINY_API tiny_status tgnn_sph_harm_back(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g,
                                         const tgnn_sph_harm_params *params, const tiny_tensor *dx);
+/* The same and ddy (n, 3, 3, count), the second derivatives. Those of the direction fall as 1 / |x|^2. */
+TINY_API tiny_status tgnn_sph_harm_hessians(tiny_ctx *ctx, const tiny_tensor *x, const tgnn_sph_harm_params *params,
+                                            const tiny_tensor *y, const tiny_tensor *dy, const tiny_tensor *ddy);
+/* The gradient of a loss of forces, for w (n, 3) = dL/d(dx) of tgnn_sph_harm_back: dg (n, count) = dL/dg, the
+ * derivatives of the harmonics along w, and dx (n, 3) = dL/dx, their Hessians times w, summed with g. A tape calls
+ * it. */
+TINY_API tiny_status tgnn_sph_harm_twice(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g,
+                                         const tiny_tensor *w, const tgnn_sph_harm_params *params,
+                                         const tiny_tensor *dg, const tiny_tensor *dx);
+TINY_API const tiny_op_row *tgnn_sph_harm_hessians_row(void);
+TINY_API const tiny_op_row *tgnn_sph_harm_twice_row(void);
 TINY_API const tiny_op_row *tgnn_sph_harm_row(void);
 TINY_API const tiny_op_row *tgnn_sph_harm_slopes_row(void);
 TINY_API const tiny_op_row *tgnn_sph_harm_back_row(void);

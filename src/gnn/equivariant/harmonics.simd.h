@@ -177,6 +177,125 @@ static void TINY_FN(tinyi_sph_dots)(float *dx, const float *g, const float *s, c
     }
 }
 
+/* ---- second derivatives */
+
+/* x in its place becomes n, 1 / |x| goes to row 3, and y of the solid harmonics at n is made. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_sph_unit_row)(const tinyi_sph_plan *p, const tinyi_sph_links *links, float *x,
+                                                    float *y, size_t step)
+{
+    v_f32 a = v_load(x), b = v_load(x + step), c = v_load(x + 2 * step), inverse = v_set(1.0f);
+    if (!links->solid) (void)TINY_FN(tinyi_sph_direction)(&a, &b, &c, &inverse);
+    v_store(x, a);
+    v_store(x + step, b);
+    v_store(x + 2 * step, c);
+    v_store(x + 3 * step, inverse);
+    TINY_FN(tinyi_sph_some)(p, p->l_max, y, step, x);
+}
+
+/* derivatives of number k by x, y, z from the rows of y */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_sph_links_of)(const tinyi_sph_links *links, int k, const float *y, size_t step,
+                                                    v_f32 *d)
+{
+    const short *at = links->at[k];
+    const float *by = links->by[k];
+    d[0] = v_fma(v_set(by[0]), v_load(y + (size_t)at[0] * step), v_mul(v_set(by[1]), v_load(y + (size_t)at[1] * step)));
+    d[1] = v_mul(v_set(by[2]), v_load(y + (size_t)at[2] * step));
+    d[2] = v_fma(v_set(by[3]), v_load(y + (size_t)at[3] * step), v_mul(v_set(by[4]), v_load(y + (size_t)at[4] * step)));
+}
+
+static void TINY_FN(tinyi_sph_hessians)(const tinyi_sph_plan *p, const tinyi_sph_links *links, float *x, float *y,
+                                        float *s, float *d, size_t step, size_t n)
+{
+    const size_t apart = (size_t)links->count * step;
+    size_t i;
+    int k, l, a, b;
+    for (i = 0; i < n; i += V_LANES, x += V_LANES, y += V_LANES, s += V_LANES, d += V_LANES) {
+        v_f32 u[3], v[3], h[9], inverse;
+        TINY_FN(tinyi_sph_unit_row)(p, links, x, y, step);
+        for (a = 0; a < 3; a++) u[a] = v_load(x + (size_t)a * step);
+        inverse = v_load(x + 3 * step);
+        for (k = 0; k < links->count; k++) {
+            TINY_FN(tinyi_sph_links_of)(links, k, y, step, v);
+            for (a = 0; a < 3; a++) v_store(s + (size_t)a * apart + (size_t)k * step, v[a]);
+        }
+        for (k = 0, l = 0; k < links->count; k++) {
+            const v_f32 degree = v_set((float)(k >= (l + 1) * (l + 1) ? ++l : l));
+            const v_f32 r = v_load(y + (size_t)k * step), lr = v_mul(degree, r);
+            for (a = 0; a < 3; a++) TINY_FN(tinyi_sph_links_of)(links, k, s + (size_t)a * apart, step, h + 3 * a);
+            if (!links->solid) {
+                const v_f32 more = v_mul(lr, v_set((float)(l + 2)));
+                for (a = 0; a < 3; a++) v[a] = v_mul(degree, v_load(s + (size_t)a * apart + (size_t)k * step));
+                for (a = 0; a < 3; a++)
+                    for (b = a; b < 3; b++) {
+                        v_f32 t = v_fnma(u[a], v[b], v_fnma(u[b], v[a], h[3 * a + b]));
+                        if (a == b) t = v_sub(t, lr);
+                        t = v_fma(more, v_mul(u[a], u[b]), t);
+                        h[3 * a + b] = v_mul(v_mul(t, inverse), inverse);
+                    }
+            }
+            for (a = 0; a < 3; a++)
+                for (b = 0; b < 3; b++)
+                    v_store(d + (size_t)(3 * a + b) * apart + (size_t)k * step, h[a < b ? 3 * a + b : 3 * b + a]);
+        }
+        if (links->solid) continue;
+        for (k = 0, l = 0; k < links->count; k++) {
+            const v_f32 lr = v_mul(v_set((float)(k >= (l + 1) * (l + 1) ? ++l : l)), v_load(y + (size_t)k * step));
+            for (a = 0; a < 3; a++) {
+                float *to = s + (size_t)a * apart + (size_t)k * step;
+                v_store(to, v_mul(v_fnma(lr, u[a], v_load(to)), inverse));
+            }
+        }
+    }
+}
+
+static void TINY_FN(tinyi_sph_twice)(const tinyi_sph_plan *p, const tinyi_sph_links *links, float *x, const float *w,
+                                     float *y, const float *g, float *d, float *dg, float *dx, size_t step, size_t n)
+{
+    size_t i;
+    int k, l, a;
+    for (i = 0; i < n; i += V_LANES, x += V_LANES, w += V_LANES, y += V_LANES, g += V_LANES, d += V_LANES,
+        dg += V_LANES, dx += V_LANES) {
+        v_f32 u[3], t[3], v[3], h[3], first[3], inverse, along, bends = v_zero(), value = v_zero(), more = v_zero();
+        TINY_FN(tinyi_sph_unit_row)(p, links, x, y, step);
+        inverse = v_load(x + 3 * step);
+        for (a = 0; a < 3; a++) {
+            u[a] = v_load(x + (size_t)a * step);
+            t[a] = v_load(w + (size_t)a * step);
+            h[a] = first[a] = v_zero();
+        }
+        along = v_fma(u[0], t[0], v_fma(u[1], t[1], v_mul(u[2], t[2])));
+        for (k = 0, l = 0; k < links->count; k++) {
+            const v_f32 degree = v_set((float)(k >= (l + 1) * (l + 1) ? ++l : l));
+            v_f32 sum;
+            TINY_FN(tinyi_sph_links_of)(links, k, y, step, v);
+            sum = v_fma(t[0], v[0], v_fma(t[1], v[1], v_mul(t[2], v[2])));
+            v_store(d + (size_t)k * step, sum);
+            if (!links->solid) {
+                const v_f32 by = v_mul(degree, v_load(g + (size_t)k * step)), r = v_load(y + (size_t)k * step);
+                const v_f32 part = v_mul(by, r);
+                for (a = 0; a < 3; a++) first[a] = v_fma(by, v[a], first[a]);
+                bends = v_fma(by, sum, bends);
+                value = v_add(value, part);
+                more = v_fma(part, v_set((float)(l + 2)), more);
+                sum = v_mul(v_fnma(v_mul(degree, r), along, sum), inverse);
+            }
+            v_store(dg + (size_t)k * step, sum);
+        }
+        for (k = 1; k < links->count; k++) {
+            const v_f32 by = v_load(g + (size_t)k * step);
+            TINY_FN(tinyi_sph_links_of)(links, k, d, step, v);
+            for (a = 0; a < 3; a++) h[a] = v_fma(by, v[a], h[a]);
+        }
+        for (a = 0; a < 3; a++) {
+            if (!links->solid) {
+                h[a] = v_fnma(u[a], bends, v_fnma(along, first[a], v_fnma(t[a], value, h[a])));
+                h[a] = v_mul(v_mul(v_fma(v_mul(u[a], along), more, h[a]), inverse), inverse);
+            }
+            v_store(dx + (size_t)a * step, h[a]);
+        }
+    }
+}
+
 static void TINY_FN(tinyi_sph_past)(float *y, const float *x, size_t n)
 {
     size_t i;
@@ -186,7 +305,8 @@ static void TINY_FN(tinyi_sph_past)(float *y, const float *x, size_t n)
 
 static const tinyi_sph_kernels TINY_FN(tinyi_sph_table) = { TINYI_PASS_TARGET, V_LANES, TINY_FN(tinyi_sph_values),
                                                             TINY_FN(tinyi_sph_slopes), TINY_FN(tinyi_sph_dots),
-                                                            TINY_FN(tinyi_sph_past) };
+                                                            TINY_FN(tinyi_sph_hessians),
+                                                            TINY_FN(tinyi_sph_twice), TINY_FN(tinyi_sph_past) };
 TINYI_TABLE(tinyi_sph_kernels, tinyi_sph_kernels, TINY_FN(tinyi_sph_table))
 #undef TINYI_SPH_PAST
 #undef TINYI_SPH_PAST_END

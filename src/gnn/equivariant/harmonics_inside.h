@@ -25,14 +25,29 @@ typedef struct tinyi_sph_plan {
  *   slopes   y, and s: the 3 * count rows of their derivatives by x, then y, then z; with factor not NULL its row gets
  *            the number that they must still be multiplied by
  *   dots     dx[j] = factor * the sum over the n_terms rows k of g[k] s[j][k]
+ *   hessians y, s (3 count rows) and d (9 count rows: x x, x y, .. z z) of the vectors x, which it replaces
+ *   twice    dg (count rows) and dx (3 rows) of the vectors x and their w and g (3 and count rows); x is replaced, y
+ *            and d (count rows each) are scratch. Both have a plan of solid harmonics; x has room for a fourth row
  *   past     copies n numbers past the caches, where the target can; y begins on a line, n is a multiple of 16. With
  *            n = 0 it waits for those of all earlier calls: a fence after each block would halve the rate */
+/* Derivatives of solid harmonics as sums of those of one degree less: links 0 and 1 are those by x, 2 by y, 3 and 4 by
+ * z (harmonics_twice.c). solid 0: the numbers are those of the direction. */
+typedef struct tinyi_sph_links {
+    int count, solid;
+    short at[TINYI_SPH_MOST][5];
+    float by[TINYI_SPH_MOST][5];
+} tinyi_sph_links;
+
 typedef struct tinyi_sph_kernels {
     tiny_target from;
     int lanes;
     void (*values)(const tinyi_sph_plan *p, float *y, size_t step, const float *x, size_t n);
     void (*slopes)(const tinyi_sph_plan *p, float *y, float *s, float *factor, size_t step, const float *x, size_t n);
     void (*dots)(float *dx, const float *g, const float *s, const float *factor, size_t n_terms, size_t step, size_t n);
+    void (*hessians)(const tinyi_sph_plan *p, const tinyi_sph_links *links, float *x, float *y, float *s, float *d,
+                     size_t step, size_t n);
+    void (*twice)(const tinyi_sph_plan *p, const tinyi_sph_links *links, float *x, const float *w, float *y,
+                  const float *g, float *d, float *dg, float *dx, size_t step, size_t n);
     void (*past)(float *y, const float *x, size_t n);
 } tinyi_sph_kernels;
 TINYI_TABLES(tinyi_sph_kernels, tinyi_sph_kernels)
@@ -44,6 +59,14 @@ TINYI_FN void tinyi_sph_one(const double *vector, const tgnn_sph_harm_params *p,
  * too; n is a multiple of lanes */
 TINYI_FN void tinyi_sph_squares(const tiny_team *team, float *to, const float *block, tiny_idx step, tiny_idx n,
                                 tiny_idx count, tiny_idx lanes);
+
+/* what second derivatives share with harmonics.c */
+TINYI_FN double tinyi_sph_unit(double *v);      /* v becomes its direction; 1 / |v|, or 0 */
+TINYI_FN void tinyi_sph_plan_make(tinyi_sph_plan *plan, const tgnn_sph_harm_params *p);
+TINYI_FN tiny_status tinyi_sph_check(tiny_ctx *ctx, const tiny_op *op);
+TINYI_FN tiny_status tinyi_sph_grad(tiny_grad *g, const tiny_op *op);
+TINYI_FN tiny_status tinyi_sph_back_grad(tiny_grad *g, const tiny_op *op);
+TINYI_FN tiny_status tinyi_sph_slopes_grad(tiny_grad *g, const tiny_op *op);
 
 TINYI_C_END
 #endif
