@@ -188,4 +188,6 @@
 #include "llm/lab/nets/score.h"
 #include "llm/lab/nets/proxy.h"
 #include "llm/lab/nets/rank.h"
+#include "llm/lab/nets/slim.h"
+#include "llm/lab/nets/split.h"
 #endif
