@@ -132,7 +132,7 @@ static tiny_status images(void)
 
 /* ---- the table of widths */
 
-static tiny_status row_of(tllm_slim *slim, const char *name, int m, double extra_ms)
+static tiny_status width_row(tllm_slim *slim, const char *name, int m, double extra_ms)
 {
     const tllm_slim_pack_desc pack = { 0, run.coded };
     const tllm_slim_desc *is = tllm_slim_is(slim);
@@ -166,7 +166,7 @@ static tiny_status compare(tllm_slim *slim)
     tiny_status st = TINY_OK;
     printf("%-18s %8s %9s %8s %9s %10s %9s %10s\n", "encoder", "width", "accuracy", "bytes", "pixels", "MACs", "ms",
            "switch ms");
-    for (m = 1; !st && m <= run.members; m++) st = row_of(slim, "members", m, 0.0);
+    for (m = 1; !st && m <= run.members; m++) st = width_row(slim, "members", m, 0.0);
     for (m = 1; !st && m <= run.members; m++) {         /* the time of a switch is that of reading the file */
         st = trained(m, 0, 1, "training a separate model", &other);
         (void)snprintf(path, sizeof path, "%s.one", run.net ? run.net : "split-compare.net");
@@ -178,12 +178,12 @@ static tiny_status compare(tllm_slim *slim)
             if (t < best) best = t;
         }
         (void)remove(path);
-        if (!st) st = row_of(other, "separate models", m, 1e3 * best);
+        if (!st) st = width_row(other, "separate models", m, 1e3 * best);
         tllm_slim_close(other);
         other = NULL;
     }
     if (!st) st = trained(run.members, 1, 0, "training cut channels", &other);
-    for (m = 1; !st && m <= run.members; m++) st = row_of(other, "cut channels", m, 0.0);
+    for (m = 1; !st && m <= run.members; m++) st = width_row(other, "cut channels", m, 0.0);
     tllm_slim_close(other);
     if (!st) st = tllm_slim_right(slim, &run.task.test, 0, NULL, &right, NULL);
     if (!st) printf("%-18s %8s %8.1f%%\n", "local, no link", "", 100.0 * (double)right / TEST);
@@ -460,7 +460,7 @@ static tiny_status both(tllm_slim *slim)
         (void)fflush(NULL);
         child = fork();                     /* this process has no other thread: see --threads */
         if (!child) _exit(serve(slim, text, at[0], key, sizeof key, 0) ? 1 : 0);
-        if (child < 0) { say("no second process"); st = TINY_E_SYSTEM; }
+        if (child < 0) { say("no second process"); st = TINY_E_IO; }
     }
     for (i = 0; i < n; i++) tiny_socket_close(at[i]);
     if (!st) st = device(slim, text, key, sizeof key);
