@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #endif
 
-enum { STEPS = 32, WAYS = 4, TEST = 1000, TRAIN = 4000 };
+enum { STEPS = 32, WAYS = 4, TEST = 1000 };
 enum { OURS, FULL, FIRST, PIXELS };
 static const char *const way_name[WAYS] = { "controller", "all members", "one member", "8-bit pixels" };
 static const char *const colour[WAYS] = { "#1f77b4", "#d62728", "#2ca02c", "#888" };
@@ -30,6 +30,7 @@ static const char usage[] =
     "  --net FILE       the network; trained and written if there is no such file; default: trained, not kept\n"
     "  --seed N         of data, first weights and order; default: 1\n"
     "  --epochs E       of the training; default: 12\n"
+    "  --train N        images to train on, 100 or more; default: 4000\n"
     "  --members K      encoders side by side, 1 to 16; default: 4\n"
     "  --width C        channels inside of an encoder; default: 4\n"
     "  --send C         channels that an encoder sends; default: 2\n"
@@ -37,7 +38,8 @@ static const char usage[] =
     "  --noise X        deviation of more noise on each pixel; default: 0.5\n"
     "  --coded          codes go through an arithmetic coder\n"
     "  --deadline MS    of an answer; default: 30\n"
-    "  --trace LIST     kilobits a second of the link, one after the other; default: 10000,400,100,50,100,400,2000,10000\n"
+    "  --trace LIST     kilobits a second of the link, one after the other; default: 10000,400,100,50,100,400,2000,\n"
+    "                   10000\n"
     "  --frames N       images at each of them; default: 25\n"
     "  --compare        no link: accuracy, bytes and time of each width, against separate models and cut channels\n"
     "  --svg FILE       draw the trace\n"
@@ -50,7 +52,7 @@ typedef struct point { double kbit, bytes, ms, in_time, right, m; int changes, d
 
 static struct {
     const char *net, *svg, *serve, *device, *key, *trace;
-    int epochs, members, width, send, bits, coded, compare, frames, threads, n_step;
+    int epochs, members, width, send, bits, coded, compare, frames, threads, n_step, train;
     double deadline, noise, kbit[STEPS];
     uint64_t seed;
     tiny_ctx *ctx;
@@ -123,10 +125,11 @@ static tiny_status network(tllm_slim **slim)
 static tiny_status images(void)
 {
     tiny_rng rng = tiny_rng_make(run.seed, 77);
-    tiny_status st = tllm_nn_task_open(run.ctx, TLLM_TASK_TEX32, run.seed, TRAIN, TEST, &run.task);
+    tiny_status st = tllm_nn_task_open(run.ctx, TLLM_TASK_TEX32, run.seed, run.train, TEST, &run.task);
     tiny_idx i;
     float *x = (float *)run.task.train.x.data;          /* those of the test follow */
-    for (i = 0; !st && run.noise > 0.0 && i < (TRAIN + TEST) * 1024; i++) x[i] += (float)run.noise * tiny_rng_normal(&rng);
+    for (i = 0; !st && run.noise > 0.0 && i < (run.train + TEST) * 1024; i++)
+        x[i] += (float)run.noise * tiny_rng_normal(&rng);
     return st;
 }
 
@@ -295,7 +298,8 @@ static tiny_status drive(tiny_net *plain, tllm_slim *slim, int way)
             if (way == OURS && !st) m = tllm_slim_control_next(&c, &seen);
             if (m < 0) st = TINY_E_ARGUMENT;
             p->changes += m != before;
-            if (is_shown()) fprintf(stderr, "\r%s: %.0f kbit/s, image %d of %d   ", way_name[way], run.kbit[i], k + 1, run.frames);
+            if (is_shown())
+                fprintf(stderr, "\r%s: %.0f kbit/s, image %d of %d   ", way_name[way], run.kbit[i], k + 1, run.frames);
         }
     }
     if (is_shown()) fprintf(stderr, "\r%70s\r", "");
@@ -337,9 +341,11 @@ static size_t draw(char *to, size_t room)
         PUT("<text x=\"8\" y=\"%.0f\">%s</text>\n<path d=\"M110 %.0fH740M110 %.0fH740\" stroke=\"#ddd\"/>\n", base + 14,
             title[what], base, base + 110);
         PUT("<text x=\"104\" y=\"%.0f\" text-anchor=\"end\">%.3g</text><text x=\"104\" y=\"%.0f\" "
-            "text-anchor=\"end\">%.3g</text>\n", base + 30, is_log ? exp(high) : high, base + 110, is_log ? exp(low) : low);
+            "text-anchor=\"end\">%.3g</text>\n",
+            base + 30, is_log ? exp(high) : high, base + 110, is_log ? exp(low) : low);
         if (what == 2 && run.deadline > exp(low) && run.deadline < exp(high))
-            PUT("<path d=\"M110 %.1fH740\" stroke=\"#000\" stroke-dasharray=\"4 3\"/><text x=\"8\" y=\"%.1f\">deadline</text>\n",
+            PUT("<path d=\"M110 %.1fH740\" stroke=\"#000\" stroke-dasharray=\"4 3\"/>"
+                "<text x=\"8\" y=\"%.1f\">deadline</text>\n",
                 base + 110 - 110 * (log(run.deadline) - low) / (high - low),
                 base + 114 - 110 * (log(run.deadline) - low) / (high - low));
         for (way = what ? WAYS - 1 : 0; way >= 0; way--) {
@@ -348,7 +354,8 @@ static size_t draw(char *to, size_t room)
                 double v = value_of(&run.at[way][i], what);
                 if (is_log) v = log(v > 0.0 ? v : exp(low));
                 v = base + 110 - 110 * (v - low) / (high - low);
-                PUT("%c%.1f %.1fH%.1f", i ? 'L' : 'M', 110 + 630.0 * i / run.n_step, v, 110 + 630.0 * (i + 1) / run.n_step);
+                PUT("%c%.1f %.1fH%.1f", i ? 'L' : 'M', 110 + 630.0 * i / run.n_step, v,
+                    110 + 630.0 * (i + 1) / run.n_step);
             }
             PUT("\"/>\n");
         }
@@ -362,12 +369,14 @@ static int report(void)
 {
     static char picture[65536];
     int way, i;
-    printf("%-14s %10s %8s %8s %9s %9s %9s %8s\n", "way", "kbit/s", "members", "bytes", "ms", "in time", "and right", "changes");
+    printf("%-14s %10s %8s %8s %9s %9s %9s %8s\n", "way", "kbit/s", "members", "bytes", "ms", "in time", "and right",
+           "changes");
     for (way = 0; way < WAYS; way++)
         for (i = 0; i < run.n_step && run.at[way][i].done; i++) {
             const point *p = &run.at[way][i];
-            printf("%-14s %10.0f %8.2f %8.0f %9.2f %8.0f%% %8.0f%% %8d\n", way_name[way], p->kbit, way == PIXELS ? 0.0 : p->m / p->done,
-                   p->bytes / p->done, p->ms / p->done, 100 * p->in_time / p->done, 100 * p->right / p->done, p->changes);
+            printf("%-14s %10.0f %8.2f %8.0f %9.2f %8.0f%% %8.0f%% %8d\n", way_name[way], p->kbit,
+                   way == PIXELS ? 0.0 : p->m / p->done, p->bytes / p->done, p->ms / p->done,
+                   100 * p->in_time / p->done, 100 * p->right / p->done, p->changes);
         }
     if (!run.svg) return 0;
     i = (int)draw(picture, sizeof picture);
@@ -504,6 +513,7 @@ int main(int argc, char **argv)
     const option options[] = { A_TEXT("--net", &run.net),
                                A_SEED("--seed", &run.seed),
                                A_WHOLE("--epochs", &run.epochs, 1, 10000),
+                               A_WHOLE("--train", &run.train, 100, 1000000),
                                A_WHOLE("--members", &run.members, 1, 16),
                                A_WHOLE("--width", &run.width, 1, 64),
                                A_WHOLE("--send", &run.send, 1, 16),
@@ -521,6 +531,7 @@ int main(int argc, char **argv)
                                A_WHOLE("--threads", &run.threads, 1, TINY_MAX_THREADS) };
     run.seed = 1;
     run.epochs = 12;
+    run.train = 4000;
     run.members = 4;
     run.width = 4;
     run.send = 2;

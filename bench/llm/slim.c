@@ -126,8 +126,8 @@ void bench_slim(void)
     b_verdict("one member over four", r[0].median_ns / r[3].median_ns, "<=", 0.4);
     b_headline("slimmable", "adapts load and bytes in real time with minimal overhead",
                "an image of 32 x 32, members of 4 channels that send 2, codes of 4 bits, one thread",
-               "a frame of 1 to 4 members takes %.1f, %.1f, %.1f and %.1f us, 4 in plain loops %.1f us; another width costs "
-               "nothing, reading a separate model %.0f us",
+               "a frame of 1 to 4 members takes %.1f, %.1f, %.1f and %.1f us, 4 in plain loops %.1f us; another width "
+               "costs nothing, reading a separate model %.0f us",
                r[0].median_ns * 1e-3, r[1].median_ns * 1e-3, r[2].median_ns * 1e-3, r[3].median_ns * 1e-3,
                r[4].median_ns * 1e-3, r[6].median_ns * 1e-3);
     for (k = 0; k < 8; k++) {

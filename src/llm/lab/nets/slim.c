@@ -1,22 +1,22 @@
 /* src/llm/lab/nets/slim.c - networks cut in two, whose encoder has many widths
  * Paper    J. S. Hao et al., "Slimmable Encoders for Flexible Split DNNs in Bandwidth and Resource Constrained IoT
- *          Systems", 2023 (arXiv 2306.12691). The layout of members is our reading of its "slimmable ensemble encoders";
- *          the cut by channels and the sandwich rule follow J. Yu, T. Huang, 2019 (arXiv 1903.05134).
+ *          Systems", 2023 (arXiv 2306.12691). The layout of members is our reading of its "slimmable ensemble
+ *          encoders"; the cut by channels and the sandwich rule follow J. Yu, T. Huang, 2019 (arXiv 1903.05134).
  * Formula  member i: conv 3x3 / 2, norm, relu, conv 3x3 / 2, norm, relu, conv 1x1. All members are one convolution of K
  *          groups in training; member i is group i.
  *          q = clamp(round(z / step_i)), step_i = a_i / (2^(b-1) - 1), a_i: quantile 0.999 of |z| of member i
  *          tail: K / m (q step, zeros for missing members); conv 3x3, norm_m, relu, conv 3x3 / 2, norm_m, relu, linear
  *          loss of a step: CE(K) + sum over m = 1 and two random m of KL(softmax of K || softmax of m), or the half of
  *          it and the half of CE(m)
- *          norms after training: mean and variance of a channel are the means over at least 100 batches of those of each
- *          batch, first for the encoder, then, with its codes, for each m of the tail.
+ *          norms after training: mean and variance of a channel are the means over 100 batches of those of each batch,
+ *          first for the encoder, then, with its codes, for each m of the tail.
  * Data     one block: weights, biases and norms; their gradients; running values, a_i and counts of codes. Norms and
  *          K / m are folded into the kernels that encode and tail run, a copy for each m.
  * Cost     of encode: m times that of a member. A step of training runs the encoder once and the tail four times.
- * Error    a code inside of the clamp is off by at most step / 2. Members run one at a time: their bits cannot depend on
- *          m.
- * Left out mimicry of a pretrained head (MSE of features), which the specification calls optional: both tasks here train
- *          from nothing in seconds. */
+ * Error    a code inside of the clamp is off by at most step / 2. Members run one at a time, so that their bits cannot
+ *          depend on m.
+ * Left out mimicry of a pretrained head (MSE of features), which the specification calls optional: the tasks here
+ *          train from nothing in a minute. */
 #include "llm/lab/nets/slim_inside.h"
 #include "math/init.h"
 #include "math/table_inside.h"
@@ -78,8 +78,9 @@ TINYI_FN tiny_idx tinyi_slim_channels(const tllm_slim *s, int norm, int version)
 
 static int tinyi_slim_lay(tllm_slim *s)
 {
-    static const char *const plain[TINYI_SLIM_PLAIN] = { "encode.1", "encode.2",   "encode.3",    "tail.1",     "tail.2",
-                                                         "logits",   "local", "encode.3.bias", "logits.bias", "local.bias" };
+    static const char *const plain[TINYI_SLIM_PLAIN] = { "encode.1", "encode.2", "encode.3",      "tail.1",
+                                                         "tail.2",   "logits",   "local",         "encode.3.bias",
+                                                         "logits.bias", "local.bias" };
     static const char *const norm[4] = { "e1", "e2", "t1", "t2" }, *const part[4] = { "gain", "bias", "mean", "var" };
     const tiny_idx k = s->is.members, c = s->is.width, cb = s->is.send;
     const tiny_idx side = s->side[1][0] * s->side[1][1], last = s->side[2][0] * s->side[2][1];
@@ -97,8 +98,8 @@ static int tinyi_slim_lay(tllm_slim *s)
     dim[TINYI_SLIM_E3][2] = dim[TINYI_SLIM_E3][3] = 1;
     dim[TINYI_SLIM_T1][0] = dim[TINYI_SLIM_T2][0] = dim[TINYI_SLIM_T2][1] = s->is.tail;
     dim[TINYI_SLIM_T1][1] = k * cb;
-    for (i = 0; i < 2; i++)
-        dim[TINYI_SLIM_E1][2 + i] = dim[TINYI_SLIM_E2][2 + i] = dim[TINYI_SLIM_T1][2 + i] = dim[TINYI_SLIM_T2][2 + i] = 3;
+    for (i = 2; i < 4; i++)
+        dim[TINYI_SLIM_E1][i] = dim[TINYI_SLIM_E2][i] = dim[TINYI_SLIM_T1][i] = dim[TINYI_SLIM_T2][i] = 3;
     dim[TINYI_SLIM_D][0] = dim[TINYI_SLIM_DB][0] = dim[TINYI_SLIM_L][0] = dim[TINYI_SLIM_LB][0] = s->is.n_class;
     dim[TINYI_SLIM_D][1] = s->is.tail * last;
     dim[TINYI_SLIM_L][1] = cb * side;
@@ -414,7 +415,8 @@ TINY_API tiny_status tllm_slim_cost_of(const tllm_slim *s, int m, tllm_slim_cost
     cost->n_encoder = (size_t)(c * in * 9.0 + c * kc * 9.0 + cb * kc);
     cost->encoder = c * in * 9.0 * px[0] + (c * kc * 9.0 + cb * kc) * px[1];
     cost->n_tail = (size_t)((double)s->is.tail * (cb * 9.0 + (double)s->is.tail * 9.0 + px[2] * (double)s->is.n_class));
-    cost->tail = (double)s->is.tail * (cb * 9.0 * px[1] + (double)s->is.tail * 9.0 * px[2] + px[2] * (double)s->is.n_class);
+    cost->tail = (double)s->is.tail *
+                 (cb * 9.0 * px[1] + (double)s->is.tail * 9.0 * px[2] + px[2] * (double)s->is.n_class);
     cost->numbers = m * s->each;
     cost->bytes = TLLM_SLIM_HEAD + (size_t)m * (((size_t)s->each * (size_t)s->is.bits + 7) / 8);
     return TINY_OK;
@@ -492,7 +494,8 @@ TINY_API tiny_status tllm_slim_tail(tllm_slim *s, const float *z, int m, float *
     in[2] = mid[2] = s->side[1][1];
     last = s->is.tail * s->side[2][0] * s->side[2][1];
     st = tinyi_slim_conv(s, z, in, s->t[0][m - 1], s->tb[0][m - 1], s->is.tail, 3, 1, s->h[2], s->side[1]);
-    if (!st) st = tinyi_slim_conv(s, s->h[2], mid, s->t[1][m - 1], s->tb[1][m - 1], s->is.tail, 3, 2, s->h[3], s->side[2]);
+    if (!st)
+        st = tinyi_slim_conv(s, s->h[2], mid, s->t[1][m - 1], s->tb[1][m - 1], s->is.tail, 3, 2, s->h[3], s->side[2]);
     if (st) return st;
     x = tiny_tensor_2d(s->h[3], TINY_F32, 1, last);
     w = tiny_tensor_swap(s->param[TINYI_SLIM_D].value, 0, 1);

@@ -2,9 +2,8 @@
  * Formula  code round(z / step), clamped, step = a / (2^(b-1) - 1). The rounding is the nearest, ties to even, and the
  *          product with 1 / step is that of the training: both give the same code.
  * Cost     of the controller: at most K times a few divisions.
- * Left out nothing of the codec. The controller keeps the specification's mean minus one deviation of the bandwidth, but
- *          not below the smallest of the last three transfers: a link that becomes ten times as fast has a deviation above
- *          its mean, and the bound alone would go down on it. */
+ * Other    the bandwidth that the controller counts on is the mean minus one deviation, but not below the smallest of
+ *          the last three transfers: when a link becomes ten times as fast, the deviation exceeds the mean. */
 #include "llm/lab/nets/slim_inside.h"
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
@@ -67,8 +66,8 @@ TINY_API tiny_status tllm_slim_pack(const tllm_slim *s, const float *z, int firs
     if (st) return st;
     if (!half) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "slim: codes of %d bits; 2 to 8 are allowed", bits);
     if (coded && bits != s->is.bits)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "slim: the coder has counts for codes of %d bits, not %d", s->is.bits,
-                          bits);
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "slim: the coder has counts for codes of %d bits, not %d",
+                          s->is.bits, bits);
     each = (size_t)s->each;
     bytes = (each * (size_t)bits + 7) / 8;
     for (k = 0; k < (size_t)count * each; k++)

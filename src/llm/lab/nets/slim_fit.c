@@ -1,5 +1,5 @@
-/* src/llm/lab/nets/slim_fit.c - training of the networks of slim.h: all widths in each step, codes in the loop, statistics
- * of norms anew
+/* src/llm/lab/nets/slim_fit.c - training of the networks of slim.h: all widths in each step, codes in the loop,
+ * statistics of norms anew
  * Formula  see llm/lab/nets/slim.c. On the tape codes are clamp(z / step), rounded with the gradient passed straight
  *          through, times step. */
 #include "llm/lab/nets/slim_inside.h"
@@ -51,13 +51,15 @@ static tiny_tensor tinyi_slim_part(tiny_tensor w, tiny_idx n_out, tiny_idx n_in)
 static tiny_tensor tinyi_slim_normed(tiny_tape *tape, tinyi_slim_run *r, int norm, int version, const tiny_tensor *x)
 {
     const tinyi_slim_mode mode = norm < 2 ? r->encoder : r->tail;
+    tllm_slim *s = r->s;
+    const tiny_tensor *gain = tinyi_slim_norm(s, norm, version, 0, 0), *bias = tinyi_slim_norm(s, norm, version, 0, 1),
+                      *mean = tinyi_slim_norm(s, norm, version, 1, 0), *var = tinyi_slim_norm(s, norm, version, 1, 1);
     tiny_batch_norm_params p;
     tiny_tensor y;
     memset(&p, 0, sizeof p);
     p.train = mode != TINYI_SLIM_EVAL;
     if (mode == TINYI_SLIM_COUNT) p.momentum = r->momentum;
-    y = tiny_tape_batch_norm(tape, x, tinyi_slim_norm(r->s, norm, version, 0, 0), tinyi_slim_norm(r->s, norm, version, 0, 1),
-                             tinyi_slim_norm(r->s, norm, version, 1, 0), tinyi_slim_norm(r->s, norm, version, 1, 1), &p);
+    y = tiny_tape_batch_norm(tape, x, gain, bias, mean, var, &p);
     return tiny_tape_call(tape, TINY_OP_RELU, &y, NULL, NULL, NULL, NULL);
 }
 
@@ -166,7 +168,8 @@ static tiny_tensor tinyi_slim_loss(tiny_tape *tape, void *user, const uint32_t *
 static tiny_status tinyi_slim_calibrate(tllm_slim *s, const tllm_nn_set *set, tiny_idx most)
 {
     const tiny_idx each = s->is.in[0] * s->is.in[1] * s->is.in[2];
-    const tiny_idx room = TINYI_MAX(1, TINYI_MIN(most, (tiny_idx)((1 << 22) / s->each))), n = TINYI_MIN(room, set->x.dim[0]);
+    const tiny_idx room = TINYI_MAX(1, TINYI_MIN(most, (tiny_idx)((1 << 22) / s->each)));
+    const tiny_idx n = TINYI_MIN(room, set->x.dim[0]);
     const size_t all = (size_t)(n * s->each);
     const int k = s->is.members;
     float *z = (float *)tinyi_alloc(s->ctx, all, (size_t)k * sizeof *z), *sorted = NULL;

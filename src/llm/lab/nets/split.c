@@ -1,6 +1,6 @@
 /* src/llm/lab/nets/split.c - device and server of a network that is cut in two
- * Data     a message is a head of 16 bytes {kind, id, length, zero}, all u32, and that many bytes. An answer is 64 bytes
- *          without a head: {kind, id, m, n, label[5], p[5], nanoseconds, zero}.
+ * Data     a message is a head of 16 bytes {kind, id, length, zero}, all u32, and that many bytes. An answer is 64
+ *          bytes without a head: {kind, id, m, n, label[5], p[5], nanoseconds, zero}.
  * Cost     one frame in flight from each end; memory for one frame and one answer. */
 #include "llm/lab/nets/split.h"
 #include "math/elem.h"
@@ -89,7 +89,7 @@ static tiny_status tinyi_split_move(tllm_split *s, int sends, tiny_message *m, u
         *whole = m->whole;
         if (m->whole) return TINY_OK;
         if (s->ctx->desc.cancel && s->ctx->desc.cancel(s->ctx->desc.user))
-            return tinyi_fail(s->ctx, TINY_E_CANCELLED, "split: the cancel callback asked to stop waiting for the peer");
+            return tinyi_fail(s->ctx, TINY_E_CANCELLED, "split: the cancel callback asked to stop waiting");
         now = tiny_now_ns();
         if (now >= until) return TINY_OK;
         net->pause(net, seen, TINYI_MIN(until, now + UINT64_C(200000000)));
@@ -131,7 +131,8 @@ TINY_API tiny_status tllm_split_send(tllm_split *s, uint32_t id, const void *fra
 {
     if (!s) return TINY_E_ARGUMENT;
     if (!frame || !n || !id) return tinyi_split_bad(s, "a frame and an id above 0 are needed");
-    if (n > s->room) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "split: a frame of %zu bytes; %zu are the most", n, s->room);
+    if (n > s->room)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "split: a frame of %zu bytes; %zu are the most", n, s->room);
     memcpy(s->bytes, frame, n);
     return tinyi_split_put(s, TINYI_SPLIT_FRAME, id, s->bytes, n);
 }
@@ -270,7 +271,8 @@ static tiny_status tinyi_split_compute(tllm_split *s, uint32_t kind, size_t n, i
         st = tllm_slim_unpack(s->is.slim, s->bytes, n, have, s->z);
         return st ? st : tllm_slim_tail(s->is.slim, s->z, *have, s->logits);
     }
-    if (n != s->pixels + 8) return tinyi_fail(s->ctx, TINY_E_FORMAT, "split: an image of %zu bytes, not %zu", n, s->pixels + 8);
+    if (n != s->pixels + 8)
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "split: an image of %zu bytes, not %zu", n, s->pixels + 8);
     bits = tinyi_le32(s->bytes);
     memcpy(&low, &bits, 4);
     bits = tinyi_le32(s->bytes + 4);
@@ -305,7 +307,8 @@ TINY_API tiny_status tllm_split_serve(tllm_split *s, tllm_split_served *served)
             break;
         }
         if (n > s->room || (kind > TINYI_SPLIT_IMAGE && n)) {
-            st = tinyi_fail(s->ctx, TINY_E_PROTOCOL, "split: a message of %u bytes; %zu are the most", (unsigned)n, s->room);
+            st = tinyi_fail(s->ctx, TINY_E_PROTOCOL, "split: a message of %u bytes; %zu are the most", (unsigned)n,
+                            s->room);
             break;
         }
         if (n) st = tinyi_split_whole(s, 0, s->bytes, n, tiny_now_ns() + s->is.timeout_ns);

@@ -12,8 +12,8 @@
  *     tllm_split_serve(split, &served);                   until the device ends
  *
  * Several frames may have one id: those after the first bring further members, and each is answered. A frame that is
- * damaged, or whose earlier members are missing, is counted and answered without classes. One of an older id is dropped.
- * A message longer than the longest possible frame ends the connection. */
+ * damaged, or whose earlier members are missing, is counted and answered without classes. One of an older id is
+ * dropped. A message longer than the longest possible frame ends the connection. */
 #ifndef TINYI_LLM_SPLIT_H
 #define TINYI_LLM_SPLIT_H
 #include "llm/lab/nets/slim.h"
@@ -46,11 +46,12 @@ TINY_API void tllm_split_close(tllm_split *split);          /* takes NULL; the t
 
 /* Returns when the transport has taken the whole frame. id: 1 or more, never falling. */
 TINY_API tiny_status tllm_split_send(tllm_split *split, uint32_t id, const void *frame, size_t n);
-/* An image itself, in 8 bits a pixel between its smallest and largest: the server runs the encoder too, at full width. */
+/* An image itself, in 8 bits a pixel from its smallest to its largest: the server runs the encoder too, all of it. */
 TINY_API tiny_status tllm_split_send_image(tllm_split *split, uint32_t id, const float *x);
 TINY_API size_t tllm_split_image_bytes(const tllm_split *split);
 /* Waits until the clock (tiny_now_ns) reaches `until`. Answers to older ids are dropped. */
-TINY_API tiny_status tllm_split_wait(tllm_split *split, uint32_t id, uint64_t until, tllm_split_answer *answer, int *got);
+TINY_API tiny_status tllm_split_wait(tllm_split *split, uint32_t id, uint64_t until, tllm_split_answer *answer,
+                                     int *got);
 /* *seconds: there and back, of a message without a frame; answers that are still to come are dropped. */
 TINY_API tiny_status tllm_split_ping(tllm_split *split, double *seconds);
 TINY_API tiny_status tllm_split_end(tllm_split *split);     /* the server's call returns */

@@ -67,8 +67,8 @@ static double *numbers(const plain *p, const char *name, tiny_idx dim[4])
     return y;
 }
 
-/* y (n_out, oh, oh) of channels from .. from + n_in - 1 of x, rows first .. of the kernel `name`; then norm and relu, or
- * a bias */
+/* y (n_out, oh, oh) of channels from .. from + n_in - 1 of x, rows first .. of the kernel `name`; then norm and relu,
+ * or a bias */
 static double *layer(const plain *p, const double *x, tiny_idx from, tiny_idx n_in, tiny_idx side, const char *name,
                      const char *norm, int version, tiny_idx first, tiny_idx n_out, tiny_idx stride, double scale)
 {
@@ -182,7 +182,8 @@ static void test_members(tiny_target target)
             T_OK(tllm_slim_unpack(s, frame, n, &have, back));
             T_EQ_INT(have, K);
             for (i = 0; i < K * EACH; i++) {
-                const float step = tllm_slim_step(s, (int)(i / EACH), bits), most = step * (float)((1 << (bits - 1)) - 1);
+                const float step = tllm_slim_step(s, (int)(i / EACH), bits);
+                const float most = step * (float)((1 << (bits - 1)) - 1);
                 const float want = all[i] > most ? most : all[i] < -most ? -most : all[i];
                 T_CLOSE(back[i], want, 0.5001 * (double)step);
             }
@@ -442,6 +443,7 @@ static void test_training(void)
     plain p;
     tiny_idx dim[4], right, least = 1000, i, o, a, b, r, q;
     const double *w, *mean, *var;
+    const float *x;
     double loss[2] = { 0.0, 0.0 }, bytes, coded, entropy = 0.0;
     int m;
     memset(&f, 0, sizeof f);
@@ -468,6 +470,7 @@ static void test_training(void)
     d.path = path;
     p.ctx = ctx;
     T_OK(tiny_checkpoint_open(ctx, &d, &p.c));
+    x = (const float *)task.train.x.data;
     w = numbers(&p, "encode.1", dim);
     mean = numbers(&p, "e1.mean.1", dim);
     var = numbers(&p, "e1.var.1", dim);
@@ -481,7 +484,7 @@ static void test_training(void)
                         for (q = 0; q < 3; q++)
                             if (2 * a + r > 0 && 2 * b + q > 0 && 2 * a + r <= SIDE && 2 * b + q <= SIDE)
                                 y += w[o * 9 + r * 3 + q] *
-                                     (double)((float *)task.train.x.data)[(i * SIDE + 2 * a + r - 1) * SIDE + 2 * b + q - 1];
+                                     (double)x[(i * SIDE + 2 * a + r - 1) * SIDE + 2 * b + q - 1];
                     sum += y;
                     squares += y * y;
                 }

@@ -9,7 +9,13 @@ int main(void) { return t_done(); }
 
 enum { K = 3, EACH = 2 * 4 * 4 };
 
-typedef struct server { tllm_slim *slim; tiny_net *net; tiny_status st; tllm_split_served served; char says[200]; } server;
+typedef struct server {
+    tllm_slim *slim;
+    tiny_net *net;
+    tiny_status st;
+    tllm_split_served served;
+    char says[200];
+} server;
 
 static tllm_slim *slim_open(tiny_ctx *ctx)
 {
