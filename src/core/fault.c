@@ -25,6 +25,7 @@ struct tiny_fault {
     tiny_net net;
     tiny_fault_desc desc;
     uint64_t rng;
+    uint64_t free_at;                       /* the link has sent everything before by then */
     int dead;
     tinyi_fault_to *to;                     /* (world) */
 };
@@ -47,6 +48,12 @@ static void tinyi_fault_begin(tiny_fault *f, tinyi_fault_to *t, int to, const ti
         t->until = tiny_now_ns() + (f->rng >> 33) % f->desc.jitter_ns;
     }
     if (t->kind == TINY_FAULT_DELAY) t->until = tiny_now_ns() + t->by;
+    if (f->desc.bits_per_second > 0.0) {
+        const double ns = 8e9 * (double)m->n / f->desc.bits_per_second;
+        const uint64_t start = TINYI_MAX(tiny_now_ns(), f->free_at);
+        f->free_at = start + (ns < 9e18 ? (uint64_t)ns : UINT64_C(9000000000000000000));
+        t->until = TINYI_MAX(t->until, f->free_at);
+    }
     memset(&t->other, 0, sizeof t->other);
     t->other.tag = m->tag;
     t->other.data = m->data;
@@ -155,6 +162,8 @@ TINY_API tiny_status tiny_fault_open(tiny_ctx *ctx, const tiny_fault_desc *desc,
     for (i = 0; i < desc->n_at; i++)
         if (desc->at[i].kind < 0 || desc->at[i].kind >= TINY_FAULT_KINDS)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "fault %zu: kind %d is not known", i, desc->at[i].kind);
+    if (!(desc->bits_per_second >= 0.0 && desc->bits_per_second <= 1e15))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fault: %g bits a second is not in 0 to 1e15", desc->bits_per_second);
     f = (tiny_fault *)tinyi_alloc(ctx, 1, sizeof *f);
     if (!f) return tiny_ctx_status(ctx);
     memset(f, 0, sizeof *f);
@@ -177,6 +186,15 @@ TINY_API tiny_status tiny_fault_open(tiny_ctx *ctx, const tiny_fault_desc *desc,
     return TINY_OK;
 }
 TINY_API tiny_net *tiny_fault_net(tiny_fault *f) { return f ? &f->net : NULL; }
+TINY_API tiny_status tiny_fault_rate(tiny_ctx *ctx, tiny_fault *f, double bits_per_second)
+{
+    if (!f) return TINY_E_ARGUMENT;
+    if (!(bits_per_second >= 0.0 && bits_per_second <= 1e15))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fault: %g bits a second is not in 0 to 1e15", bits_per_second);
+    f->desc.bits_per_second = bits_per_second;
+    f->free_at = 0;
+    return TINY_OK;
+}
 TINY_API void tiny_fault_close(tiny_ctx *ctx, tiny_fault *f)
 {
     if (!f) return;

@@ -199,4 +199,6 @@
 #include "llm/lab/nets/robust.h"
 #include "llm/lab/nets/snnet.h"
 #include "llm/compress/join_train.h"
+#include "llm/lab/nets/slim.h"
+#include "llm/lab/nets/split.h"
 #endif

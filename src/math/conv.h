@@ -44,7 +44,8 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
  * bias[k] (0 without bias) when first, else what y holds. act is ReLU or nothing. */
 /* conv_depth: y[i * ys + j] = act(start + sum over t of w[t] * x[off[t] + i * pitch + j]) for i < rows, j < n;
  * conv_depth3:
- * 3 x 3 taps next to each other, w[3 r + s] * x[(i + r) * pitch + j + s]. */
+ * 3 x 3 taps next to each other, w[3 r + s] * x[(i + r) * pitch + j + s].
+ * patch_add: y[i * ys + j] += x[i * xs + j] for i < rows, j < n; y and x do not overlap. */
 #define TINYI_KERNELS_CONV(K)                                                                                       \
     K(conv_pack_f32, void,                                                                                          \
       (float *slab, ptrdiff_t pitch, const float *x, ptrdiff_t row, ptrdiff_t step, size_t rows, size_t low,        \
@@ -57,7 +58,8 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
        float start, size_t rows, size_t n, int relu))                                                               \
     K(conv_depth3_f32, void,                                                                                        \
       (float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const float *w, float start, size_t rows, size_t n, \
-       int relu))
+       int relu))                                                                                                   \
+    K(patch_add_f32, void, (float *y, ptrdiff_t ys, const float *x, ptrdiff_t xs, size_t rows, size_t n))
 
 TINYI_C_END
 #endif

@@ -277,6 +277,15 @@ static void TINY_FN(tinyi_conv_pack_f32)(float *slab, ptrdiff_t pitch, const flo
 }
 #undef TINYI_CONV_EVEN
 
+static void TINY_FN(tinyi_patch_add_f32)(float *y, ptrdiff_t ys, const float *x, ptrdiff_t xs, size_t rows, size_t n)
+{
+    size_t i, j;
+    for (i = 0; i < rows; i++, y += ys, x += xs) {
+        for (j = 0; j + V_LANES <= n; j += V_LANES) v_store(y + j, v_add(v_load(y + j), v_load(x + j)));
+        if (j < n) v_store_n(y + j, v_add(v_load_n(y + j, n - j), v_load_n(x + j, n - j)), n - j);
+    }
+}
+
 #undef TINYI_CONV_EIGHT
 #undef TINYI_CONV_WIDE
 #undef TINYI_CONV_1
@@ -308,4 +317,5 @@ static void TINY_FN(tinyi_use_conv)(tinyi_kernels *k)
     TINYI_USE(k, conv_strip_f32);
     TINYI_USE(k, conv_depth_f32);
     TINYI_USE(k, conv_depth3_f32);
+    TINYI_USE(k, patch_add_f32);
 }

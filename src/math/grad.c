@@ -536,6 +536,33 @@ tiny_status tinyi_grad_avg_pool(tiny_grad *g, const tiny_op *op)
     return st ? st : tiny_grad_add(g, 0, &t);
 }
 
+/* The same for floats: windows within the image, which are most of them, need no test of their taps. */
+static void tinyi_grad_max_pool_f32(const tinyi_patch *q, const tiny_tensor *x, const tiny_tensor *dy, float *dx)
+{
+    const tiny_idx down = q->dh * x->stride[2], across = q->dw * x->stride[3];
+    tiny_idx n, c, i, j, r, s;
+    for (n = 0; n < q->n; n++) for (c = 0; c < q->c; c++, dx += q->h * q->w) {
+        const float *plane = (const float *)x->data + n * x->stride[0] + c * x->stride[1];
+        const float *from = (const float *)dy->data + n * dy->stride[0] + c * dy->stride[1];
+        for (i = 0; i < q->oh; i++) for (j = 0; j < q->ow; j++) {
+            const tiny_idx h0 = i * q->sh - q->pt, w0 = j * q->sw - q->pl;
+            const tiny_idx r0 = h0 < 0 ? (-h0 + q->dh - 1) / q->dh : 0, s0 = w0 < 0 ? (-w0 + q->dw - 1) / q->dw : 0;
+            const float *row = plane + h0 * x->stride[2] + w0 * x->stride[3] + r0 * down;
+            tiny_idx best = -1;
+            float top = 0.0f;
+            for (r = r0; r < q->r && h0 + r * q->dh < q->h; r++, row += down)
+                for (s = s0; s < q->s && w0 + s * q->dw < q->w; s++) {
+                    const float v = row[s * across];
+                    /* by bits, since a branch would be mispredicted half of the time */
+                    const int takes = (best < 0) | (v > top);
+                    const uint32_t bits = 0u - (uint32_t)takes;
+                    top = tinyi_bits_f32((tinyi_f32_bits(v) & bits) | (tinyi_f32_bits(top) & ~bits));
+                    best += ((h0 + r * q->dh) * q->w + w0 + s * q->dw - best) * takes;
+                }
+            if (best >= 0) dx[best] += from[i * dy->stride[2] + j * dy->stride[3]];
+        }
+    }
+}
 tiny_status tinyi_grad_max_pool(tiny_grad *g, const tiny_op *op)
 {
     const tiny_tensor *dy = tiny_grad_of(g, 0), *x = op->in[0];
@@ -546,6 +573,10 @@ tiny_status tinyi_grad_max_pool(tiny_grad *g, const tiny_op *op)
     if (st || tiny_grad_dry(g)) return st ? st : tiny_grad_add(g, 0, &dx);
     memset(dx.data, 0, (size_t)tiny_tensor_count(&dx) * tiny_dtype_bytes(dx.dtype));
     tinyi_patch_read(&q, op);
+    if (x->dtype == TINY_F32) {
+        tinyi_grad_max_pool_f32(&q, x, dy, (float *)dx.data);
+        return tiny_grad_add(g, 0, &dx);
+    }
     for (n = 0; n < q.n; n++) for (c = 0; c < q.c; c++) for (i = 0; i < q.oh; i++) for (j = 0; j < q.ow; j++) {
         const tiny_idx base = n * x->stride[0] + c * x->stride[1];
         tiny_idx best = -1;

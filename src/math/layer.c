@@ -309,21 +309,58 @@ static tiny_tensor tinyi_layer_channels(const tiny_tensor *v, int n)
 }
 
 /* run = (1 - m) run + m new; mean or biased variance of each channel of x (N, C, n), in double */
-static void tinyi_layer_running(const tiny_tensor *x, const tiny_tensor *run, double m, int variance)
+static void tinyi_layer_keep(const tiny_tensor *run, tiny_idx c, double m, double x)
+{
+    const tiny_idx at = c * run->stride[0];
+    tinyi_real_set(run->data, run->dtype, at, (1.0 - m) * tinyi_real(run->data, run->dtype, at) + m * x);
+}
+
+/* Sums of v and v v of four channels of floats at a time: the sum of each has its own order, and the four do not wait
+ * for each other. Channels beyond the last repeat it. */
+static void tinyi_layer_sums_f32(const tiny_tensor *x, tiny_idx c, double mean[4], double ss[4])
+{
+    const float *from[4];
+    tiny_idx i, j;
+    int k;
+    memset(mean, 0, 4 * sizeof *mean);
+    memset(ss, 0, 4 * sizeof *ss);
+    for (i = 0; i < x->dim[0]; i++) {
+        double m0 = mean[0], m1 = mean[1], m2 = mean[2], m3 = mean[3], s0 = ss[0], s1 = ss[1], s2 = ss[2], s3 = ss[3];
+        for (k = 0; k < 4; k++)
+            from[k] = (const float *)x->data + i * x->stride[0] + TINYI_MIN(c + k, x->dim[1] - 1) * x->stride[1];
+        for (j = 0; j < x->dim[2]; j++) {
+            const double a = (double)from[0][j * x->stride[2]], b = (double)from[1][j * x->stride[2]],
+                         d = (double)from[2][j * x->stride[2]], e = (double)from[3][j * x->stride[2]];
+            m0 += a; m1 += b; m2 += d; m3 += e;
+            s0 += a * a; s1 += b * b; s2 += d * d; s3 += e * e;
+        }
+        mean[0] = m0; mean[1] = m1; mean[2] = m2; mean[3] = m3;
+        ss[0] = s0; ss[1] = s1; ss[2] = s2; ss[3] = s3;
+    }
+}
+
+static void tinyi_layer_running(const tiny_tensor *x, const tiny_tensor *run_mean, const tiny_tensor *run_var, double m)
 {
     tiny_idx c, i, j;
     const double n = (double)x->dim[0] * (double)x->dim[2];
+    double four[4], squares[4];
     for (c = 0; c < x->dim[1]; c++) {
-        double mean = 0.0, ss = 0.0, old = tinyi_real(run->data, run->dtype, c * run->stride[0]);
-        for (i = 0; i < x->dim[0]; i++)
-            for (j = 0; j < x->dim[2]; j++) {
-                const double v = tinyi_real(x->data, x->dtype, i * x->stride[0] + c * x->stride[1] + j * x->stride[2]);
-                mean += v;
-                ss += v * v;
-            }
+        double mean = 0.0, ss = 0.0;
+        if (x->dtype == TINY_F32) {
+            if (c % 4 == 0) tinyi_layer_sums_f32(x, c, four, squares);
+            mean = four[c % 4];
+            ss = squares[c % 4];
+        } else
+            for (i = 0; i < x->dim[0]; i++)
+                for (j = 0; j < x->dim[2]; j++) {
+                    const double v =
+                        tinyi_real(x->data, x->dtype, i * x->stride[0] + c * x->stride[1] + j * x->stride[2]);
+                    mean += v;
+                    ss += v * v;
+                }
         mean /= n;
         /* the squares cancel: once more about the mean */
-        if (variance && !(ss / n - mean * mean > 1e-6 * mean * mean))
+        if (run_var && !(ss / n - mean * mean > 1e-6 * mean * mean))
             for (ss = 0.0, i = 0; i < x->dim[0]; i++)
                 for (j = 0; j < x->dim[2]; j++) {
                     const double d =
@@ -331,7 +368,8 @@ static void tinyi_layer_running(const tiny_tensor *x, const tiny_tensor *run, do
                     ss += d * d;
                 }
         else ss -= n * mean * mean;
-        tinyi_real_set(run->data, run->dtype, c * run->stride[0], (1.0 - m) * old + m * (variance ? ss / n : mean));
+        if (run_mean) tinyi_layer_keep(run_mean, c, m, mean);
+        if (run_var) tinyi_layer_keep(run_var, c, m, ss / n);
     }
 }
 
@@ -367,8 +405,8 @@ TINY_API tiny_tensor tiny_tape_batch_norm(tiny_tape *tape, const tiny_tensor *x,
         p.eps = (float)eps;
         y = tiny_tape_call(tape, TINY_OP_GROUPNORM, &turned, NULL, NULL, NULL, &p);
         y = tiny_tensor_swap(y, 0, 1);
-        if (!tiny_tape_dry(tape) && !tiny_tape_status(tape) && run_mean) tinyi_layer_running(&v, run_mean, momentum, 0);
-        if (!tiny_tape_dry(tape) && !tiny_tape_status(tape) && run_var) tinyi_layer_running(&v, run_var, momentum, 1);
+        if (!tiny_tape_dry(tape) && !tiny_tape_status(tape) && (run_mean || run_var))
+            tinyi_layer_running(&v, run_mean, run_var, momentum);
     } else {
         t = tinyi_layer_channels(run_mean, 1);
         y = tiny_tape_sub(tape, &v, &t);

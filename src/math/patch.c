@@ -175,13 +175,26 @@ static void tinyi_patch_inside(tiny_idx taps_at, tiny_idx stride, tiny_idx lengt
     *low = TINYI_MIN(first, *high);
 }
 
-static void tinyi_im2col_piece(const tinyi_patch *q, const tiny_tensor *x, const tiny_tensor *y, tiny_idx u)
+static void tinyi_im2col_piece(const tinyi_kernels *k, const tinyi_patch *q, const tiny_tensor *x,
+                               const tiny_tensor *y, tiny_idx u)
 {
     const tiny_idx s = u % q->s, r = u / q->s % q->r, c = u / (q->s * q->r) % q->c, n = u / (q->s * q->r * q->c),
                    xs = x->stride[3] * q->sw, ys = y->stride[1];
     float *to = (float *)y->data + ((c * q->r + r) * q->s + s) * y->stride[0] + n * q->oh * q->ow * ys;
-    tiny_idx i, j, low, high;
+    tiny_idx i, j, low, high, top, end;
     tinyi_patch_inside(s * q->dw - q->pl, q->sw, q->w, q->ow, &low, &high);
+    if (ys == 1) {
+        tinyi_patch_inside(r * q->dh - q->pt, q->sh, q->h, q->oh, &top, &end);
+        memset(to, 0, (size_t)(top * q->ow) * sizeof *to);
+        memset(to + end * q->ow, 0, (size_t)((q->oh - end) * q->ow) * sizeof *to);
+        if (top < end)
+            TINYI_OF(k, conv_pack_f32)
+            (to + top * q->ow, q->ow,
+             (const float *)x->data + tinyi_patch_at(x, n, c, top * q->sh - q->pt + r * q->dh, 0) +
+                 (s * q->dw - q->pl + low * q->sw) * x->stride[3],
+             q->sh * x->stride[2], xs, (size_t)(end - top), (size_t)low, (size_t)high, (size_t)q->ow);
+        return;
+    }
     for (i = 0; i < q->oh; i++, to += q->ow * ys) {
         const tiny_idx h = i * q->sh - q->pt + r * q->dh;
         const int out = h < 0 || h >= q->h;
@@ -189,17 +202,17 @@ static void tinyi_im2col_piece(const tinyi_patch *q, const tiny_tensor *x, const
             out ? NULL : (const float *)x->data + tinyi_patch_at(x, n, c, h, 0) + (s * q->dw - q->pl) * x->stride[3];
         for (j = 0; j < (out ? q->ow : low); j++) to[j * ys] = 0.0f;
         if (out) continue;
-        if (xs == 1 && ys == 1) memcpy(to + low, from + low, (size_t)(high - low) * sizeof *to);
-        else for (j = low; j < high; j++) to[j * ys] = from[j * xs];
+        for (j = low; j < high; j++) to[j * ys] = from[j * xs];
         for (j = high; j < q->ow; j++) to[j * ys] = 0.0f;
     }
 }
 
-static void tinyi_col2im_piece(const tinyi_patch *q, const tiny_tensor *x, const tiny_tensor *y, tiny_idx u)
+static void tinyi_col2im_piece(const tinyi_kernels *k, const tinyi_patch *q, const tiny_tensor *x,
+                               const tiny_tensor *y, tiny_idx u)
 {
     const tiny_idx c = u % q->c, n = u / q->c, ys = y->stride[3] * q->sw, xs = x->stride[1];
     float *plane = (float *)y->data + tinyi_patch_at(y, n, c, 0, 0);
-    tiny_idx i, j, r, s, low, high;
+    tiny_idx i, j, r, s, low, high, top, end;
     for (i = 0; i < q->h; i++)
         for (j = 0; j < q->w; j++) plane[i * y->stride[2] + j * y->stride[3]] = 0.0f;
     for (r = 0; r < q->r; r++)
@@ -207,51 +220,70 @@ static void tinyi_col2im_piece(const tinyi_patch *q, const tiny_tensor *x, const
             const float *from =
                 (const float *)x->data + ((c * q->r + r) * q->s + s) * x->stride[0] + n * q->oh * q->ow * xs;
             tinyi_patch_inside(s * q->dw - q->pl, q->sw, q->w, q->ow, &low, &high);
+            if (xs == 1 && ys == 1) {
+                tinyi_patch_inside(r * q->dh - q->pt, q->sh, q->h, q->oh, &top, &end);
+                if (top < end && low < high)
+                    TINYI_OF(k, patch_add_f32)
+                    (plane + (top * q->sh - q->pt + r * q->dh) * y->stride[2] + s * q->dw - q->pl + low,
+                     q->sh * y->stride[2], from + top * q->ow + low, q->ow, (size_t)(end - top), (size_t)(high - low));
+                continue;
+            }
             for (i = 0; i < q->oh; i++, from += q->ow * xs) {
                 const tiny_idx h = i * q->sh - q->pt + r * q->dh;
                 float *to;
                 if (h < 0 || h >= q->h || low >= high) continue;
                 to = plane + h * y->stride[2] + (s * q->dw - q->pl) * y->stride[3];
-                if (xs == 1 && ys == 1) for (j = low; j < high; j++) to[j] += from[j];
-                else for (j = low; j < high; j++) to[j * ys] += from[j * xs];
+                for (j = low; j < high; j++) to[j * ys] += from[j * xs];
             }
         }
 }
 
+/* v if it is larger or NaN, else top: by bits, since a branch would be mispredicted half of the time */
+static float tinyi_patch_larger(float top, float v)
+{
+    const uint32_t takes = 0u - (uint32_t)((v > top) | (v != v));
+    return tinyi_bits_f32((tinyi_f32_bits(v) & takes) | (tinyi_f32_bits(top) & ~takes));
+}
+
+/* A row of windows at a time: each tap is one pass over the places where it stands inside. Every place still takes its
+ * taps in the order of r, s, so that bits do not depend on the order of the passes. */
 static void tinyi_pool_piece(const tinyi_patch *q, const tiny_tensor *x, const tiny_tensor *y, tiny_idx u, int largest)
 {
-    const tiny_idx c = u % q->c, n = u / q->c;
+    const tiny_idx c = u % q->c, n = u / q->c, xs = x->stride[3] * q->sw, ys = y->stride[3];
     const float *plane = (const float *)x->data + tinyi_patch_at(x, n, c, 0, 0);
     float *to = (float *)y->data + tinyi_patch_at(y, n, c, 0, 0);
-    tiny_idx i, j, r, s;
-    for (i = 0; i < q->oh; i++)
-        for (j = 0; j < q->ow; j++) {
-            float sum = 0.0f, top = -INFINITY;
-            for (r = 0; r < q->r; r++)
-                for (s = 0; s < q->s; s++) {
-                    tiny_idx h = i * q->sh - q->pt + r * q->dh, w = j * q->sw - q->pl + s * q->dw;
-                    float v;
-                    if (h < 0 || h >= q->h || w < 0 || w >= q->w) continue;
-                    v = plane[h * x->stride[2] + w * x->stride[3]];
-                    sum += v;
-                    if (v > top || v != v) top = v;
-                }
-            to[i * y->stride[2] + j * y->stride[3]] = largest ? top : sum / (float)(q->r * q->s);
+    const float many = (float)(q->r * q->s);
+    tiny_idx i, j, r, s, low, high;
+    for (i = 0; i < q->oh; i++, to += y->stride[2]) {
+        for (j = 0; j < q->ow; j++) to[j * ys] = largest ? -INFINITY : 0.0f;
+        for (r = 0; r < q->r; r++) {
+            const tiny_idx h = i * q->sh - q->pt + r * q->dh;
+            if (h < 0 || h >= q->h) continue;
+            for (s = 0; s < q->s; s++) {
+                const float *from = plane + h * x->stride[2] + (s * q->dw - q->pl) * x->stride[3];
+                tinyi_patch_inside(s * q->dw - q->pl, q->sw, q->w, q->ow, &low, &high);
+                if (largest)
+                    for (j = low; j < high; j++) to[j * ys] = tinyi_patch_larger(to[j * ys], from[j * xs]);
+                else for (j = low; j < high; j++) to[j * ys] += from[j * xs];
+            }
         }
+        for (j = 0; !largest && j < q->ow; j++) to[j * ys] /= many;
+    }
 }
 
 static void tinyi_patch_fast(tiny_team *team, const tiny_op *op)
 {
     const tiny_tensor *x = op->in[0], *y = op->out[0];
+    const tinyi_kernels *k = team->k;
     tiny_idx u, u1, total;
     tinyi_patch q;
     tinyi_patch_read(&q, op);
-    (void)TINYI_K(team, copy_rows);
+    (void)TINYI_K(team, conv_pack_f32);
     total = q.n * q.c * (op->kind == TINY_OP_IM2COL ? q.r * q.s : 1);
     while (tiny_take(team, total, TINYI_MAX(1, 8192 / TINYI_MAX(1, q.oh * q.ow)), &u, &u1))
         for (; u < u1; u++) {
-            if (op->kind == TINY_OP_IM2COL) tinyi_im2col_piece(&q, x, y, u);
-            else if (op->kind == TINY_OP_COL2IM) tinyi_col2im_piece(&q, x, y, u);
+            if (op->kind == TINY_OP_IM2COL) tinyi_im2col_piece(k, &q, x, y, u);
+            else if (op->kind == TINY_OP_COL2IM) tinyi_col2im_piece(k, &q, x, y, u);
             else tinyi_pool_piece(&q, x, y, u, op->kind == TINY_OP_MAX_POOL);
         }
 }
@@ -308,7 +340,7 @@ static void tinyi_col2im_cases(tiny_case *c)
     c->in[0] = tiny_tensor_nd(NULL, TINY_F32, 2, dim);
 }
 
-static const short tinyi_kernels_of_patch[] = { TINYI_K_copy_rows, -1 };
+static const short tinyi_kernels_of_patch[] = { TINYI_K_conv_pack_f32, TINYI_K_patch_add_f32, -1 };
 TINYI_ROW tinyi_row_im2col = TINYI_ROW_OF("im2col", TINY_OP_IM2COL, TAKES(1, 1), GIVES(1), PARAMS(tiny_patch_params),
     FLAGS(TINY_OP_F64),
     SHAPE(tinyi_patch_shape), REFERENCE(tinyi_patch_ref), FAST(tinyi_patch_fast, NULL), COST(tinyi_patch_cost),

@@ -1026,6 +1026,27 @@ static void test_search_net(void)
     T_TRUE(picture[0] != 0);
 }
 
+static void test_split(void)
+{
+    char picture[200];
+    if (!is_there()) return;
+    if (run("", "split --help")) { t_skip("split does not run here"); return; }
+    SAYS("--deadline MS");
+    T_EQ_INT(run("", "split --trace 100,x"), 2);
+    COMPLAINS("--trace takes up to 32 rates");
+    T_EQ_INT(run("", "split --members 17"), 2);
+    COMPLAINS("--members takes a whole number from 1 to 16, not 17");
+    T_EQ_INT(run("", "split --device 127.0.0.1:1"), 2);
+    COMPLAINS("both ends need --net and --key");
+    T_EQ_INT(run("", "split --svg %s", folder), 2);
+    COMPLAINS("this is a folder");
+    T_EQ_INT(run("", "split --train 200 --epochs 1 --trace 10000,400 --frames 3 --svg %s/split.svg", folder), 0);
+    SAYS("controller");
+    SAYS("8-bit pixels");
+    (void)slurp("split.svg", picture, sizeof picture);
+    T_TRUE(!strncmp(picture, "<svg xmlns", 10));
+}
+
 static void test_vision(void)
 {
     char picture[40];
@@ -1825,6 +1846,7 @@ int main(void)
     T_RUN(test_cache);
     T_RUN(test_pooled);
     T_RUN(test_gnn_without_test_part);
+    T_RUN(test_split);
     T_RUN(test_vision);
     T_RUN(test_nets);
     T_RUN(test_search_net);

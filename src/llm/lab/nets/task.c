@@ -1,4 +1,4 @@
-/* src/llm/lab/nets/task.c - two tasks of classification, drawn from a seed */
+/* src/llm/lab/nets/task.c - three tasks of classification, drawn from a seed */
 #include "llm/lab/nets/task.h"
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
@@ -17,20 +17,22 @@ static void tinyi_task_mix60(const tllm_nn_set *s, const float *centre, tiny_rng
     }
 }
 
-static void tinyi_task_tex16(const tllm_nn_set *s, tiny_rng *rng)
+/* The same waves on any side: 16 / side pixels of TEX16 to a pixel. */
+static void tinyi_task_tex(const tllm_nn_set *s, tiny_rng *rng)
 {
     const double pi = 3.14159265358979323846;
+    const int side = (int)s->x.dim[2];
     float *x = (float *)s->x.data;
     tiny_idx i;
     int a, b;
     for (i = 0; i < s->x.dim[0]; i++) {
         const uint32_t c = tiny_rng_below(rng, 10);
-        const double turn = pi * (double)(c % 5) / 5.0, wave = c < 5 ? 0.6 : 1.1;
+        const double turn = pi * (double)(c % 5) / 5.0, wave = (c < 5 ? 0.6 : 1.1) * (16.0 / side);
         const double phase = 2.0 * pi * tiny_rng_uniform64(rng), down = tinyi_cos64(turn), across = tinyi_sin64(turn);
         ((int32_t *)s->label.data)[i] = (int32_t)c;
-        for (a = 0; a < 16; a++)
-            for (b = 0; b < 16; b++)
-                x[i * 256 + a * 16 + b] = (float)tinyi_sin64(wave * (down * a + across * b) + phase) +
+        for (a = 0; a < side; a++)
+            for (b = 0; b < side; b++)
+                x[(i * side + a) * side + b] = (float)tinyi_sin64(wave * (down * a + across * b) + phase) +
                                           0.3f * tiny_rng_normal(rng);
     }
 }
@@ -38,7 +40,8 @@ static void tinyi_task_tex16(const tllm_nn_set *s, tiny_rng *rng)
 static tllm_nn_set tinyi_task_set(int kind, void *x, void *label, tiny_idx n)
 {
     tllm_nn_set s;
-    s.x = kind == TLLM_TASK_MIX60 ? tiny_tensor_2d(x, TINY_F32, n, 32) : tiny_tensor_4d(x, TINY_F32, n, 1, 16, 16);
+    const tiny_idx side = kind == TLLM_TASK_TEX16 ? 16 : 32;
+    s.x = kind == TLLM_TASK_MIX60 ? tiny_tensor_2d(x, TINY_F32, n, 32) : tiny_tensor_4d(x, TINY_F32, n, 1, side, side);
     s.label = tiny_tensor_1d(label, TINY_I32, n);
     return s;
 }
@@ -54,14 +57,14 @@ TINY_API tiny_status tllm_nn_task_open(tiny_ctx *ctx, int kind, uint64_t seed, t
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "task: a result pointer is needed");
-    if (kind != TLLM_TASK_MIX60 && kind != TLLM_TASK_TEX16)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "task: kind %d; there are MIX60 and TEX16", kind);
+    if (kind < 0 || kind >= TLLM_TASK_KINDS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "task: kind %d; there are MIX60, TEX16 and TEX32", kind);
     if (n_train < 0 || n_test < 0 || n_train > INT32_MAX || n_test > INT32_MAX)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "task: %td and %td samples; 1 to 2^31 - 1 are allowed", n_train,
                           n_test);
     if (!n_train) n_train = kind == TLLM_TASK_MIX60 ? 6000 : 4000;
     if (!n_test) n_test = kind == TLLM_TASK_MIX60 ? 3000 : 1000;
-    each = kind == TLLM_TASK_MIX60 ? 32 : 256;
+    each = kind == TLLM_TASK_MIX60 ? 32 : kind == TLLM_TASK_TEX16 ? 256 : 1024;
     if (!tinyi_size_mul((size_t)n_train + (size_t)n_test, (each + 1) * 4, &all))
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "task: %td and %td samples are more than can be addressed", n_train,
                           n_test);
@@ -78,8 +81,8 @@ TINY_API tiny_status tllm_nn_task_open(tiny_ctx *ctx, int kind, uint64_t seed, t
         tinyi_task_mix60(&out->train, centre, &rng);
         tinyi_task_mix60(&out->test, centre, &rng);
     } else {
-        tinyi_task_tex16(&out->train, &rng);
-        tinyi_task_tex16(&out->test, &rng);
+        tinyi_task_tex(&out->train, &rng);
+        tinyi_task_tex(&out->test, &rng);
     }
     return TINY_OK;
 }

@@ -1,4 +1,4 @@
-/* src/llm/lab/nets/task.h - two tasks of classification, drawn from a seed: nothing to download
+/* src/llm/lab/nets/task.h - three tasks of classification, drawn from a seed: nothing to download
  *
  *     tllm_nn_task task;
  *     tllm_nn_task_open(ctx, TLLM_TASK_MIX60, 1, 0, 0, &task);    task.train, task.test
@@ -6,13 +6,14 @@
  *
  * MIX60   60 centres N(0, I) in 32 dimensions; class: centre mod 10; sample: centre + 0.9 N(0, I)
  * TEX16   images of 16 x 16: a sinusoid of one of 5 orientations and 2 frequencies, any phase, N(0, 0.3) on each pixel
- * The same seed gives the same bits on every machine, up to one unit of TEX16 in the last place of its sinusoid. */
+ * TEX32   the same waves on 32 x 32
+ * The same seed gives the same bits on every machine, up to one unit of TEX16 and TEX32 in the last place of its sinusoid. */
 #ifndef TINYI_LLM_TASK_H
 #define TINYI_LLM_TASK_H
 #include "core/ctx.h"
 TINYI_C_BEGIN
 
-typedef enum tllm_task_kind { TLLM_TASK_MIX60, TLLM_TASK_TEX16, TLLM_TASK_KINDS } tllm_task_kind;
+typedef enum tllm_task_kind { TLLM_TASK_MIX60, TLLM_TASK_TEX16, TLLM_TASK_TEX32, TLLM_TASK_KINDS } tllm_task_kind;
 
 typedef struct tllm_nn_set {
     tiny_tensor x, label;                   /* x (n, ...) f32, dense; label (n) i32 */
@@ -24,7 +25,7 @@ typedef struct tllm_nn_task {
     void *memory;
 } tllm_nn_task;
 
-/* n_train, n_test 0: 6000 and 3000 (MIX60), 4000 and 1000 (TEX16). */
+/* n_train, n_test 0: 6000 and 3000 (MIX60), 4000 and 1000 (TEX16, TEX32). */
 TINY_API tiny_status tllm_nn_task_open(tiny_ctx *ctx, int kind, uint64_t seed, tiny_idx n_train, tiny_idx n_test,
                                        tllm_nn_task *out);
 TINY_API void tllm_nn_task_close(tiny_ctx *ctx, tllm_nn_task *task);

@@ -175,7 +175,7 @@ static void test_tasks(void)
         T_OK(tllm_nn_task_open(ctx, kind, 5, 500, 40, &a));
         T_OK(tllm_nn_task_open(ctx, kind, 5, 500, 40, &b));
         n = tiny_tensor_count(&a.train.x);
-        T_EQ_INT(n, 500 * (kind == TLLM_TASK_MIX60 ? 32 : 256));
+        T_EQ_INT(n, 500 * (kind == TLLM_TASK_MIX60 ? 32 : kind == TLLM_TASK_TEX16 ? 256 : 1024));
         T_SAME((float *)a.train.x.data, (float *)b.train.x.data, n);
         T_SAME((int32_t *)a.test.label.data, (int32_t *)b.test.label.data, 40);
         for (i = 0; i < n; i++) spread += (double)((float *)a.train.x.data)[i] * (double)((float *)a.train.x.data)[i];
@@ -193,7 +193,7 @@ static void test_tasks(void)
         tllm_nn_task_close(ctx, &a);
         tllm_nn_task_close(ctx, &b);
     }
-    T_STATUS(tllm_nn_task_open(ctx, 2, 5, 0, 0, &a), TINY_E_ARGUMENT, "kind 2");
+    T_STATUS(tllm_nn_task_open(ctx, 3, 5, 0, 0, &a), TINY_E_ARGUMENT, "kind 3");
     T_STATUS(tllm_nn_task_open(ctx, 0, 5, -1, 0, &a), TINY_E_ARGUMENT, "-1 and 0 samples");
     tllm_nn_task_close(ctx, &a);
     t_close(ctx);
