@@ -14,5 +14,6 @@
 #include "gnn/equivariant/paths_conv.c"
 #include "gnn/equivariant/paths_plan.c"
 #include "gnn/operator/patches.c"
+#include "gnn/operator/deeponet_fit.c"
 #include "gnn/targets.c"
 #endif

@@ -138,5 +138,6 @@
 #include "gnn/operator/modes.h"
 #include "gnn/operator/spectral.h"
 #include "gnn/operator/fno.h"
+#include "gnn/operator/deeponet.h"
 #include "gnn/train/data.h"
 #endif
