@@ -5,5 +5,6 @@
 #include "gnn/equivariant/harmonics.simd.h"
 #include "gnn/equivariant/product.simd.h"
 #include "gnn/operator/modes.simd.h"
+#include "gnn/render/spikes.simd.h"
 #endif
 #include "core/simd_unname.h"

@@ -3,6 +3,7 @@
 #include "gnn/equivariant/harmonics_inside.h"
 #include "gnn/equivariant/product_inside.h"
 #include "gnn/operator/modes_inside.h"
+#include "gnn/render/spikes_inside.h"
 #include "core/target.h"
 
 #define TINYI_PASS_FILE "gnn/kernels.h"

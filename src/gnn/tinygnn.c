@@ -15,5 +15,9 @@
 #include "gnn/equivariant/paths_plan.c"
 #include "gnn/operator/patches.c"
 #include "gnn/operator/deeponet_fit.c"
+#include "gnn/render/march.c"
+#include "gnn/render/spikes.c"
+#include "gnn/render/nerf_ref.c"
+#include "gnn/render/nerf_fit.c"
 #include "gnn/targets.c"
 #endif

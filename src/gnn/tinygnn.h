@@ -139,5 +139,6 @@
 #include "gnn/operator/spectral.h"
 #include "gnn/operator/fno.h"
 #include "gnn/operator/deeponet.h"
+#include "gnn/render/nerf.h"
 #include "gnn/train/data.h"
 #endif
