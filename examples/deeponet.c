@@ -3,7 +3,7 @@
  *     deeponet train --problem darcy --out darcy.net --picture darcy.png
  *     deeponet run darcy.net --problem darcy --picture darcy.png
  *     deeponet table --problem fisher --seeds 3      one network for all tasks beside one for each
- *     deeponet table --problem darcy --seeds 3       with and without the mask; a new shape: trained on, or from scratch
+ *     deeponet table --problem darcy --seeds 3       with and without the mask; new shapes: trained on, or afresh
  *
  * Problems, each of several tasks, and of others that are kept for the test:
  *   fisher   u_t = .01 u_xx + R(u) for three forms of R, given by their coefficients; new: mixtures of them
@@ -328,7 +328,8 @@ static tiny_status draw(work *w, const char *path)
         for (part = 0; part < 4; part++)
             for (r = 0; r < PART; r++)
                 for (c = 0; c < PART; c++) {
-                    const double t = field_at(w, s->truth, r / BIG, c / BIG, 0), y = field_at(w, got, r / BIG, c / BIG, 0),
+                    const double t = field_at(w, s->truth, r / BIG, c / BIG, 0),
+                                 y = field_at(w, got, r / BIG, c / BIG, 0),
                                  v = part == 0 ? field_at(w, s->in, r / BIG, c / BIG, 1) : part == 1 ? t : y,
                                  span = high[part > 0] - low[part > 0] + 1e-30;
                     if (w->problem != FISHER && field_at(w, s->mask, r / BIG, c / BIG, 0) <= 0) continue;
@@ -346,8 +347,8 @@ static tiny_status draw(work *w, const char *path)
 
 /* ---- tables */
 
-/* One network for three forms beside three networks, all with the same steps and samples: of a third of its size, and of
- * its size. */
+/* One network for three forms beside three networks, all with the same steps and samples: of a third of its size, and
+ * of its size. */
 static tiny_status table_fisher(work *w)
 {
     static const char *const how[3] = { "one for all forms", "three, each a third", "three, each as large" };

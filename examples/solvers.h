@@ -8,12 +8,12 @@
 #define SOLVERS_PI 3.14159265358979323846
 
 /* Conjugate gradients for a symmetric system that a function multiplies with: u, which holds a first guess, so that
- * times(u) = right where inside[i] is nonzero (NULL: everywhere), until the residual is `bound` of the right side. work:
- * 3 n. Returns the number of steps, or -1 after `most`. */
+ * times(u) = right where inside[i] is nonzero (NULL: everywhere), until the residual is `bound` of the right side.
+ * work: 3 n. Returns the number of steps, or -1 after `most`. */
 typedef void (*solvers_times)(double *y, const double *u, const void *of);
 
-static inline int solvers_cg(solvers_times times, const void *of, const unsigned char *inside, const double *right, int n,
-                      double bound, int most, double *u, double *work)
+static inline int solvers_cg(solvers_times times, const void *of, const unsigned char *inside, const double *right,
+                             int n, double bound, int most, double *u, double *work)
 {
     double *r = work, *p = work + n, *q = work + 2 * n, rr = 0, bb = 0, old;
     int i, step;
@@ -43,8 +43,8 @@ static inline int solvers_cg(solvers_times times, const void *of, const unsigned
 }
 
 /* -div(k grad u) = 1 inside a shape on a grid, u = 0 at every point outside it and around the grid; rows x columns
- * points that lie h = 1 / (columns + 1) apart. inside NULL: the whole rectangle. The link of two points has the harmonic
- * mean of their k. One row: a strip that is closed above and below. */
+ * points that lie h = 1 / (columns + 1) apart. inside NULL: the whole rectangle. The link of two points has the
+ * harmonic mean of their k. One row: a strip that is closed above and below. */
 typedef struct darcy_field { const double *k; const unsigned char *inside; int rows, columns; } darcy_field;
 
 static inline void darcy_times(double *y, const double *u, const void *of)
@@ -69,8 +69,8 @@ static inline void darcy_times(double *y, const double *u, const void *of)
 }
 
 /* work: 4 rows columns; returns as solvers_cg */
-static inline int darcy_solve(const double *k, const unsigned char *inside, int rows, int columns, double bound, double *u,
-                       double *work)
+static inline int darcy_solve(const double *k, const unsigned char *inside, int rows, int columns, double bound,
+                              double *u, double *work)
 {
     const int n = rows * columns;
     darcy_field f;
@@ -88,7 +88,8 @@ static inline int darcy_solve(const double *k, const unsigned char *inside, int 
 
 /* A regular polygon in the middle of n x n points, its corners `radius` of the side away from the centre, one side in
  * the direction `turn`. notch: width of a slit in that side, of the radius; hole: radius of a hole, of the radius. */
-static inline void shape_mask(unsigned char *inside, int n, int sides, double radius, double turn, double notch, double hole)
+static inline void shape_mask(unsigned char *inside, int n, int sides, double radius, double turn, double notch,
+                              double hole)
 {
     int i, k;
     for (i = 0; i < n * n; i++) {
@@ -142,9 +143,9 @@ static inline int heat_solve(const unsigned char *inside, const int n[3], double
     return solvers_cg(heat_times, &f, inside, work, all, bound, 100 * (n[0] + n[1] + n[2]), u, work + all);
 }
 
-/* u_t = diffusion u_xx + c0 + c1 u + ... + c4 u^4 on [0, 1] without flux at the ends, u at the n midpoints. Strang: half
- * a step of diffusion, exact for the n cosines, a step of reaction by Runge-Kutta of order 4, half a step of diffusion.
- * e (n, n) is the half step of diffusion: fisher_matrix with factor = diffusion dt / 2. work: n. */
+/* u_t = diffusion u_xx + c0 + c1 u + ... + c4 u^4 on [0, 1] without flux at the ends, u at the n midpoints. Strang:
+ * half a step of diffusion, exact for the n cosines, a step of reaction by Runge-Kutta of order 4, half a step of
+ * diffusion. e (n, n) is the half step of diffusion: fisher_matrix with factor = diffusion dt / 2. work: n. */
 static inline void fisher_matrix(double *e, int n, double factor)
 {
     int i, j, k;
@@ -158,7 +159,10 @@ static inline void fisher_matrix(double *e, int n, double factor)
         }
 }
 
-static inline double fisher_rate(const double *c, double u) { return c[0] + u * (c[1] + u * (c[2] + u * (c[3] + u * c[4]))); }
+static inline double fisher_rate(const double *c, double u)
+{
+    return c[0] + u * (c[1] + u * (c[2] + u * (c[3] + u * c[4])));
+}
 
 static inline void fisher_run(double *u, int n, const double *e, const double *c, double dt, int steps, double *work)
 {

@@ -1,8 +1,8 @@
 /* bench/gnn/deeponet.c - a DeepONet on a list of points, and the training of one network for three tasks
  *
- * The rival of the run is the plain loop over the same layers with tanhf, the trunk once for all samples, one thread. The
- * rival of the training is three networks, one for each task, of together as many parameters: each takes as many steps
- * as the one network does, with as many samples in a step. */
+ * The rival of the run is the plain loop over the same layers with tanhf, the trunk once for all samples, one thread.
+ * The rival of the training is three networks, one for each task, of together as many parameters: each takes as many
+ * steps as the one network does, with as many samples in a step. */
 #include "../bench.h"
 #include "tinygnn.h"
 #include <math.h>

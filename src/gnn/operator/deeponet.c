@@ -1,7 +1,7 @@
 /* src/gnn/operator/deeponet.c - DeepONets with several branches, for several equations, and masks for shapes
  * Papers   L. Lu, P. Jin, G. Pang, Z. Zhang, G. Karniadakis, "Learning nonlinear operators via DeepONet", 2021 (arXiv
- *          1910.03193), section 2; V. Kumar, S. Goswami, K. Kontolati, M. Shields, G. Karniadakis, "Synergistic Learning
- *          with Multi-Task DeepONet for Efficient PDE Problem Solving", 2024 (arXiv 2408.02198).
+ *          1910.03193), section 2; V. Kumar, S. Goswami, K. Kontolati, M. Shields, G. Karniadakis, "Synergistic
+ *          Learning with Multi-Task DeepONet for Efficient PDE Problem Solving", 2024 (arXiv 2408.02198).
  * Formula  u(y) = m(y) (sum_k B_k T_k(y) + b0), T = act of every layer of the trunk, the last one too; B = product over
  *          the branches b of B_b(input b), whose last layer is linear. A masked branch reads (m f, m).
  * Cost     a sample: the branches once, then p multiply-adds for each point; a point: the trunk once for all samples
@@ -130,8 +130,8 @@ static tiny_status tinyi_don_check_branch(tiny_ctx *ctx, tgnn_deeponet_desc *d, 
                           TINYI_DON_MOST);
     if (a->layers < -1 || a->layers > 8 || a->width < 1 || a->width > 65536)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "deeponet: branch %d has %d layers of width %td, there can be -1 (none) to 8 of 1 to 65536", b,
-                          a->layers, a->width);
+                          "deeponet: branch %d has %d layers of width %td, there can be -1 (none) to 8 of 1 to 65536",
+                          b, a->layers, a->width);
     if (a->masked && b)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: branch %d is masked, only branch 0 can be", b);
     if (a->conv < 0 || a->conv > 5 || a->filters < 1 || a->filters > 1024)
@@ -167,8 +167,8 @@ static tiny_status tinyi_don_check(tiny_ctx *ctx, tgnn_deeponet_desc *d)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: points of %d coordinates, they need 1 to 8", d->d);
     if (d->layers < -1 || d->layers > 8 || d->width < 1 || d->width > 65536 || d->p < 1 || d->p > 65536)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "deeponet: a trunk of %d layers of width %td and %td terms; there can be -1 (none) to 8, and 1 "
-                          "to 65536", d->layers, d->width, d->p);
+                          "deeponet: a trunk of %d layers of width %td and %td terms; there can be -1 (none) to 8, "
+                          "and 1 to 65536", d->layers, d->width, d->p);
     for (b = 0; !st && b < d->n_branches; b++) st = tinyi_don_check_branch(ctx, d, b);
     for (; b < TGNN_DEEPONET_BRANCHES; b++) memset(&d->branch[b], 0, sizeof d->branch[b]);
     return st;
@@ -398,8 +398,9 @@ static tiny_status tinyi_don_mask(tiny_ctx *ctx, const tiny_tensor *t, const cha
         for (k = 0; k < t->dim[1]; k++) {
             if (m[k] == 1.0f) any = 1;
             else if (m[k] != 0.0f)
-                return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: number %td of %s of sample %td is %g, it must be 0 or "
-                                  "1", k, what, i, (double)m[k]);
+                return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                  "deeponet: number %td of %s of sample %td is %g, it must be 0 or 1", k, what, i,
+                                  (double)m[k]);
         }
         if (!any) return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: %s of sample %td is all zeros", what, i);
     }
@@ -476,7 +477,8 @@ static void tinyi_don_chain_ref(const tgnn_deeponet *net, size_t first, int line
     tiny_idx o, k;
     for (i = 0; i < linear; i++) {
         const tiny_tensor *w = &net->params[first + 2 * (size_t)i].value;
-        const float *v = (const float *)w->data, *bias = (const float *)net->params[first + 2 * (size_t)i + 1].value.data;
+        const float *v = (const float *)w->data,
+            *bias = (const float *)net->params[first + 2 * (size_t)i + 1].value.data;
         for (o = 0; o < w->dim[0]; o++) {
             double sum = 0.0;
             for (k = 0; k < w->dim[1]; k++) sum += (double)v[o * w->dim[1] + k] * x[k];
@@ -579,8 +581,8 @@ static tiny_tensor tinyi_don_layers(tiny_tape *tape, const tgnn_deeponet *net, s
     return h;
 }
 
-TINYI_FN tiny_tensor tinyi_don_trunk(tiny_tape *tape, const tgnn_deeponet *net, const tgnn_deeponet_query *q, tiny_idx first,
-                            tiny_idx n)
+TINYI_FN tiny_tensor tinyi_don_trunk(tiny_tape *tape, const tgnn_deeponet *net, const tgnn_deeponet_query *q,
+                                     tiny_idx first, tiny_idx n)
 {
     const int d = net->desc.d;
     tiny_tensor x;

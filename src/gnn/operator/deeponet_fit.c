@@ -82,7 +82,8 @@ static tiny_tensor tinyi_don_factors(tiny_tape *tape, const tiny_tensor *t, cons
                                                        m ? (const float *)m->data + i * n : NULL, n);
         if (!(energy > 0.0) || energy - energy != 0.0) {
             tiny_ctx *ctx = tiny_tape_ctx(tape);
-            const tiny_status st = plain ? tinyi_fail(ctx, TINY_E_NUMERIC, "deeponet: the mask of the loss is all zeros")
+            const tiny_status st = plain ? tinyi_fail(ctx, TINY_E_NUMERIC,
+                                                      "deeponet: the mask of the loss is all zeros")
                                          : tinyi_don_no_energy(ctx, i);
             (void)tinyi_tape_refuse(tape, st, tiny_ctx_message(ctx));
             return w;
@@ -235,7 +236,8 @@ TINY_API tiny_status tgnn_deeponet_fit(tiny_ctx *ctx, tgnn_deeponet *net, const 
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: %d tasks, there can be 1 to %d", desc->n_tasks,
                           TINYI_DON_TASKS);
     if (desc->steps < 0 || desc->batch < 0 || !(desc->rate >= 0.0) || !(desc->decay >= 0.0 && desc->decay <= 1.0))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: steps, batch and rate must not be negative, the decay must be "
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "deeponet: steps, batch and rate must not be negative, the decay must be "
                           "0 to 1");
     for (k = 0; !st && k < desc->n_tasks; k++) {
         st = tinyi_don_check_task(ctx, net, desc, k);

@@ -1,8 +1,8 @@
 /* src/gnn/render/march.c - rays through a field of voxels: samples, weights, colours, and the way back to the grids
  * Formula  samples at t = t_in + i step inside the box; density and features by the eight corners around a sample;
- *          samples with alpha <= bound are dropped; w_i = alpha_i prod_{j<i} (1 - alpha_j); of the others those with w <=
- *          bound get no colour, but still take their part of the light; colour = sum w_i rgb_i + prod (1 - alpha) bg.
- *          Back: d alpha_i = (dw_i T_i) - (sum_{j>i} dw_j w_j + d rest . rest) / (1 - alpha_i).
+ *          samples with alpha <= bound are dropped; w_i = alpha_i prod_{j<i} (1 - alpha_j); of the others those with w
+ *          <= bound get no colour, but still take their part of the light; colour = sum w_i rgb_i + prod (1 - alpha)
+ *          bg. Back: d alpha_i = (dw_i T_i) - (sum_{j>i} dw_j w_j + d rest . rest) / (1 - alpha_i).
  * Cost     a sample: eight numbers of density; a point that is left: eight times the features, and the network
  * Memory   a thread holds one ray. Rays are handed out 16 at a time. The way back is walked by one thread. */
 #include <string.h>
@@ -167,7 +167,8 @@ TINY_API tiny_status tgnn_nerf_composite(tiny_ctx *ctx, int n, const float *alph
     int i, c;
     if (st) return st;
     if (n < 0 || (n && (!alpha || !w)) || !rest || (colour && (!background || (n && !rgb))))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: alphas, weights and the rest are needed, for a colour also colours "
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "nerf: alphas, weights and the rest are needed, for a colour also colours "
                           "and a background");
     for (i = 0; i < n; i++) {
         if (!(alpha[i] >= 0.0f && alpha[i] <= 1.0f))
@@ -200,7 +201,8 @@ TINYI_FN tiny_status tinyi_nerf_fits(tiny_ctx *ctx, const tgnn_nerf *net, const 
         if (t[k]->dtype != TINY_F32 || t[k]->rank != 2 || t[k]->dim[1] != (k ? 3 : 6) || t[k]->dim[0] != rays->dim[0] ||
             !tiny_tensor_is_dense(t[k]))
             return tinyi_fail(ctx, TINY_E_SHAPE, "nerf: %s are %s %s, they must be dense f32 %td x %d",
-                              k ? "the colours" : "the rays", tinyi_shape_text(t[k], text), tiny_dtype_name(t[k]->dtype),
+                              k ? "the colours" : "the rays", tinyi_shape_text(t[k], text),
+                              tiny_dtype_name(t[k]->dtype),
                               rays->rank ? rays->dim[0] : 1, k ? 3 : 6);
     }
     for (i = 0; i < rays->dim[0]; i++) {
@@ -359,14 +361,15 @@ TINY_API tiny_status tgnn_nerf_render(tiny_ctx *ctx, const tgnn_nerf *net, const
 /* ---- gradients */
 
 /* d alpha, and from there to the corners of the density; d_w and d_rest are given */
-static void tinyi_nerf_alpha_back(tgnn_nerf *net, const tinyi_nerf_sample *s, tiny_idx n, const float *d_w, double behind)
+static void tinyi_nerf_alpha_back(tgnn_nerf *net, const tinyi_nerf_sample *s, tiny_idx n, const float *d_w,
+                                  double behind)
 {
     float *grad = (float *)net->params[0].grad.data;
     tiny_idx i, step[8], first;
     float part[8];
     int k;
     for (i = n - 1; i >= 0; i--) {          /* behind: sum of d w_j w_j of those after i, and that of the background */
-        const double keep = 1.0 - (double)s[i].alpha, light = s[i].alpha > 0.0f ? (double)s[i].w / (double)s[i].alpha : 0.0,
+        const double alpha = (double)s[i].alpha, keep = 1.0 - alpha, light = alpha > 0.0 ? (double)s[i].w / alpha : 0.0,
                      d_alpha = (double)d_w[i] * light - (keep > 1e-6 ? behind / keep : 0.0);
         behind += (double)d_w[i] * (double)s[i].w;
         first = tinyi_nerf_corners(net, s[i].at, step, part);
@@ -407,14 +410,15 @@ TINYI_FN tiny_status tinyi_nerf_back(tiny_ctx *ctx, tgnn_nerf *net, const tiny_t
         float *seen = (float *)colours->data + 3 * r, rest, d[3];
         double behind = 0.0;
         tiny_idx n_points;
-        const tiny_idx n = tinyi_nerf_ray(net, ctx->k, (const float *)rays->data + 6 * r, 0, 0, &w, seen, &rest, &n_points,
-                                          &count);
+        const tiny_idx n = tinyi_nerf_ray(net, ctx->k, (const float *)rays->data + 6 * r, 0, 0, &w, seen, &rest,
+                                          &n_points, &count);
         for (c = 0; c < 3; c++) {
             d[c] = slope ? ((const float *)slope->data)[3 * r + c]
                          : (seen[c] - ((const float *)truth->data)[3 * r + c]) * 2.0f / (3.0f * (float)rays->dim[0]);
             behind += (double)d[c] * net->desc.background[c] * (double)rest;
         }
-        if (entropy > 0.0) {                /* d (-r ln r - (1 - r) ln (1 - r)) / dr, r the rest; no steeper than at 1e-4 */
+        /* d (-r ln r - (1 - r) ln (1 - r)) / dr, r the rest; no steeper than at 1e-4 */
+        if (entropy > 0.0) {
             const double left = TINYI_MIN(TINYI_MAX((double)rest, 1e-4), 1.0 - 1e-4);
             behind += entropy / (double)rays->dim[0] * tinyi_log64((1.0 - left) / left) * (double)rest;
         }

@@ -1,9 +1,9 @@
 /* src/gnn/render/nerf.c - radiance fields on voxels: the grids, their files, other sizes, empty voxels
  * Papers   C. Sun, M. Sun, H. Chen, "Direct Voxel Grid Optimization", 2022 (arXiv 2111.11215); X. Yao et al., "Spiking
  *          NeRF: Making Bio-inspired Neural Networks See through the Real World", 2023 (arXiv 2309.10987).
- * Formula  alpha = 1 - (1 + exp(density + shift))^-interval, shift = ln(1 / (1 - alpha_0) - 1), interval = the length of a
- *          step in voxels of the size at first. A voxel is empty if all eight corners have density + shift <= ln(bound /
- *          interval): between them the density is no larger, and alpha <= interval exp(density + shift).
+ * Formula  alpha = 1 - (1 + exp(density + shift))^-interval, shift = ln(1 / (1 - alpha_0) - 1), interval = the length
+ *          of a step in voxels of the size at first. A voxel is empty if all eight corners have density + shift <=
+ *          ln(bound / interval): between them the density is no larger, and alpha <= interval exp(density + shift).
  * Left out the sampling of the authors' first stage; scenes without a box */
 #include <string.h>
 #include "gnn/render/nerf_inside.h"
@@ -56,7 +56,8 @@ static tiny_status tinyi_nerf_check(tiny_ctx *ctx, tgnn_nerf_desc *d)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: %d neurons in a layer, it must be a multiple of 32 up to 512",
                           d->hidden);
     if (d->bands < 0 || d->bands > 8 || d->repeats < 1 || d->repeats > 64)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: %d bands and %d repeats, there can be 1 to 8 and 1 to 64", d->bands,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: %d bands and %d repeats, there can be 1 to 8 and 1 to 64",
+                          d->bands,
                           d->repeats);
     if (!(d->alpha > 0.0 && d->alpha < 1.0) || !(d->step >= 0.01 && d->step <= 16.0) ||
         !(d->bound > 0.0 && d->bound < 1.0))
@@ -273,7 +274,8 @@ TINY_API tiny_status tgnn_nerf_load(tiny_ctx *ctx, const char *path, tgnn_nerf *
 /* ---- other sizes, and empty voxels */
 
 /* Values of one field read between its corners, at the corners of another one whose boxes may differ. */
-static void tinyi_nerf_resample(const tgnn_nerf *from, int which, const tgnn_nerf *box, const tiny_idx size[3], float *to)
+static void tinyi_nerf_resample(const tgnn_nerf *from, int which, const tgnn_nerf *box, const tiny_idx size[3],
+                                float *to)
 {
     const tiny_tensor *t = &from->params[which].value;
     const tiny_idx n = which == TINYI_NERF_FEATURES ? from->desc.features : 1;
@@ -292,7 +294,8 @@ static void tinyi_nerf_resample(const tgnn_nerf *from, int which, const tgnn_ner
                 first = tinyi_nerf_corners(from, place, step, part);
                 for (c = 0; c < n; c++) {
                     double sum = 0.0;
-                    for (i = 0; i < 8; i++) sum += (double)part[i] * (double)((float *)t->data)[(first + step[i]) * n + c];
+                    for (i = 0; i < 8; i++)
+                        sum += (double)part[i] * (double)((const float *)t->data)[(first + step[i]) * n + c];
                     to[c] = (float)sum;
                 }
             }

@@ -40,8 +40,8 @@ typedef struct tgnn_nerf_desc {
     int bands;                              /* sines and cosines of the direction times 1, 2, 4 ...; 0: 4; at most 8 */
     int repeats;                            /* 0: 4; at most 64 */
     int flip;                               /* nonzero: time runs from far to near */
-    int padded;                             /* SPIKES, nonzero: every ray takes as many steps of time as the longest one,
-                                             * as tensors do: the same colours, for comparison */
+    int padded;                             /* SPIKES, nonzero: every ray takes as many steps of time as the longest
+                                             * one, as tensors do: the same colours, for comparison */
     int learn_leak;                         /* nonzero: 1 / tau of each layer is learnt; else tau is 2 */
     double alpha;                           /* of every sample at first; 0: 0.01 */
     double step;                            /* between samples, in voxels; 0: 0.5 */
@@ -58,15 +58,15 @@ typedef struct tgnn_nerf_count {
     uint64_t steps, padded_steps;           /* steps of time: those computed; rays x the most of a ray, as tensors do */
     uint64_t gap_steps;                     /* PADDED: steps between the samples of a ray whose input is 0 */
 } tgnn_nerf_count;
-/* In joule: 4.6 pJ for a multiply-add, 0.9 pJ for an addition (M. Horowitz, 2014: 45 nm). A model, not a measurement. */
+/* In joule: 4.6 pJ for a multiply-add, 0.9 pJ for an addition (45 nm, M. Horowitz, 2014). A model: nothing is measured. */
 TINY_API double tgnn_nerf_energy(const tgnn_nerf_count *count);
 
 typedef struct tgnn_nerf tgnn_nerf;
 TINY_API tiny_status tgnn_nerf_open(tiny_ctx *ctx, const tgnn_nerf_desc *desc, tgnn_nerf **out);
 TINY_API void tgnn_nerf_close(tgnn_nerf *net);             /* takes NULL */
 TINY_API const tgnn_nerf_desc *tgnn_nerf_description(const tgnn_nerf *net);         /* with the defaults filled in */
-/* "density" (x, y, z), "features" (x, y, z, features), "layer.0" (inputs, hidden), "layer.1" (hidden, hidden), "layer.2"
- * (hidden, 3), "leak" (2). Layers have no biases. The grids are in group 0, the rest in group 1. */
+/* "density" (x, y, z), "features" (x, y, z, features), "layer.0" (inputs, hidden), "layer.1" (hidden, hidden),
+ * "layer.2" (hidden, 3), "leak" (2). Layers have no biases. The grids are in group 0, the rest in group 1. */
 TINY_API const tiny_param *tgnn_nerf_params(const tgnn_nerf *net, size_t *n);
 TINY_API tiny_status tgnn_nerf_save(tiny_ctx *ctx, const tgnn_nerf *net, const char *path);
 TINY_API tiny_status tgnn_nerf_load(tiny_ctx *ctx, const char *path, tgnn_nerf **out);
@@ -75,7 +75,7 @@ TINY_API tiny_status tgnn_nerf_shape(tiny_ctx *ctx, tgnn_nerf *net, const tgnn_n
 /* Both grids with other sizes. Gradients are 0 afterwards; the parameters have other memory. */
 TINY_API tiny_status tgnn_nerf_resize(tiny_ctx *ctx, tgnn_nerf *net, const tiny_idx size[3]);
 /* Finds the voxels in which no sample can have an alpha above the bound, which rendering then skips: with the same
- * results. Call it again after the density was changed; fit does so. NULL for *part is allowed: the part that is left. */
+ * results. Call it again after the density was changed; fit does so. part, if not NULL: the part that is left. */
 TINY_API tiny_status tgnn_nerf_cull(tiny_ctx *ctx, tgnn_nerf *net, double *part);
 
 /* rays (n, 6): a start and a direction of any length; colours (n, 3). f32, dense. count may be NULL. */

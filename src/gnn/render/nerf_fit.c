@@ -1,7 +1,8 @@
 /* src/gnn/render/nerf_fit.c - training of radiance fields from what is seen along rays
  * Papers   C. Sun et al., 2022 (arXiv 2111.11215), section 4; X. Yao et al., 2023 (arXiv 2309.10987).
  * Formula  loss = mean of (colour - truth)^2 over random rays, plus variation * mean over neighbours of (density -
- *          density')^2, plus entropy * mean of -r ln r - (1 - r) ln (1 - r), r the light behind a ray. Adam, grids and network with rates of their own that fall by an exponential to `decay`.
+ *          density')^2, plus entropy * mean of -r ln r - (1 - r) ln (1 - r), r the light behind a ray. Adam, grids and
+ *          network with rates of their own that fall by an exponential to `decay`.
  * Left out the losses of single points of DVGO */
 #include <string.h>
 #include "gnn/render/nerf_inside.h"
@@ -58,7 +59,8 @@ TINY_API tiny_status tgnn_nerf_fit(tiny_ctx *ctx, tgnn_nerf *net, const tgnn_ner
     if (!n || n > (tiny_idx)0x7fffffff) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: no rays to learn from");
     for (i = 0; i < 3 * n; i++) {
         const float c = ((const float *)desc->colours->data)[i];
-        if (!(c - c == 0.0f)) return tinyi_fail(ctx, TINY_E_NUMERIC, "nerf: the colour of ray %td is not finite", i / 3);
+        if (!(c - c == 0.0f))
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "nerf: the colour of ray %td is not finite", i / 3);
     }
     batch = desc->batch ? desc->batch : 512;
     memset(&s, 0, sizeof s);

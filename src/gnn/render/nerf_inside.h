@@ -25,7 +25,8 @@ struct tgnn_nerf {
 typedef struct tinyi_nerf_sample {
     float at[3];                            /* in voxels from the low corner */
     float alpha, w, slope;                  /* slope: of alpha by the density */
-    int32_t step, point;                    /* along the ray; number among the points of the ray, -1: weight too small */
+    /* along the ray; number among the points of the ray, -1: weight too small */
+    int32_t step, point;
 } tinyi_nerf_sample;
 
 /* What the network of one ray works with; the arrays after `rgb` are NULL unless gradients are wanted. */
@@ -50,8 +51,8 @@ TINYI_FN tiny_idx tinyi_nerf_corners(const tgnn_nerf *net, const float *at, tiny
 TINYI_FN int tinyi_nerf_unit(const float *ray, float *unit);        /* the direction of length 1; 0: there is none */
 TINYI_FN void tinyi_nerf_input(const tgnn_nerf *net, const float *at, const float *unit, float *x);
 TINYI_FN void tinyi_nerf_direct(const tgnn_nerf *net, const float *at, float *rgb);
-/* Colours of the points of a ray from w->x, in the order along the ray. pad: at least this many steps of time, the first
- * one at `first`; 0: only those that are needed. */
+/* Colours of the points of a ray from w->x, in the order along the ray. pad: at least this many steps of time, the
+ * first one at `first`; 0: only those that are needed. */
 TINYI_FN void tinyi_nerf_network(const tgnn_nerf *net, const struct tiny_kernels *k, tinyi_nerf_work *w, tiny_idx n,
                                  tiny_idx pad, tiny_idx first, tgnn_nerf_count *count);
 /* From d rgb (points, 3) to w->x, which becomes d x, and the gradients of the layers. */

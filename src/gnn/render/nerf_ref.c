@@ -53,7 +53,8 @@ static tiny_idx tinyi_nerf_samples_ref(tinyi_nerf_plain *p, const float *ray, co
     tiny_idx n = 0, i;
     int k;
     for (k = 0; k < 3; k++) {
-        double a = (d->low[k] - (double)ray[k]) / (double)unit[k], b = (d->high[k] - (double)ray[k]) / (double)unit[k], t;
+        double a = (d->low[k] - (double)ray[k]) / (double)unit[k], b = (d->high[k] - (double)ray[k]) / (double)unit[k];
+        double t;
         if (unit[k] == 0.0f) {
             if ((double)ray[k] < d->low[k] || (double)ray[k] > d->high[k]) return 0;
             continue;
@@ -113,8 +114,8 @@ static void tinyi_nerf_step_ref(tinyi_nerf_plain *p, const double *x, double *ou
     const double *from = x;
     int layer, j;
     for (layer = 0; layer < 2; layer++) {
-        const double a = net->desc.learn_leak ? (double)((const float *)net->params[TINYI_NERF_LEAK].value.data)[layer] : 0.0,
-                     leak = tinyi_nerf_sigmoid(a);
+        const float *leaks = (const float *)net->params[TINYI_NERF_LEAK].value.data;
+        const double leak = tinyi_nerf_sigmoid(net->desc.learn_leak ? (double)leaks[layer] : 0.0);
         tinyi_nerf_product_ref(net, layer, from, p->pre);
         for (j = 0; j < net->desc.hidden; j++) {
             const double h = p->v[layer][j] + (p->pre[j] - p->v[layer][j]) * leak;
@@ -197,7 +198,8 @@ TINY_API tiny_status tgnn_nerf_ref(tiny_ctx *ctx, const tgnn_nerf *net, const fl
     tiny_status st = tinyi_ctx_check(ctx);
     if (count) memset(count, 0, sizeof *count);
     if (st) return st;
-    if (!net || !ray || !colour) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: a field, a ray and a colour are needed");
+    if (!net || !ray || !colour)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: a field, a ray and a colour are needed");
     memcpy(copy, ray, sizeof copy);
     one = tiny_tensor_2d(copy, TINY_F32, 1, 6);
     to = tiny_tensor_2d(colour, TINY_F32, 1, 3);

@@ -1,8 +1,9 @@
 /* src/gnn/render/spikes.c - the colour network of a ray: leaky neurons over the samples, counted additions, gradients
  * Paper    X. Yao et al., 2023 (arXiv 2309.10987), sections 3 and 4.
- * Formula  layers (inputs, hidden), (hidden, hidden), (hidden, 3), no biases; after the first two h = v + (x - v) / tau,
- *          s = [h >= 1], v = h (1 - s); rgb = sigmoid of the last one. Time runs over the points of a ray; v = 0 at its
- *          start. Back: ds/dh = 4 g (1 - g), g = sigmoid(4 (h - 1)); v keeps its gradient by 1 - s, s in it is constant.
+ * Formula  layers (inputs, hidden), (hidden, hidden), (hidden, 3), no biases; after the first two h = v + (x - v) /
+ *          tau, s = [h >= 1], v = h (1 - s); rgb = sigmoid of the last one. Time runs over the points of a ray; v = 0
+ *          at its start. Back: ds/dh = 4 g (1 - g), g = sigmoid(4 (h - 1)); v keeps its gradient by 1 - s, s in it is
+ *          constant.
  * Bits     spikes are sets of bits; the layers behind them add the rows of weights that are set and count them. A step
  *          without a point has the input 0: no neuron can fire in it, so it only lets v fade, and the result of a ray
  *          has the same bits as that of a padded tensor. Rays run one after the other: there is no padding to skip.
@@ -21,8 +22,8 @@ static const float *tinyi_spike_layer(const tgnn_nerf *net, int i)
 
 static double tinyi_spike_leak(const tgnn_nerf *net, int i)
 {
-    return net->desc.learn_leak ? tinyi_nerf_sigmoid((double)((const float *)net->params[TINYI_NERF_LEAK].value.data)[i])
-                                : 0.5;
+    const float *leaks = (const float *)net->params[TINYI_NERF_LEAK].value.data;
+    return net->desc.learn_leak ? tinyi_nerf_sigmoid((double)leaks[i]) : 0.5;
 }
 
 /* ---- memory of a ray */
@@ -323,7 +324,8 @@ static tiny_status tinyi_spike_neurons_back(tgnn_nerf *net, int layer, float *d,
     st = tiny_sigmoid(net->ctx, &t, &t);
     for (k = 0; k < all; k++) slope[k] = 4.0f * slope[k] * (1.0f - slope[k]);
     for (k = 0; k < width; k++)
-        if (net->desc.net == TGNN_NERF_SPIKES) d_leak += tinyi_spike_unroll(d + k, h + k, slope + k, gap, leak, n, width);
+        if (net->desc.net == TGNN_NERF_SPIKES)
+            d_leak += tinyi_spike_unroll(d + k, h + k, slope + k, gap, leak, n, width);
         else
             for (i = 0; i < points; i++) {
                 const size_t at = (size_t)(i * repeats) * width + k;

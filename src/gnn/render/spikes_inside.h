@@ -1,7 +1,7 @@
 /* src/gnn/render/spikes_inside.h - the kernels of spiking layers, as spikes.c calls them and each target has them
  *
- * Spikes are bit sets: bit i % 32 of word i / 32. Sums go in the order of the inputs, and additions of weights are exact
- * to the bit on every target; a kernel gives the same bits for a row whatever rows stand next to it. */
+ * Spikes are bit sets: bit i % 32 of word i / 32. Sums go in the order of the inputs, and additions of weights are
+ * exact to the bit on every target; a kernel gives the same bits for a row whatever rows stand next to it. */
 #ifndef TINYI_GNN_SPIKES_H
 #define TINYI_GNN_SPIKES_H
 #include "gnn/render/nerf.h"

@@ -570,7 +570,8 @@ static void test_refused(void)
     wide = tiny_tensor_2d(f, TINY_F32, S, 26);
     r = q;
     r.in = &wide;
-    T_STATUS(tgnn_deeponet_run(ctx, net, &r, &out), TINY_E_SHAPE, "the input of branch 0 is 2x26 f32, it must be 2 x 25");
+    T_STATUS(tgnn_deeponet_run(ctx, net, &r, &out), TINY_E_SHAPE,
+             "the input of branch 0 is 2x26 f32, it must be 2 x 25");
     r = q;
     r.basis = &basis;
     T_STATUS(tgnn_deeponet_run(ctx, net, &r, &out), TINY_E_SHAPE, "a basis of 6 terms, the network has p = 5");
