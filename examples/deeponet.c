@@ -148,7 +148,7 @@ static int heat_sample(float *in, float *mask, float *truth, int task, double *r
 /* Sample i of a task is the same whatever else is made. */
 static tiny_status make(work *w, set *s, int task, int n, int first, const char *name)
 {
-    double *room = (double *)need(malloc((size_t)(LINE * LINE > 6 * POINTS ? LINE * LINE : 6 * POINTS) * sizeof *room));
+    double *room = (double *)need(malloc((size_t)(LINE * LINE + 5 * LINE) * sizeof *room));
     tgnn_random_field f;
     tiny_status st = TINY_OK;
     int i, ok = 1;
@@ -162,7 +162,7 @@ static tiny_status make(work *w, set *s, int task, int n, int first, const char 
     s->c = floats(n * 4);
     s->mask = floats(n * w->points);
     s->truth = floats(n * w->points);
-    if (w->problem == FISHER) fisher_matrix(room, LINE, 0.01 / (8 * TIMES));
+    if (w->problem == FISHER) fisher_matrix(room, LINE, 0.01 / (8 * TIMES), room + LINE * LINE);
     for (i = 0; i < n && !st && ok && !stopped_by; i++) {
         const uint64_t number = (uint64_t)task * 1000000 + (uint64_t)(first + i);
         float *in = s->in + i * w->sensors, *truth = s->truth + i * w->points, *mask = s->mask + i * w->points;

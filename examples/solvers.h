@@ -145,16 +145,18 @@ static inline int heat_solve(const unsigned char *inside, const int n[3], double
 
 /* u_t = diffusion u_xx + c0 + c1 u + ... + c4 u^4 on [0, 1] without flux at the ends, u at the n midpoints. Strang:
  * half a step of diffusion, exact for the n cosines, a step of reaction by Runge-Kutta of order 4, half a step of
- * diffusion. e (n, n) is the half step of diffusion: fisher_matrix with factor = diffusion dt / 2. work: n. */
-static inline void fisher_matrix(double *e, int n, double factor)
+ * diffusion. e (n, n) is the half step of diffusion: fisher_matrix (work: 5 n) with factor = diffusion dt / 2.
+ * work of the run: n. */
+static inline void fisher_matrix(double *e, int n, double factor, double *work)
 {
     int i, j, k;
+    for (i = 0; i < 4 * n; i++) work[i] = cos(SOLVERS_PI * i / (2.0 * n));
+    for (k = 0; k < n; k++) work[4 * n + k] = (k ? 2.0 : 1.0) / n * exp(-factor * SOLVERS_PI * SOLVERS_PI * k * k);
     for (i = 0; i < n; i++)
         for (j = 0; j < n; j++) {
             double sum = 0;
             for (k = 0; k < n; k++)
-                sum += (k ? 2.0 : 1.0) / n * exp(-factor * SOLVERS_PI * SOLVERS_PI * k * k) *
-                       cos(SOLVERS_PI * k * (i + 0.5) / n) * cos(SOLVERS_PI * k * (j + 0.5) / n);
+                sum += work[4 * n + k] * work[k * (2 * i + 1) % (4 * n)] * work[k * (2 * j + 1) % (4 * n)];
             e[i * n + j] = sum;
         }
 }

@@ -95,9 +95,9 @@ static void test_fisher(void)
     enum { N = 32 };
     static const double logistic[5] = { 0, 1, -1, 0, 0 }, none[5] = { 0, 0, 0, 0, 0 }, strong[5] = { 0, 5, -5, 0, 0 };
     static double e[N * N];
-    double u[N], v[3][N], work[N], error[2];
+    double u[N], v[3][N], work[5 * N], error[2];
     int i, s;
-    fisher_matrix(e, N, 0.01 * 0.05 / 2);
+    fisher_matrix(e, N, 0.01 * 0.05 / 2, work);
     for (i = 0; i < N; i++) u[i] = 0.1;
     fisher_run(u, N, e, logistic, 0.05, 20, work);
     for (i = 0; i < N; i++) {
@@ -111,7 +111,7 @@ static void test_fisher(void)
                 1e-12);
     for (s = 0; s < 3; s++) {
         const double dt = s == 0 ? 0.05 : s == 1 ? 0.025 : 0.003125;
-        fisher_matrix(e, N, 0.05 * dt / 2);
+        fisher_matrix(e, N, 0.05 * dt / 2, work);
         for (i = 0; i < N; i++) v[s][i] = 0.3 + 0.2 * cos(2 * SOLVERS_PI * (i + 0.5) / N);
         fisher_run(v[s], N, e, strong, dt, (int)(0.5 / dt + 0.5), work);
     }
