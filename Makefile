@@ -352,6 +352,7 @@ $(filter-out $(BUILD)/bytes,$(EXAMPLES)): $(BUILD)/%: \
 	    -DTINYLLM_LINKED -DTINYGNN_LINKED $< -o $@ $(filter %.a %.o,$^) -pthread -lm
 $(BUILD)/copy/linked: $(BUILD)/story-model.h
 $(BUILD)/operator: examples/solvers.h
+$(BUILD)/deeponet: examples/solvers.h examples/picture.h
 $(BUILD)/serve: examples/serve-page.h
 
 # the page of build/serve as texts of C; committed, so that the program compiles without this rule

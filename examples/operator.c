@@ -71,7 +71,7 @@ static float *floats(tiny_idx n) { return (float *)need(calloc((size_t)n + 1, si
 static tiny_status solve(work *w, const char *name, set *s, int n, uint64_t first)
 {
     const tiny_idx m = w->n_points;
-    double *k = (double *)need(calloc((size_t)m * 5, sizeof *k));
+    double *k = (double *)need(calloc((size_t)m * 6, sizeof *k));
     tgnn_random_field f;
     tiny_status st = TINY_OK;
     tiny_idx j;
@@ -89,7 +89,7 @@ static tiny_status solve(work *w, const char *name, set *s, int n, uint64_t firs
         const tiny_tensor t = tiny_tensor_2d(x, TINY_F32, 1, m);
         st = tgnn_random_fields(w->ctx, &f, w->seed, first + (uint64_t)i, &t);
         for (j = 0; j < m; j++) k[j] = w->problem == DARCY ? (x[j] > 0 ? 12.0 : 3.0) : (double)x[j];
-        if (w->problem == DARCY) ok = darcy_solve(k, w->size, w->size, 1e-8, k + m, k + 2 * m) >= 0;
+        if (w->problem == DARCY) ok = darcy_solve(k, NULL, w->size, w->size, 1e-8, k + m, k + 2 * m) >= 0;
         else if (w->problem == BURGERS) ok = burgers_run(k, w->size, 0.01, 0.5, 4 * w->size);
         else ok = vorticity_run(k, w->size, 0.005, 0.3, 0.5, w->size);
         for (j = 0; j < m; j++) {           /* of about one size: k to -1 and 1, u times 50 */

@@ -1,4 +1,4 @@
-/* examples/solvers.h - solvers of three equations, in double, that make the data of examples/operator.c
+/* examples/solvers.h - solvers of five equations, in double, that make the data of examples/operator.c and deeponet.c
  *
  * They stand alone: a program may include this file after its header and change what it wants. */
 #include <math.h>
@@ -7,40 +7,27 @@
 
 #define SOLVERS_PI 3.14159265358979323846
 
-/* -div(k grad u) = 1 inside a rectangle, u = 0 around it; unknowns at rows x columns points that lie h = 1 / (columns
- * + 1) apart. The link of two points has the harmonic mean of their k. One row: a strip that is closed above and below.
- * Conjugate gradients until the residual is `bound` of the right side. work: 3 rows columns. Returns the number of
- * steps, or -1 if it did not get there. */
-static void darcy_times(double *y, const double *u, const double *k, int rows, int columns)
-{
-    int i, j, s;
-    for (i = 0; i < rows; i++)
-        for (j = 0; j < columns; j++) {
-            const int at = i * columns + j;
-            const int step[4] = { -1, 1, -columns, columns },
-                      there[4] = { j > 0, j < columns - 1, i > 0, i < rows - 1 };
-            double sum = 0;
-            for (s = 0; s < (rows > 1 ? 4 : 2); s++) {
-                const double ko = there[s] ? k[at + step[s]] : k[at];
-                sum += 2 * k[at] * ko / (k[at] + ko) * (u[at] - (there[s] ? u[at + step[s]] : 0));
-            }
-            y[at] = sum * (columns + 1) * (columns + 1);
-        }
-}
+/* Conjugate gradients for a symmetric system that a function multiplies with: u, which holds a first guess, so that
+ * times(u) = right where inside[i] is nonzero (NULL: everywhere), until the residual is `bound` of the right side.
+ * work: 3 n. Returns the number of steps, or -1 after `most`. */
+typedef void (*solvers_times)(double *y, const double *u, const void *of);
 
-static int darcy_solve(const double *k, int rows, int columns, double bound, double *u, double *work)
+static inline int solvers_cg(solvers_times times, const void *of, const unsigned char *inside, const double *right,
+                             int n, double bound, int most, double *u, double *work)
 {
-    const int n = rows * columns;
-    double *r = work, *p = work + n, *q = work + 2 * n, rr = n, old;
+    double *r = work, *p = work + n, *q = work + 2 * n, rr = 0, bb = 0, old;
     int i, step;
+    times(q, u, of);
     for (i = 0; i < n; i++) {
-        u[i] = 0;
-        r[i] = p[i] = 1;
+        const double b = !inside || inside[i] ? right[i] : 0;
+        r[i] = p[i] = !inside || inside[i] ? b - q[i] : 0;
+        rr += r[i] * r[i];
+        bb += b * b;
     }
-    for (step = 0; step < 40 * (rows + columns) + 100; step++) {
+    for (step = 0; step <= most; step++) {
         double pq = 0, a;
-        if (rr <= bound * bound * n) return step;
-        darcy_times(q, p, k, rows, columns);
+        if (rr <= bound * bound * bb) return step;
+        times(q, p, of);
         for (i = 0; i < n; i++) pq += p[i] * q[i];
         a = rr / pq;
         old = rr;
@@ -55,9 +42,152 @@ static int darcy_solve(const double *k, int rows, int columns, double bound, dou
     return -1;
 }
 
+/* -div(k grad u) = 1 inside a shape on a grid, u = 0 at every point outside it and around the grid; rows x columns
+ * points that lie h = 1 / (columns + 1) apart. inside NULL: the whole rectangle. The link of two points has the
+ * harmonic mean of their k. One row: a strip that is closed above and below. */
+typedef struct darcy_field { const double *k; const unsigned char *inside; int rows, columns; } darcy_field;
+
+static inline void darcy_times(double *y, const double *u, const void *of)
+{
+    const darcy_field *f = (const darcy_field *)of;
+    const int rows = f->rows, columns = f->columns;
+    const double *k = f->k;
+    int i, j, s;
+    for (i = 0; i < rows; i++)
+        for (j = 0; j < columns; j++) {
+            const int at = i * columns + j;
+            const int step[4] = { -1, 1, -columns, columns },
+                      there[4] = { j > 0, j < columns - 1, i > 0, i < rows - 1 };
+            double sum = 0;
+            for (s = 0; s < (rows > 1 ? 4 : 2) && (!f->inside || f->inside[at]); s++) {
+                const int to = there[s] && (!f->inside || f->inside[at + step[s]]);
+                const double ko = to ? k[at + step[s]] : k[at];
+                sum += 2 * k[at] * ko / (k[at] + ko) * (u[at] - (to ? u[at + step[s]] : 0));
+            }
+            y[at] = sum * (columns + 1) * (columns + 1);
+        }
+}
+
+/* work: 4 rows columns; returns as solvers_cg */
+static inline int darcy_solve(const double *k, const unsigned char *inside, int rows, int columns, double bound,
+                              double *u, double *work)
+{
+    const int n = rows * columns;
+    darcy_field f;
+    int i;
+    f.k = k;
+    f.inside = inside;
+    f.rows = rows;
+    f.columns = columns;
+    for (i = 0; i < n; i++) {
+        u[i] = 0;
+        work[i] = 1;
+    }
+    return solvers_cg(darcy_times, &f, inside, work, n, bound, 40 * (rows + columns) + 100, u, work + n);
+}
+
+/* A regular polygon in the middle of n x n points, its corners `radius` of the side away from the centre, one side in
+ * the direction `turn`. notch: width of a slit in that side, of the radius; hole: radius of a hole, of the radius. */
+static inline void shape_mask(unsigned char *inside, int n, int sides, double radius, double turn, double notch,
+                              double hole)
+{
+    int i, k;
+    for (i = 0; i < n * n; i++) {
+        const double x = (i % n + 0.5) / n - 0.5, y = (i / n + 0.5) / n - 0.5;
+        const double along = x * cos(turn) + y * sin(turn), across = y * cos(turn) - x * sin(turn);
+        inside[i] = 1;
+        for (k = 0; k < sides; k++) {
+            const double t = turn + 2 * SOLVERS_PI * k / sides;
+            if (x * cos(t) + y * sin(t) > radius * cos(SOLVERS_PI / sides)) inside[i] = 0;
+        }
+        if (along > 0.25 * radius && fabs(across) < notch * radius / 2) inside[i] = 0;
+        if (x * x + y * y < hole * hole * radius * radius) inside[i] = 0;
+    }
+}
+
+/* Steady heat in a plate of voxels, div(grad u) = 0: u = 1 on the face before the first layer of axis 0, u = 0 on the
+ * face after the last one; all other faces, and those of holes, are insulated. inside[(i n1 + j) n2 + k] */
+typedef struct heat_plate { const unsigned char *inside; const int *n; } heat_plate;
+
+static inline void heat_times(double *y, const double *u, const void *of)
+{
+    const heat_plate *f = (const heat_plate *)of;
+    const int *n = f->n;
+    int i, j, k, s;
+    for (i = 0; i < n[0]; i++)
+        for (j = 0; j < n[1]; j++)
+            for (k = 0; k < n[2]; k++) {
+                const int at = (i * n[1] + j) * n[2] + k;
+                const int step[6] = { -n[1] * n[2], n[1] * n[2], -n[2], n[2], -1, 1 };
+                const int there[6] = { i > 0, i < n[0] - 1, j > 0, j < n[1] - 1, k > 0, k < n[2] - 1 };
+                double sum = 0;
+                for (s = 0; s < 6 && f->inside[at]; s++)
+                    if (there[s] && f->inside[at + step[s]]) sum += u[at] - u[at + step[s]];
+                if (f->inside[at] && (i == 0 || i == n[0] - 1)) sum += 2 * u[at] * (n[0] == 1 ? 2 : 1);
+                y[at] = sum;
+            }
+}
+
+/* work: 4 n0 n1 n2; returns as solvers_cg */
+static inline int heat_solve(const unsigned char *inside, const int n[3], double bound, double *u, double *work)
+{
+    const int all = n[0] * n[1] * n[2];
+    heat_plate f;
+    int i;
+    f.inside = inside;
+    f.n = n;
+    for (i = 0; i < all; i++) {
+        u[i] = 0;
+        work[i] = i < n[1] * n[2] ? 2 : 0;
+    }
+    return solvers_cg(heat_times, &f, inside, work, all, bound, 100 * (n[0] + n[1] + n[2]), u, work + all);
+}
+
+/* u_t = diffusion u_xx + c0 + c1 u + ... + c4 u^4 on [0, 1] without flux at the ends, u at the n midpoints. Strang:
+ * half a step of diffusion, exact for the n cosines, a step of reaction by Runge-Kutta of order 4, half a step of
+ * diffusion. e (n, n) is the half step of diffusion: fisher_matrix (work: 5 n) with factor = diffusion dt / 2.
+ * work of the run: n. */
+static inline void fisher_matrix(double *e, int n, double factor, double *work)
+{
+    int i, j, k;
+    for (i = 0; i < 4 * n; i++) work[i] = cos(SOLVERS_PI * i / (2.0 * n));
+    for (k = 0; k < n; k++) work[4 * n + k] = (k ? 2.0 : 1.0) / n * exp(-factor * SOLVERS_PI * SOLVERS_PI * k * k);
+    for (i = 0; i < n; i++)
+        for (j = 0; j < n; j++) {
+            double sum = 0;
+            for (k = 0; k < n; k++)
+                sum += work[4 * n + k] * work[k * (2 * i + 1) % (4 * n)] * work[k * (2 * j + 1) % (4 * n)];
+            e[i * n + j] = sum;
+        }
+}
+
+static inline double fisher_rate(const double *c, double u)
+{
+    return c[0] + u * (c[1] + u * (c[2] + u * (c[3] + u * c[4])));
+}
+
+static inline void fisher_run(double *u, int n, const double *e, const double *c, double dt, int steps, double *work)
+{
+    int i, j, half, step;
+    for (step = 0; step < steps; step++)
+        for (half = 0; half < 2; half++) {
+            for (i = 0; i < n; i++) {
+                double sum = 0;
+                for (j = 0; j < n; j++) sum += e[i * n + j] * u[j];
+                work[i] = sum;
+            }
+            memcpy(u, work, (size_t)n * sizeof *u);
+            for (i = 0; i < n && !half; i++) {
+                const double a = fisher_rate(c, u[i]), b = fisher_rate(c, u[i] + dt / 2 * a),
+                             d = fisher_rate(c, u[i] + dt / 2 * b), f = fisher_rate(c, u[i] + dt * d);
+                u[i] += dt / 6 * (a + 2 * b + 2 * d + f);
+            }
+        }
+}
+
 /* In place, n a power of two: z_k = sum z_j exp(-+ 2 pi i j k / n), re and im apart, `step` numbers from one to the
  * next; the inverse divides by n. */
-static void plain_fft(double *re, double *im, int n, int step, int inverse)
+static inline void plain_fft(double *re, double *im, int n, int step, int inverse)
 {
     int i, j = 0, half, k;
     for (i = 1; i < n; i++) {
@@ -91,12 +221,12 @@ static void plain_fft(double *re, double *im, int n, int step, int inverse)
     }
 }
 
-static int wave_number(int i, int n) { return 2 * i > n ? i - n : i; }
+static inline int wave_number(int i, int n) { return 2 * i > n ? i - n : i; }
 
 /* u_t + u u_x = nu u_xx on the periodic interval of length 1, n points (a power of two), from u to time t in `steps`
  * steps: pseudo-spectral, a third of the frequencies cut against aliasing, Runge-Kutta of order 4 for the product and
  * exp(-nu k^2 t) for the diffusion. 0: no memory. */
-static void burgers_slope(double *re, double *im, const double *ur, const double *ui, int n, double *work)
+static inline void burgers_slope(double *re, double *im, const double *ur, const double *ui, int n, double *work)
 {
     double *a = work, *b = work + n;
     int i;
@@ -116,7 +246,7 @@ static void burgers_slope(double *re, double *im, const double *ur, const double
     }
 }
 
-static int burgers_run(double *u, int n, double nu, double t, int steps)
+static inline int burgers_run(double *u, int n, double nu, double t, int steps)
 {
     static const double part[4] = { 0.5, 0.5, 1, 0 }, weight[4] = { 1, 2, 2, 1 };
     const double dt = t / steps;
@@ -154,14 +284,14 @@ static int burgers_run(double *u, int n, double nu, double t, int steps)
 
 /* w_t + u . grad w = nu laplace w + force * sin(4 y) on the periodic square of side 2 pi, n x n points (a power of
  * two), w[row][column], y counts rows; u from the stream function psi, laplace psi = -w. Pseudo-spectral as above. */
-static void plain_fft2(double *re, double *im, int n, int inverse)
+static inline void plain_fft2(double *re, double *im, int n, int inverse)
 {
     int i;
     for (i = 0; i < n; i++) plain_fft(re + i * n, im + i * n, n, 1, inverse);
     for (i = 0; i < n; i++) plain_fft(re + i, im + i, n, n, inverse);
 }
 
-static void vorticity_slope(double *re, double *im, const double *wr, const double *wi, int n, double force,
+static inline void vorticity_slope(double *re, double *im, const double *wr, const double *wi, int n, double force,
                             double *work)
 {
     const int m = n * n;
@@ -194,7 +324,7 @@ static void vorticity_slope(double *re, double *im, const double *wr, const doub
         if (3 * abs(wave_number(i % n, n)) >= n || 3 * abs(wave_number(i / n, n)) >= n) re[i] = im[i] = 0;
 }
 
-static int vorticity_run(double *w, int n, double nu, double force, double t, int steps)
+static inline int vorticity_run(double *w, int n, double nu, double force, double t, int steps)
 {
     static const double weight[4] = { 1, 2, 2, 1 };
     const int m = n * n;

@@ -7,5 +7,6 @@
 #include "gnn/equivariant/mace.simd.h"
 #include "gnn/operator/modes.simd.h"
 #include "gnn/operator/lines.simd.h"
+#include "gnn/render/spikes.simd.h"
 #endif
 #include "core/simd_unname.h"

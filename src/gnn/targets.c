@@ -5,6 +5,7 @@
 #include "gnn/equivariant/mace_inside.h"
 #include "gnn/operator/modes_inside.h"
 #include "gnn/operator/lines_inside.h"
+#include "gnn/render/spikes_inside.h"
 #include "core/target.h"
 
 #define TINYI_PASS_FILE "gnn/kernels.h"

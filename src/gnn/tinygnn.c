@@ -24,5 +24,10 @@
 #include "gnn/operator/patches.c"
 #include "gnn/operator/oneway_fit.c"
 #include "gnn/operator/wave.c"
+#include "gnn/operator/deeponet_fit.c"
+#include "gnn/render/march.c"
+#include "gnn/render/spikes.c"
+#include "gnn/render/nerf_ref.c"
+#include "gnn/render/nerf_fit.c"
 #include "gnn/targets.c"
 #endif

@@ -148,5 +148,7 @@
 #include "gnn/operator/lines.h"
 #include "gnn/operator/oneway.h"
 #include "gnn/operator/unet.h"
+#include "gnn/operator/deeponet.h"
+#include "gnn/render/nerf.h"
 #include "gnn/train/data.h"
 #endif

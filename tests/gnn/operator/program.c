@@ -1,5 +1,5 @@
-/* tests/gnn/operator/program.c - build/operator as a user runs it: a small network is trained, saved, run again, drawn;
- * arguments that are refused */
+/* tests/gnn/operator/program.c - build/operator and build/deeponet as a user runs them: a small network is trained,
+ * saved, run again, drawn; arguments that are refused */
 #define T_GNN
 #include "t.h"
 
@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 static char folder[200], said[4000];
+static const char *program = "operator";
 
 static int run(const char *line)
 {
@@ -14,8 +15,8 @@ static int run(const char *line)
     char text[1200];
     FILE *f;
     int status;
-    (void)snprintf(text, sizeof text, "%.200s/operator %.600s >%s/out 2>&1 </dev/null", build ? build : "build", line,
-                   folder);
+    (void)snprintf(text, sizeof text, "%.200s/%s %.600s >%s/out 2>&1 </dev/null", build ? build : "build", program,
+                   line, folder);
     status = system(text);
     (void)snprintf(text, sizeof text, "%s/out", folder);
     f = fopen(text, "rb");
@@ -24,13 +25,14 @@ static int run(const char *line)
     return status == -1 || !WIFEXITED(status) ? -1 : WEXITSTATUS(status);
 }
 
-static int is_there(void)
+static int is_there(const char *name)
 {
     const char *tmp = getenv("TMPDIR");
     int there;
+    program = name;
     (void)snprintf(folder, sizeof folder, "%.150s/tinyoperatorXXXXXX", tmp ? tmp : P_tmpdir);
     there = mkdtemp(folder) != NULL && run("--help") == 0;
-    if (!there) t_skip("build/operator does not run here");
+    if (!there) t_skip("the program does not run here");
     return there;
 }
 
@@ -47,7 +49,7 @@ static void test_train_and_run(void)
     static const char *const how[] = { "--problem darcy --size 16 --levels 1", "--problem vorticity --size 8 --kind cp",
                                        "--problem burgers --size 16 --kind tt" };
     size_t i;
-    if (!is_there()) return;
+    if (!is_there("operator")) return;
     for (i = 0; i < T_COUNT(how); i++) {
         char line[600], error[100], path[300];
         unsigned char head[3] = { 0, 0, 0 };
@@ -89,7 +91,7 @@ static void test_refused(void)
         { "run /dev/null", "/dev/null", 1 }
     };
     size_t i;
-    if (!is_there()) return;
+    if (!is_there("operator")) return;
     for (i = 0; i < T_COUNT(bad); i++) {
         if (run(bad[i].line) != bad[i].status || !strstr(said, bad[i].says))
             t_fail(__FILE__, __LINE__, "%s: %s", bad[i].line, said);
@@ -98,10 +100,59 @@ static void test_refused(void)
     (void)rmdir(folder);
 }
 
+/* each problem of build/deeponet: the file gives the same errors, the picture is a PNG, a table has its rows */
+static void test_deeponet(void)
+{
+    static const struct { const char *line, *says; int status; } bad[] = {
+        { "train --problem ice", "ice: the problem must be fisher, darcy or heat", 2 },
+        { "run", "run needs a FILE", 2 },
+        { "table --problem heat", "there is no table for heat", 2 },
+        { "train --conv 2", "--conv is for darcy", 2 },
+        { "table --picture x.png", "--picture is for train and run", 2 },
+        { "run /dev/null", "/dev/null", 1 }
+    };
+    static const char *const how[] = { "fisher", "darcy --conv 1", "heat" };
+    char line[600], path[300];
+    unsigned char head[4] = { 0, 0, 0, 0 };
+    size_t i;
+    FILE *f;
+    if (!is_there("deeponet")) return;
+    for (i = 0; i < T_COUNT(how); i++) {
+        char errors[2000];
+        const char *at;
+        (void)snprintf(line, sizeof line,
+                       "train --problem %s --train 3 --test 2 --steps 2 --batch 2 --width 8 --out %s/net --picture "
+                       "%s/picture.png", how[i], folder, folder);
+        if (run(line) != 0) t_fail(__FILE__, __LINE__, "%s: %s", line, said);
+        at = strstr(said, "error on 2 new samples");
+        if (!T_TRUE(at)) break;
+        (void)snprintf(errors, sizeof errors, "%s", at);
+        (void)snprintf(line, sizeof line, "run %s/net --problem %.6s --test 2", folder, how[i]);
+        T_EQ_INT(run(line), 0);
+        T_EQ_TEXT(said, errors);
+        (void)snprintf(path, sizeof path, "%s/picture.png", folder);
+        f = fopen(path, "rb");
+        T_TRUE(f && fread(head, 1, 4, f) == 4 && !memcmp(head, "\x89PNG", 4));
+        if (f) (void)fclose(f);
+    }
+    (void)snprintf(line, sizeof line, "run %s/net --problem fisher", folder);
+    T_TRUE(run(line) == 1 && strstr(said, "this network is for another problem"));
+    T_EQ_INT(run("table --train 2 --test 1 --steps 1 --batch 1 --width 8"), 0);
+    T_TRUE(strstr(said, "one for all forms") && strstr(said, "three, each as large"));
+    for (i = 0; i < T_COUNT(bad); i++)
+        if (run(bad[i].line) != bad[i].status || !strstr(said, bad[i].says))
+            t_fail(__FILE__, __LINE__, "%s: %s", bad[i].line, said);
+    gone("net");
+    gone("picture.png");
+    gone("out");
+    (void)rmdir(folder);
+}
+
 int main(void)
 {
     T_RUN(test_train_and_run);
     T_RUN(test_refused);
+    T_RUN(test_deeponet);
     return t_done();
 }
 #else

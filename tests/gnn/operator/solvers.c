@@ -6,27 +6,119 @@
 /* k = 1 on a strip: x (1 - x) / 2, at most 1/8; two layers of k, and the residual of a square with random k */
 static void test_darcy(void)
 {
-    static double k[31 * 31], u[31 * 31], y[31 * 31], work[3 * 31 * 31];
+    enum { N = 31 };
+    static double k[N * N], u[N * N], y[N * N], work[4 * N * N];
+    static unsigned char inside[N * N];
+    darcy_field f;
     double most = 0, sum = 0;
-    int i;
-    for (i = 0; i < 31; i++) k[i] = 1;
-    T_TRUE(darcy_solve(k, 1, 31, 1e-12, u, work) > 0);
-    for (i = 0; i < 31; i++) {
+    int i, n_inside = 0;
+    for (i = 0; i < N; i++) k[i] = 1;
+    T_TRUE(darcy_solve(k, NULL, 1, N, 1e-12, u, work) > 0);
+    for (i = 0; i < N; i++) {
         const double x = (i + 1) / 32.0;
         T_CLOSE(u[i], x * (1 - x) / 2, 1e-12);
         most = fmax(most, u[i]);
     }
     T_CLOSE(most, 0.125, 1e-12);
-    for (i = 0; i < 31; i++) k[i] = 4;
-    T_TRUE(darcy_solve(k, 1, 31, 1e-12, u, work) > 0);
+    for (i = 0; i < N; i++) k[i] = 4;
+    T_TRUE(darcy_solve(k, NULL, 1, N, 1e-12, u, work) > 0);
     T_CLOSE(u[15], 0.125 / 4, 1e-12);
-    for (i = 0; i < 31 * 31; i++) k[i] = t_rand_below(2) ? 12 : 3;
-    T_TRUE(darcy_solve(k, 31, 31, 1e-8, u, work) > 0);
-    darcy_times(y, u, k, 31, 31);
-    for (i = 0; i < 31 * 31; i++) sum += (y[i] - 1) * (y[i] - 1);
-    T_CLOSE(sqrt(sum / (31 * 31)), 0, 1e-7);
-    for (i = 0; i < 31 * 31; i++) T_TRUE(u[i] > 0);
+    for (i = 0; i < N * N; i++) k[i] = t_rand_below(2) ? 12 : 3;
+    T_TRUE(darcy_solve(k, NULL, N, N, 1e-8, u, work) > 0);
+    f.k = k;
+    f.inside = NULL;
+    f.rows = f.columns = N;
+    darcy_times(y, u, &f);
+    for (i = 0; i < N * N; i++) sum += (y[i] - 1) * (y[i] - 1);
+    T_CLOSE(sqrt(sum / (N * N)), 0, 1e-7);
+    for (i = 0; i < N * N; i++) T_TRUE(u[i] > 0);
     T_PROOF("geometry 3", "data: Darcy k = 1 on the strip gives x(1-x)/2 with maximum .125; CG residual");
+    /* a shape: nothing outside, and inside it what a rectangle of the same size gives */
+    shape_mask(inside, N, 6, 0.48, 0.3, 0.4, 0.3);
+    T_TRUE(darcy_solve(k, inside, N, N, 1e-8, u, work) > 0);
+    f.inside = inside;
+    darcy_times(y, u, &f);
+    for (sum = 0, i = 0; i < N * N; i++) {
+        n_inside += inside[i];
+        sum += (y[i] - inside[i]) * (y[i] - inside[i]);
+        T_TRUE(inside[i] ? u[i] > 0 : u[i] == 0);
+    }
+    T_CLOSE(sqrt(sum / n_inside), 0, 1e-7);
+    /* area of the hexagon less that of the hole and of the slit */
+    T_CLOSE(n_inside, 961 * (2.598 * 0.2304 - 3.1416 * 0.0207 - 0.192 * (0.4157 - 0.144)), 30);
+    memset(inside, 0, sizeof inside);
+    for (i = 0; i < 15 * N; i++) inside[3 * N + i] = i % N < 7;
+    for (i = 0; i < N * N; i++) k[i] = 2;
+    T_TRUE(darcy_solve(k, inside, N, N, 1e-12, u, work) > 0);
+    T_TRUE(darcy_solve(k, NULL, 15, 7, 1e-12, y, work) > 0);
+    for (i = 0; i < 15 * 7; i++)            /* other h: 32 and 8 points to one */
+        T_CLOSE(u[(3 + i / 7) * N + i % 7] * 32 * 32, y[i] * 8 * 8, 1e-9);
+    T_PROOF("geometry 4", "solver checks: Darcy k = 1 on the strip gives x(1-x)/2 with maximum .125; CG residual");
+}
+
+/* without holes the temperature falls evenly; with holes as much heat leaves as comes in, and more holes let less in */
+static void test_heat(void)
+{
+    static const int n[3] = { 12, 7, 4 };
+    enum { ALL = 12 * 7 * 4, LAYER = 7 * 4 };
+    static double u[ALL], y[ALL], work[4 * ALL];
+    unsigned char inside[ALL];
+    heat_plate f;
+    double in = 0, out = 0, whole = 0, worst = 0;
+    int i;
+    memset(inside, 1, sizeof inside);
+    T_TRUE(heat_solve(inside, n, 1e-12, u, work) > 0);
+    for (i = 0; i < ALL; i++) {
+        T_CLOSE(u[i], 1 - (i / LAYER + 0.5) / 12, 1e-10);
+        if (i < LAYER) whole += 2 * (1 - u[i]);
+    }
+    for (i = 0; i < ALL; i++) if (i / LAYER > 3 && i / LAYER < 7 && i / 4 % 7 > 1 && i / 4 % 7 < 6) inside[i] = 0;
+    T_TRUE(heat_solve(inside, n, 1e-10, u, work) > 0);
+    f.inside = inside;
+    f.n = n;
+    heat_times(y, u, &f);
+    for (i = 0; i < ALL; i++) {
+        if (i < LAYER) in += 2 * (1 - u[i]);
+        if (i >= ALL - LAYER) out += 2 * u[i];
+        worst = fmax(worst, fabs(y[i] - (i < LAYER ? 2 : 0)));
+        T_TRUE(inside[i] ? u[i] > 0 && u[i] < 1 : u[i] == 0);
+    }
+    T_CLOSE(in, out, 1e-8);
+    T_CLOSE(worst, 0, 1e-8);
+    T_TRUE(in < 0.9 * whole);
+    T_PROOF("geometry 4", "solver checks: heat of a plate falls evenly; with holes, as much leaves as comes in");
+}
+
+/* u' = u (1 - u) from .1; a cosine that decays; a step of half the size has a quarter of the error */
+static void test_fisher(void)
+{
+    enum { N = 32 };
+    static const double logistic[5] = { 0, 1, -1, 0, 0 }, none[5] = { 0, 0, 0, 0, 0 }, strong[5] = { 0, 5, -5, 0, 0 };
+    static double e[N * N];
+    double u[N], v[3][N], work[5 * N], error[2];
+    int i, s;
+    fisher_matrix(e, N, 0.01 * 0.05 / 2, work);
+    for (i = 0; i < N; i++) u[i] = 0.1;
+    fisher_run(u, N, e, logistic, 0.05, 20, work);
+    for (i = 0; i < N; i++) {
+        T_CLOSE(u[i], 0.231969, 5e-7);
+        T_CLOSE(u[i], 1 / (1 + 9 * exp(-1.0)), 1e-7);
+    }
+    for (i = 0; i < N; i++) u[i] = 1 + 0.5 * cos(3 * SOLVERS_PI * (i + 0.5) / N);
+    fisher_run(u, N, e, none, 0.05, 10, work);
+    for (i = 0; i < N; i++)
+        T_CLOSE(u[i], 1 + 0.5 * exp(-0.01 * 9 * SOLVERS_PI * SOLVERS_PI * 0.5) * cos(3 * SOLVERS_PI * (i + 0.5) / N),
+                1e-12);
+    for (s = 0; s < 3; s++) {
+        const double dt = s == 0 ? 0.05 : s == 1 ? 0.025 : 0.003125;
+        fisher_matrix(e, N, 0.05 * dt / 2, work);
+        for (i = 0; i < N; i++) v[s][i] = 0.3 + 0.2 * cos(2 * SOLVERS_PI * (i + 0.5) / N);
+        fisher_run(v[s], N, e, strong, dt, (int)(0.5 / dt + 0.5), work);
+    }
+    for (s = 0; s < 2; s++)
+        for (error[s] = 0, i = 0; i < N; i++) error[s] = fmax(error[s], fabs(v[s][i] - v[2][i]));
+    T_CLOSE(error[0] / error[1], 4, 0.5);
+    T_PROOF("geometry 4", "solver checks: logistic growth u' = u(1-u), u(0) = .1 gives u(1) = .231969");
 }
 
 /* J. Cole, E. Hopf: u = -2 nu phi_x / phi with phi = 1 + a exp(-nu k^2 t) cos(k x), a solution of the heat equation */
@@ -76,6 +168,8 @@ static void test_vorticity(void)
 int main(void)
 {
     T_RUN(test_darcy);
+    T_RUN(test_heat);
+    T_RUN(test_fisher);
     T_RUN(test_burgers);
     T_RUN(test_vorticity);
     return t_done();
