@@ -1,275 +1,320 @@
 /* tinygnn.h 0.2.0 - made from src/ by src/stitch.c. Do not edit it: change src/ and run make stitch
  *
- *     275  the manual
- *     411  options and names
- *     448  the chosen features
- *    1553  core/config.h
- *    1715  core/status.h
- *    1758  core/tensor.h
- *    1811  core/ctx.h
- *    1888  core/mem.h
- *    1916  core/thread.h
- *    1967  core/rng.h
- *    1993  core/op.h
- *    2106  core/record.h
- *    2128  core/accel.h
- *    2191  core/bytes.h
- *    2202  core/doc/json.h
- *    2220  core/safetensors.h
- *    2237  core/file.h
- *    2276  core/forget.h
- *    2284  core/box/checkpoint.h
- *    2418  core/time.h
- *    2428  core/net.h
- *    2509  core/comm.h
- *    2586  core/collective.h
- *    2684  core/fault.h
- *    2732  core/socket.h
- *    2824  core/sha256.h
- *    2876  core/tcp.h
- *    2939  core/conform.h
- *    3038  core/tune.h
- *    3078  math/binary.h
- *    3109  math/elem.h
- *    3147  math/convert.h
- *    3181  math/reduce.h
- *    3223  math/softmax.h
- *    3259  math/norm.h
- *    3295  math/matmul.h
- *    3332  math/layout.h
- *    3371  math/conv.h
- *    3419  math/sort.h
- *    3461  math/linalg_lu.h
- *    3488  math/linalg_qr.h
- *    3515  math/linalg_eig.h
- *    3537  math/linalg_svd.h
- *    3560  math/linalg.h
- *    3616  math/fft.h
- *    3688  math/fwht.h
- *    3728  math/attention.h
- *    3754  math/gla.h
- *    3798  math/gla_grad.h
- *    3825  math/twist.h
- *    3872  math/slope.h
- *    3900  math/loss.h
- *    3930  math/rope.h
- *    3953  math/patch.h
- *    3995  math/sparse.h
- *    4098  math/edges.h
- *    4149  math/edges_score.h
- *    4194  math/ops.h
- *    4218  math/init.h
- *    4233  math/optim.h
- *    4347  math/tape.h
- *    4465  math/layer.h
- *    4543  math/train.h
- *    4612  math/all.h
- *    4618  declarations of the shared functions, if the other header came first
- *    5080  gnn/ops.h
- *    5108  gnn/graph/graph.h
- *    5211  gnn/graph/community.h
- *    5251  gnn/graph/partition.h
- *    5313  gnn/graph/halo.h
- *    5354  gnn/graph/sample.h
- *    5415  gnn/graph/npy.h
- *    5450  gnn/graph/read.h
- *    5502  gnn/graph/stream.h
- *    5551  gnn/layer/layer.h
- *    5644  gnn/layer/net.h
- *    5760  gnn/layer/pool.h
- *    5801  gnn/train/train.h
- *    5915  gnn/quant/bits.h
- *    5942  gnn/quant/a2q.h
- *    6016  gnn/quant/a2q_net.h
- *    6103  gnn/quant/packed.h
- *    6168  gnn/quant/quant.h
- *    6230  gnn/embed/fastrp.h
- *    6275  gnn/equivariant/irreps.h
- *    6315  gnn/equivariant/so3.h
- *    6376  gnn/equivariant/harmonics.h
- *    6432  gnn/equivariant/product.h
- *    6556  gnn/equivariant/paths.h
- *    6643  gnn/equivariant/layers.h
- *    6702  gnn/operator/modes.h
- *    6761  gnn/operator/spectral.h
- *    6846  gnn/operator/fno.h
- *    6949  gnn/train/data.h
- *    6985  gnn/tinygnn.h
- *    7758  internal functions
- *    8625  core/status.c
- *    8679  core/atomic_inside.h
- *    8745  core/state_inside.h
- *    8957  core/tensor.c
- *    9124  core/cpu_inside.h
- *    9170  core/half_inside.h
- *    9223  core/target.h
- *    9726  core/ctx.c
- *   10033  core/mem.c
- *   10180  core/thread.c
- *   10808  core/rng.c
- *   10898  core/op.c
- *   11410  core/record.c
- *   11515  core/accel.c
- *   11807  core/bytes.c
- *   11960  core/doc/json.c
- *   12254  core/safetensors.c
- *   12531  core/file.c
- *   13031  core/forget.c
- *   13068  core/hash_inside.h
- *   13092  core/box/box_inside.h
- *   13186  core/box/checkpoint.c
- *   13840  core/time.c
- *   13894  core/net.c
- *   14239  core/hops_inside.h
- *   14274  core/comm.c
- *   14770  core/collective.c
- *   15408  core/fault.c
- *   15595  core/socket.c
- *   16453  core/sha256.c
- *   16738  core/wire_inside.h
- *   16831  core/tcp.c
- *   17823  core/conform.c
- *   18623  core/tune.c
- *   18998  math/grad_inside.h
- *   19059  math/table_inside.h
- *   19233  math/rows_inside.h
- *   19304  math/walk_inside.h
- *   19428  math/binary.c
- *   19793  math/elem.c
- *   20674  math/convert.c
- *   21194  math/reduce.c
- *   21799  math/softmax.c
- *   22210  math/norm.c
- *   22782  math/gemm_inside.h
- *   22878  math/gemm_i8_inside.h
- *   22909  math/matmul.c
- *   23328  math/layout.c
- *   24137  math/conv.c
- *   24734  math/sort.c
- *   25671  math/linalg_block_inside.h
- *   25833  math/linalg_lu.c
- *   26201  math/linalg_qr.c
- *   26577  math/linalg_eig.c
- *   27100  math/linalg_svd.c
- *   27511  math/linalg.c
- *   27792  math/fft_way_inside.h
- *   27863  math/fft.c
- *   28385  math/hadamard_inside.h
- *   28414  math/fwht.c
- *   28614  math/attention.c
- *   29278  math/gla.c
- *   29851  math/gla_grad.c
- *   30253  math/twist.c
- *   30622  math/slope.c
- *   30829  math/loss.c
- *   31014  math/rope.c
- *   31180  math/patch.c
- *   31533  math/bits_inside.h
- *   31575  math/sparse_lines_inside.h
- *   31605  math/sparse_forms_inside.h
- *   31630  math/sparse.c
- *   31991  math/edges_inside.h
- *   32033  math/edges.c
- *   32547  math/edges_score.c
- *   33038  math/ops.c
- *   33143  math/init.c
- *   33209  math/optim.c
- *   33822  math/tape.c
- *   34773  math/layer.c
- *   35294  math/train.c
- *   35507  core/doc/value_inside.h
- *   35641  core/doc/value_text.c
- *   35878  math/edges_grad.c
- *   36377  math/normal.c
- *   36398  math/targets.c
- *   36473  math/all.c
- *   36480  core/cpu.c
- *   36749  core/hash.c
- *   36860  core/box/box.c
- *   37118  core/hops.c
- *   37318  core/wire.c
- *   37555  math/grad.c
- *   38392  math/matvec_inside.h
- *   38403  math/gemm.c
- *   39063  math/gemm_i8.c
- *   39354  math/linalg_block.c
- *   39912  math/fft_way.c
- *   40340  math/hadamard.c
- *   40430  math/bits.c
- *   40450  math/sparse_lines.c
- *   40942  math/sparse_forms.c
- *   41169  core/doc/value.c
- *   41717  math/matvec.c
- *   41778  the shared functions forward to the other header, if that has their bodies
- *   42780  internal functions of this header
- *   42883  gnn/ops.c
- *   42902  gnn/graph/graph_inside.h
- *   42960  gnn/graph/graph.c
- *   43795  gnn/graph/community.c
- *   44027  gnn/graph/coarsen_inside.h
- *   44058  gnn/graph/refine_inside.h
- *   44105  gnn/graph/partition.c
- *   44525  gnn/graph/halo.c
- *   44696  gnn/graph/sample.c
- *   45098  gnn/graph/inflate_inside.h
- *   45130  gnn/graph/words_inside.h
- *   45178  gnn/graph/npy.c
- *   45755  gnn/graph/form_inside.h
- *   45797  gnn/graph/read.c
- *   46742  gnn/graph/stream.c
- *   47510  gnn/layer/layer.c
- *   48111  gnn/layer/net_file_inside.h
- *   48137  gnn/layer/net.c
- *   48794  gnn/layer/pool.c
- *   48953  gnn/quant/bits.c
- *   49080  gnn/quant/a2q.c
- *   49598  gnn/train/pass_inside.h
- *   49701  gnn/quant/a2q_net.c
- *   50305  gnn/quant/nibble_inside.h
- *   50335  gnn/quant/packed.c
- *   50828  gnn/quant/quant.c
- *   51144  gnn/embed/fastrp.c
- *   51709  gnn/equivariant/irreps.c
- *   51821  gnn/equivariant/so3.c
- *   52299  gnn/equivariant/harmonics_inside.h
- *   52346  gnn/equivariant/harmonics.c
- *   52871  gnn/equivariant/product_inside.h
- *   52964  gnn/equivariant/product.c
- *   53672  gnn/equivariant/paths_inside.h
- *   53751  gnn/equivariant/paths.c
- *   54447  gnn/equivariant/layers.c
- *   54806  gnn/operator/modes_inside.h
- *   54847  gnn/operator/modes.c
- *   55613  gnn/operator/spectral.c
- *   56256  gnn/operator/fno.c
- *   56947  gnn/train/data.c
- *   57157  gnn/graph/coarsen.c
- *   57588  gnn/graph/refine.c
- *   57971  gnn/graph/inflate.c
- *   58343  gnn/graph/words.c
- *   58562  gnn/layer/net_file.c
- *   59044  gnn/train/pass.c
- *   59679  gnn/quant/nibble.c
- *   59687  gnn/train/kit_inside.h
- *   59722  gnn/train/kit.c
- *   59846  gnn/train/nodes.c
- *   60025  gnn/train/graphs.c
- *   60331  gnn/train/links.c
- *   60642  gnn/train/tape_pool.c
- *   60670  gnn/quant/quant_file.c
- *   61036  gnn/equivariant/product_code.c
- *   61437  gnn/equivariant/product_kinds.c
- *   61979  gnn/equivariant/product_measure.c
- *   62167  gnn/equivariant/paths_conv.c
- *   62519  gnn/equivariant/paths_plan.c
- *   62892  gnn/operator/patches.c
- *   63274  gnn/targets.c
- *   63278  gnn/tinygnn.c
- *   63284  the kernels of each target: this header again
- *   63451  core/simd.h, the vectors of one target
- *   65289  math/kernels.h
- *   71711  gnn/kernels.h
- *   72654  the licence
+ *     320  the manual
+ *     462  options and names
+ *     499  the chosen features
+ *    1667  core/config.h
+ *    1829  core/status.h
+ *    1872  core/tensor.h
+ *    1925  core/ctx.h
+ *    2002  core/mem.h
+ *    2030  core/thread.h
+ *    2081  core/rng.h
+ *    2107  core/op.h
+ *    2220  core/record.h
+ *    2242  core/accel.h
+ *    2305  core/bytes.h
+ *    2316  core/doc/json.h
+ *    2334  core/safetensors.h
+ *    2351  core/file.h
+ *    2390  core/forget.h
+ *    2398  core/box/checkpoint.h
+ *    2532  core/time.h
+ *    2542  core/net.h
+ *    2623  core/comm.h
+ *    2700  core/collective.h
+ *    2798  core/fault.h
+ *    2850  core/socket.h
+ *    2942  core/sha256.h
+ *    2994  core/tcp.h
+ *    3057  core/conform.h
+ *    3156  core/tune.h
+ *    3196  math/binary.h
+ *    3227  math/elem.h
+ *    3265  math/convert.h
+ *    3299  math/reduce.h
+ *    3341  math/softmax.h
+ *    3377  math/norm.h
+ *    3413  math/matmul.h
+ *    3450  math/layout.h
+ *    3489  math/conv.h
+ *    3537  math/sort.h
+ *    3579  math/linalg_lu.h
+ *    3606  math/linalg_qr.h
+ *    3633  math/linalg_eig.h
+ *    3655  math/linalg_svd.h
+ *    3678  math/linalg.h
+ *    3734  math/fft.h
+ *    3806  math/fwht.h
+ *    3846  math/attention.h
+ *    3872  math/gla.h
+ *    3916  math/gla_grad.h
+ *    3943  math/twist.h
+ *    3990  math/slope.h
+ *    4018  math/loss.h
+ *    4048  math/rope.h
+ *    4071  math/patch.h
+ *    4113  math/sparse.h
+ *    4216  math/edges.h
+ *    4267  math/edges_score.h
+ *    4312  math/ops.h
+ *    4336  math/init.h
+ *    4351  math/optim.h
+ *    4465  math/tape.h
+ *    4583  math/layer.h
+ *    4661  math/train.h
+ *    4733  math/all.h
+ *    4739  declarations of the shared functions, if the other header came first
+ *    5202  gnn/ops.h
+ *    5235  gnn/graph/graph.h
+ *    5338  gnn/graph/community.h
+ *    5378  gnn/graph/partition.h
+ *    5440  gnn/graph/halo.h
+ *    5481  gnn/graph/sample.h
+ *    5542  gnn/graph/npy.h
+ *    5577  gnn/graph/read.h
+ *    5629  gnn/graph/stream.h
+ *    5678  gnn/layer/layer.h
+ *    5771  gnn/layer/net.h
+ *    5887  gnn/layer/pool.h
+ *    5928  gnn/train/train.h
+ *    6042  gnn/quant/bits.h
+ *    6069  gnn/quant/a2q.h
+ *    6143  gnn/quant/a2q_net.h
+ *    6230  gnn/quant/packed.h
+ *    6295  gnn/quant/quant.h
+ *    6357  gnn/embed/fastrp.h
+ *    6402  gnn/equivariant/irreps.h
+ *    6442  gnn/equivariant/so3.h
+ *    6503  gnn/equivariant/harmonics.h
+ *    6570  gnn/equivariant/product.h
+ *    6724  gnn/equivariant/cp.h
+ *    6790  gnn/equivariant/paths.h
+ *    6877  gnn/equivariant/layers.h
+ *    6936  gnn/equivariant/tdn.h
+ *    7017  gnn/equivariant/neighbours.h
+ *    7071  gnn/equivariant/mace.h
+ *    7157  gnn/operator/modes.h
+ *    7216  gnn/operator/spectral.h
+ *    7301  gnn/operator/fno.h
+ *    7404  gnn/prune/cnn.h
+ *    7488  gnn/prune/group.h
+ *    7542  gnn/prune/meta.h
+ *    7643  gnn/operator/lines.h
+ *    7686  gnn/operator/oneway.h
+ *    7776  gnn/operator/unet.h
+ *    7845  gnn/operator/deeponet.h
+ *    7973  gnn/render/nerf.h
+ *    8107  gnn/train/data.h
+ *    8143  gnn/tinygnn.h
+ *    8916  internal functions
+ *    9785  core/status.c
+ *    9839  core/atomic_inside.h
+ *    9905  core/state_inside.h
+ *   10117  core/tensor.c
+ *   10284  core/cpu_inside.h
+ *   10330  core/half_inside.h
+ *   10383  core/target.h
+ *   10886  core/ctx.c
+ *   11193  core/mem.c
+ *   11340  core/thread.c
+ *   11968  core/rng.c
+ *   12058  core/op.c
+ *   12570  core/record.c
+ *   12675  core/accel.c
+ *   12967  core/bytes.c
+ *   13120  core/doc/json.c
+ *   13414  core/safetensors.c
+ *   13691  core/file.c
+ *   14191  core/forget.c
+ *   14228  core/hash_inside.h
+ *   14252  core/box/box_inside.h
+ *   14346  core/box/checkpoint.c
+ *   15000  core/time.c
+ *   15054  core/net.c
+ *   15399  core/hops_inside.h
+ *   15434  core/comm.c
+ *   15930  core/collective.c
+ *   16568  core/fault.c
+ *   16773  core/socket.c
+ *   17631  core/sha256.c
+ *   17916  core/wire_inside.h
+ *   18009  core/tcp.c
+ *   19001  core/conform.c
+ *   19801  core/tune.c
+ *   20176  math/grad_inside.h
+ *   20237  math/table_inside.h
+ *   20411  math/rows_inside.h
+ *   20482  math/walk_inside.h
+ *   20606  math/binary.c
+ *   20971  math/elem.c
+ *   21852  math/convert.c
+ *   22372  math/reduce.c
+ *   22977  math/softmax.c
+ *   23388  math/norm.c
+ *   23960  math/gemm_inside.h
+ *   24056  math/gemm_i8_inside.h
+ *   24087  math/matmul.c
+ *   24506  math/layout.c
+ *   25315  math/conv.c
+ *   25912  math/sort.c
+ *   26849  math/linalg_block_inside.h
+ *   27011  math/linalg_lu.c
+ *   27379  math/linalg_qr.c
+ *   27755  math/linalg_eig.c
+ *   28278  math/linalg_svd.c
+ *   28689  math/linalg.c
+ *   28970  math/fft_way_inside.h
+ *   29041  math/fft.c
+ *   29563  math/hadamard_inside.h
+ *   29592  math/fwht.c
+ *   29792  math/attention.c
+ *   30456  math/gla.c
+ *   31029  math/gla_grad.c
+ *   31431  math/twist.c
+ *   31800  math/slope.c
+ *   32007  math/loss.c
+ *   32192  math/rope.c
+ *   32358  math/patch.c
+ *   32743  math/bits_inside.h
+ *   32785  math/sparse_lines_inside.h
+ *   32815  math/sparse_forms_inside.h
+ *   32840  math/sparse.c
+ *   33201  math/edges_inside.h
+ *   33243  math/edges.c
+ *   33757  math/edges_score.c
+ *   34248  math/ops.c
+ *   34353  math/init.c
+ *   34419  math/optim.c
+ *   35032  math/tape.c
+ *   35983  math/layer.c
+ *   36542  math/train.c
+ *   36756  core/doc/value_inside.h
+ *   36890  core/doc/value_text.c
+ *   37127  math/edges_grad.c
+ *   37626  math/normal.c
+ *   37647  math/targets.c
+ *   37722  math/all.c
+ *   37729  core/cpu.c
+ *   37998  core/hash.c
+ *   38109  core/box/box.c
+ *   38367  core/hops.c
+ *   38567  core/wire.c
+ *   38804  math/grad.c
+ *   39672  math/matvec_inside.h
+ *   39683  math/gemm.c
+ *   40343  math/gemm_i8.c
+ *   40634  math/linalg_block.c
+ *   41192  math/fft_way.c
+ *   41620  math/hadamard.c
+ *   41710  math/bits.c
+ *   41730  math/sparse_lines.c
+ *   42222  math/sparse_forms.c
+ *   42449  core/doc/value.c
+ *   42997  math/matvec.c
+ *   43058  the shared functions forward to the other header, if that has their bodies
+ *   44064  internal functions of this header
+ *   44203  gnn/ops.c
+ *   44222  gnn/graph/graph_inside.h
+ *   44280  gnn/graph/graph.c
+ *   45115  gnn/graph/community.c
+ *   45347  gnn/graph/coarsen_inside.h
+ *   45378  gnn/graph/refine_inside.h
+ *   45425  gnn/graph/partition.c
+ *   45845  gnn/graph/halo.c
+ *   46016  gnn/graph/sample.c
+ *   46418  gnn/graph/inflate_inside.h
+ *   46450  gnn/graph/words_inside.h
+ *   46498  gnn/graph/npy.c
+ *   47075  gnn/graph/form_inside.h
+ *   47117  gnn/graph/read.c
+ *   48062  gnn/graph/stream.c
+ *   48830  gnn/layer/layer.c
+ *   49431  gnn/layer/net_file_inside.h
+ *   49457  gnn/layer/net.c
+ *   50114  gnn/layer/pool.c
+ *   50273  gnn/quant/bits.c
+ *   50400  gnn/quant/a2q.c
+ *   50918  gnn/train/pass_inside.h
+ *   51021  gnn/quant/a2q_net.c
+ *   51625  gnn/quant/nibble_inside.h
+ *   51655  gnn/quant/packed.c
+ *   52148  gnn/quant/quant.c
+ *   52464  gnn/embed/fastrp.c
+ *   53029  gnn/equivariant/irreps.c
+ *   53141  gnn/equivariant/so3.c
+ *   53619  gnn/equivariant/harmonics_inside.h
+ *   53692  gnn/equivariant/harmonics.c
+ *   54218  gnn/equivariant/product_inside.h
+ *   54338  gnn/equivariant/product.c
+ *   55133  gnn/equivariant/cp.c
+ *   55573  gnn/equivariant/paths_inside.h
+ *   55652  gnn/equivariant/paths.c
+ *   56348  gnn/equivariant/layers.c
+ *   56707  gnn/equivariant/tdn_inside.h
+ *   56769  gnn/equivariant/tdn.c
+ *   57382  gnn/equivariant/neighbours.c
+ *   57799  gnn/equivariant/mace_inside.h
+ *   57933  gnn/equivariant/mace.c
+ *   58302  gnn/operator/modes_inside.h
+ *   58343  gnn/operator/modes.c
+ *   59109  gnn/operator/spectral.c
+ *   59752  gnn/operator/fno.c
+ *   60443  gnn/prune/cnn.c
+ *   60889  gnn/prune/group.c
+ *   61192  gnn/prune/meta.c
+ *   61951  gnn/operator/lines_inside.h
+ *   61969  gnn/operator/lines.c
+ *   62536  gnn/operator/oneway.c
+ *   62847  gnn/operator/unet.c
+ *   63358  gnn/operator/deeponet_inside.h
+ *   63378  gnn/operator/deeponet.c
+ *   64158  gnn/render/nerf_inside.h
+ *   64231  gnn/render/nerf.c
+ *   64602  gnn/train/data.c
+ *   64812  gnn/graph/coarsen.c
+ *   65243  gnn/graph/refine.c
+ *   65626  gnn/graph/inflate.c
+ *   65998  gnn/graph/words.c
+ *   66217  gnn/layer/net_file.c
+ *   66699  gnn/train/pass.c
+ *   67334  gnn/quant/nibble.c
+ *   67342  gnn/train/kit_inside.h
+ *   67377  gnn/train/kit.c
+ *   67501  gnn/train/nodes.c
+ *   67680  gnn/train/graphs.c
+ *   67986  gnn/train/links.c
+ *   68297  gnn/train/tape_pool.c
+ *   68325  gnn/quant/quant_file.c
+ *   68691  gnn/equivariant/harmonics_twice.c
+ *   69236  gnn/equivariant/product_code.c
+ *   69637  gnn/equivariant/product_kinds.c
+ *   70182  gnn/equivariant/product_measure.c
+ *   70370  gnn/equivariant/product_fold.c
+ *   71175  gnn/equivariant/tdn_run.c
+ *   71550  gnn/equivariant/paths_conv.c
+ *   71902  gnn/equivariant/paths_plan.c
+ *   72275  gnn/equivariant/mace_couple.c
+ *   72553  gnn/equivariant/mace_file.c
+ *   72931  gnn/equivariant/mace_plain.c
+ *   73211  gnn/equivariant/mace_plan.c
+ *   73462  gnn/equivariant/mace_run.c
+ *   74231  gnn/operator/patches.c
+ *   74613  gnn/operator/oneway_fit.c
+ *   74857  gnn/operator/wave.c
+ *   75098  gnn/operator/deeponet_fit.c
+ *   75379  gnn/render/spikes_inside.h
+ *   75406  gnn/render/march.c
+ *   75864  gnn/render/spikes.c
+ *   76241  gnn/render/nerf_ref.c
+ *   76475  gnn/render/nerf_fit.c
+ *   76587  gnn/targets.c
+ *   76591  gnn/tinygnn.c
+ *   76597  the kernels of each target: this header again
+ *   76764  core/simd.h, the vectors of one target
+ *   78602  math/kernels.h
+ *   85034  gnn/kernels.h
+ *   87206  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -367,10 +412,16 @@
  *     TINYGNN_WITH_STREAM      TOOLS  conversion of edge files that are larger than memory
  *     TINYGNN_WITH_FIT         TOOLS  training of graph nets: classes of nodes, links, classes of graphs
  *     TINYGNN_WITH_QUANT       LAB    quantized graph nets: learnt bits, integer inference
- *     TINYGNN_WITH_EQUIVARIANT LAB    rotations, spherical harmonics, Wigner D, couplings, products of features,
- *                                 irreps strings
- *     TINYGNN_WITH_OPERATOR    LAB    neural operators: spectral convolutions with compressed weights, Fourier
- *                                 networks, patches, random fields
+ *     TINYGNN_WITH_EQUIVARIANT LAB    rotations, spherical harmonics, Wigner D, couplings and their low-rank
+ *                                 factors, products of features, irreps
+ *     TINYGNN_WITH_TDN         LAB    an interatomic potential: energies and forces of molecules, trained on both
+ *     TINYGNN_WITH_POTENTIAL   LAB    MACE potentials: energies, forces and stress of atoms, lists of neighbours in
+ *                                 cells
+ *     TINYGNN_WITH_OPERATOR    LAB    neural operators: spectral convolutions, Fourier networks, DeepONets, one-way
+ *                                 filters, patches, random fields, waves
+ *     TINYGNN_WITH_METAPRUNE   LAB    meta pruning: small convolution networks, groups of channels, a graph network
+ *                                 that rewrites networks
+ *     TINYGNN_WITH_RENDER      LAB    radiance fields on voxels, coloured by spiking networks
  *
  * Memory
  *     All memory comes from the allocator of the context, by default realloc and free. Kernels never allocate. Close or
@@ -604,6 +655,24 @@ TINY_NO_CONV or TINY_NO_TRAIN or TINYGNN_NO_FIT contradict each other: choose on
 TINY_NO_LINALG or TINY_NO_CONV or TINY_NO_SPARSE or TINY_NO_EDGES or TINY_NO_TRAIN contradict each other: choose one"
 #endif
 #endif
+#if defined TINYGNN_NO_TDN || defined TINYI_CANT_EQUIVARIANT
+#undef TINYI_CANT_TDN
+#define TINYI_CANT_TDN 1
+#ifdef TINYGNN_WITH_TDN
+#error "tinygnn.h: TINYGNN_WITH_TDN, and TINYGNN_NO_TDN or TINY_NO_OPS or TINY_NO_CHECKPOINT or TINY_NO_LINALG or \
+TINY_NO_CONV or TINY_NO_SPARSE or TINY_NO_EDGES or TINY_NO_TRAIN or TINYGNN_NO_EQUIVARIANT contradict each other: \
+choose one"
+#endif
+#endif
+#if defined TINYGNN_NO_POTENTIAL || defined TINYI_CANT_EQUIVARIANT
+#undef TINYI_CANT_POTENTIAL
+#define TINYI_CANT_POTENTIAL 1
+#ifdef TINYGNN_WITH_POTENTIAL
+#error "tinygnn.h: TINYGNN_WITH_POTENTIAL, and TINYGNN_NO_POTENTIAL or TINY_NO_OPS or TINY_NO_CHECKPOINT or \
+TINY_NO_LINALG or TINY_NO_CONV or TINY_NO_SPARSE or TINY_NO_EDGES or TINY_NO_TRAIN or TINYGNN_NO_EQUIVARIANT \
+contradict each other: choose one"
+#endif
+#endif
 #if defined TINYGNN_NO_OPERATOR || defined TINYI_CANT_TRAIN || defined TINYI_CANT_TRANSFORM
 #undef TINYI_CANT_OPERATOR
 #define TINYI_CANT_OPERATOR 1
@@ -612,14 +681,55 @@ TINY_NO_LINALG or TINY_NO_CONV or TINY_NO_SPARSE or TINY_NO_EDGES or TINY_NO_TRA
 TINY_NO_LINALG or TINY_NO_TRANSFORM or TINY_NO_CONV or TINY_NO_TRAIN contradict each other: choose one"
 #endif
 #endif
+#if defined TINYGNN_NO_METAPRUNE || defined TINYI_CANT_TRAIN
+#undef TINYI_CANT_METAPRUNE
+#define TINYI_CANT_METAPRUNE 1
+#ifdef TINYGNN_WITH_METAPRUNE
+#error "tinygnn.h: TINYGNN_WITH_METAPRUNE, and TINYGNN_NO_METAPRUNE or TINY_NO_OPS or TINY_NO_CHECKPOINT or \
+TINY_NO_LINALG or TINY_NO_CONV or TINY_NO_TRAIN contradict each other: choose one"
+#endif
+#endif
+#if defined TINYGNN_NO_RENDER || defined TINYI_CANT_TRAIN
+#undef TINYI_CANT_RENDER
+#define TINYI_CANT_RENDER 1
+#ifdef TINYGNN_WITH_RENDER
+#error "tinygnn.h: TINYGNN_WITH_RENDER, and TINYGNN_NO_RENDER or TINY_NO_OPS or TINY_NO_CHECKPOINT or TINY_NO_LINALG \
+or TINY_NO_CONV or TINY_NO_TRAIN contradict each other: choose one"
+#endif
+#endif
+#undef TINYI_ON_RENDER
+#if !defined TINYI_CANT_RENDER && (defined TINYGNN_WITH_RENDER || defined TINYGNN_LAB)
+#define TINYI_ON_RENDER 1
+#else
+#define TINYI_NO_RENDER 1
+#endif
+#undef TINYI_ON_METAPRUNE
+#if !defined TINYI_CANT_METAPRUNE && (defined TINYGNN_WITH_METAPRUNE || defined TINYGNN_LAB)
+#define TINYI_ON_METAPRUNE 1
+#else
+#define TINYI_NO_METAPRUNE 1
+#endif
 #undef TINYI_ON_OPERATOR
 #if !defined TINYI_CANT_OPERATOR && (defined TINYGNN_WITH_OPERATOR || defined TINYGNN_LAB)
 #define TINYI_ON_OPERATOR 1
 #else
 #define TINYI_NO_OPERATOR 1
 #endif
+#undef TINYI_ON_POTENTIAL
+#if !defined TINYI_CANT_POTENTIAL && (defined TINYGNN_WITH_POTENTIAL || defined TINYGNN_LAB)
+#define TINYI_ON_POTENTIAL 1
+#else
+#define TINYI_NO_POTENTIAL 1
+#endif
+#undef TINYI_ON_TDN
+#if !defined TINYI_CANT_TDN && (defined TINYGNN_WITH_TDN || defined TINYGNN_LAB)
+#define TINYI_ON_TDN 1
+#else
+#define TINYI_NO_TDN 1
+#endif
 #undef TINYI_ON_EQUIVARIANT
-#if !defined TINYI_CANT_EQUIVARIANT && (defined TINYGNN_WITH_EQUIVARIANT || defined TINYGNN_LAB)
+#if !defined TINYI_CANT_EQUIVARIANT && (defined TINYGNN_WITH_EQUIVARIANT || defined TINYGNN_LAB || defined \
+    TINYI_ON_TDN || defined TINYI_ON_POTENTIAL)
 #define TINYI_ON_EQUIVARIANT 1
 #else
 #define TINYI_NO_EQUIVARIANT 1
@@ -651,7 +761,8 @@ TINY_NO_LINALG or TINY_NO_TRANSFORM or TINY_NO_CONV or TINY_NO_TRAIN contradict 
 #ifndef TINYI_SHARED_IMPLEMENTED
 #undef TINYI_ON_TRAIN
 #if !defined TINYI_CANT_TRAIN && (defined TINY_WITH_TRAIN || defined TINYGNN_TOOLS || defined TINYLLM_IMPLEMENTATION \
-    || defined TINYI_ON_FIT || defined TINYI_ON_EQUIVARIANT || defined TINYI_ON_OPERATOR)
+    || defined TINYI_ON_FIT || defined TINYI_ON_EQUIVARIANT || defined TINYI_ON_OPERATOR || defined \
+    TINYI_ON_METAPRUNE || defined TINYI_ON_RENDER)
 #define TINYI_ON_TRAIN 1
 #else
 #define TINYI_NO_TRAIN 1
@@ -809,7 +920,8 @@ switches before the first of the two headers is included"
 #error "tinygnn.h: the implementation of the first header lacks EDGES: define TINYGNN_IMPLEMENTATION and its switches \
 before the first of the two headers is included"
 #endif
-#if defined TINYI_NO_TRAIN && (0 || defined TINYI_ON_FIT || defined TINYI_ON_EQUIVARIANT || defined TINYI_ON_OPERATOR)
+#if defined TINYI_NO_TRAIN && (0 || defined TINYI_ON_FIT || defined TINYI_ON_EQUIVARIANT || defined TINYI_ON_OPERATOR \
+    || defined TINYI_ON_METAPRUNE || defined TINYI_ON_RENDER)
 #error "tinygnn.h: the implementation of the first header lacks TRAIN: define TINYGNN_IMPLEMENTATION and its switches \
 before the first of the two headers is included"
 #endif
@@ -827,7 +939,7 @@ before the first of the two headers is included"
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xa5056c1c
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xde1b67fc
 #error "tinyllm.h and tinygnn.h have different versions: use two of the same version"
 #endif
 
@@ -1097,6 +1209,8 @@ before the first of the two headers is included"
 #define tiny_fault_open tinygnn_fault_open
 #undef tiny_fault_net
 #define tiny_fault_net tinygnn_fault_net
+#undef tiny_fault_rate
+#define tiny_fault_rate tinygnn_fault_rate
 #undef tiny_fault_close
 #define tiny_fault_close tinygnn_fault_close
 #undef tiny_address_find
@@ -1548,7 +1662,7 @@ before the first of the two headers is included"
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0xa5056c1c
+#define TINYI_SHARED_DECLARED 0xde1b67fc
 
 /* src/core/config.h - the options of the user, and the differences between compilers
  *
@@ -2688,7 +2802,7 @@ TINYI_C_END
 /* src/core/fault.h - a transport that does harm on purpose, for tests
  *
  *   tiny_fault_at what[] = { { 1, 3, TINY_FAULT_DROP, 0 } };    the fourth message to rank 1 is lost
- *   tiny_fault_desc d = { inner, what, 1, 0, 0 };
+ *   tiny_fault_desc d = { inner, what, 1, 0, 0, 0 };
  *   tiny_fault_open(ctx, &d, &fault);
  *   c.net = tiny_fault_net(fault);
  *
@@ -2714,11 +2828,15 @@ typedef struct tiny_fault_desc {
     const tiny_fault_at *at;                /* (n_at), kept by the caller until the end */
     size_t n_at;
     uint64_t jitter_ns, seed;               /* besides, each message is delayed by a random time below jitter_ns */
+    /* besides, the messages of this rank leave one after the other at this rate, as through one cable; 0: no limit */
+    double bits_per_second;
 } tiny_fault_desc;
 
 typedef struct tiny_fault tiny_fault;
 TINY_API tiny_status tiny_fault_open(tiny_ctx *ctx, const tiny_fault_desc *desc, tiny_fault **out);
 TINY_API tiny_net *tiny_fault_net(tiny_fault *fault);
+/* The rate of later messages; 0: no limit. A negative rate or NaN is refused. From the thread that sends. */
+TINY_API tiny_status tiny_fault_rate(tiny_ctx *ctx, tiny_fault *fault, double bits_per_second);
 TINY_API void tiny_fault_close(tiny_ctx *ctx, tiny_fault *fault);          /* takes NULL */
 
 TINYI_C_END
@@ -4569,6 +4687,9 @@ typedef struct tiny_train_desc {
     const tiny_param *params;
     size_t n_params;
     tiny_model_fn model;
+    /* before each step of the optimiser, with the gradients of the loss: it may change them, or compute those of
+     * parameters that the loss reaches through others; a failure ends the training; may be NULL */
+    tiny_status (*gradients)(void *user);
     /* after each step; nonzero ends the training with TINY_OK; may be NULL */
     int (*callback)(void *user, const tiny_train_state *state);
     void *user;
@@ -4762,6 +4883,7 @@ TINY_API int tinygnn_coll_way(const tiny_coll_choice *choice, size_t n_bytes);
 TINY_API void tinygnn_coll_choose(int world, int star, const tiny_coll_line *line, tiny_coll_choice *choice);
 TINY_API tiny_status tinygnn_fault_open(tiny_ctx *ctx, const tiny_fault_desc *desc, tiny_fault **out);
 TINY_API tiny_net *tinygnn_fault_net(tiny_fault *fault);
+TINY_API tiny_status tinygnn_fault_rate(tiny_ctx *ctx, tiny_fault *fault, double bits_per_second);
 TINY_API void tinygnn_fault_close(tiny_ctx *ctx, tiny_fault *fault);
 TINY_API tiny_status tinygnn_address_find(tiny_ctx *ctx, const char *text, tiny_address a[TINY_ADDRESSES], int *n);
 TINY_API void tinygnn_address_text(const tiny_address *a, char text[TINY_ADDRESS_TEXT]);
@@ -5096,7 +5218,12 @@ TINYI_C_BEGIN
     ROW(TGNN_OP_PATHS_CONV, tgnn_paths_conv_row, TINYI_HAS(EQUIVARIANT))             \
     ROW(TGNN_OP_MODES, tgnn_modes_row, TINYI_HAS(OPERATOR))                          \
     ROW(TGNN_OP_MODES_FIELD, tgnn_modes_field_row, TINYI_HAS(OPERATOR))              \
-    ROW(TGNN_OP_MODES_MIX, tgnn_modes_mix_row, TINYI_HAS(OPERATOR))
+    ROW(TGNN_OP_MODES_MIX, tgnn_modes_mix_row, TINYI_HAS(OPERATOR))                  \
+    ROW(TGNN_OP_PRODUCT_FOLD, tgnn_product_fold_row, TINYI_HAS(EQUIVARIANT))         \
+    ROW(TGNN_OP_PRODUCT_CP, tgnn_product_cp_row, TINYI_HAS(EQUIVARIANT))         \
+    ROW(TGNN_OP_LINES, tgnn_lines_row, TINYI_HAS(OPERATOR))                          \
+    ROW(TGNN_OP_SPH_HARM_HESSIANS, tgnn_sph_harm_hessians_row, TINYI_HAS(EQUIVARIANT)) \
+    ROW(TGNN_OP_SPH_HARM_TWICE, tgnn_sph_harm_twice_row, TINYI_HAS(EQUIVARIANT))
 
 #define TINYI_GNN_KIND(kind, row, here) kind,
 enum { TGNN_OP_NONE = TINY_OP_BASE_GNN, TINYI_OPS_GNN(TINYI_GNN_KIND) TGNN_OP_END };
@@ -6417,6 +6544,17 @@ TINY_API tiny_status tgnn_sph_harm_slopes(tiny_ctx *ctx, const tiny_tensor *x, c
 /* dx (n, 3) = the sum over k of g[k] dY_k / dx, g (n, count): forces. It is the gradient of tgnn_sph_harm on a tape. */
 TINY_API tiny_status tgnn_sph_harm_back(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g,
                                         const tgnn_sph_harm_params *params, const tiny_tensor *dx);
+/* The same and ddy (n, 3, 3, count), the second derivatives. Those of the direction fall as 1 / |x|^2. */
+TINY_API tiny_status tgnn_sph_harm_hessians(tiny_ctx *ctx, const tiny_tensor *x, const tgnn_sph_harm_params *params,
+                                            const tiny_tensor *y, const tiny_tensor *dy, const tiny_tensor *ddy);
+/* The gradient of a loss of forces, for w (n, 3) = dL/d(dx) of tgnn_sph_harm_back: dg (n, count) = dL/dg, the
+ * derivatives of the harmonics along w, and dx (n, 3) = dL/dx, their Hessians times w, summed with g. A tape calls
+ * it. */
+TINY_API tiny_status tgnn_sph_harm_twice(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g,
+                                         const tiny_tensor *w, const tgnn_sph_harm_params *params,
+                                         const tiny_tensor *dg, const tiny_tensor *dx);
+TINY_API const tiny_op_row *tgnn_sph_harm_hessians_row(void);
+TINY_API const tiny_op_row *tgnn_sph_harm_twice_row(void);
 TINY_API const tiny_op_row *tgnn_sph_harm_row(void);
 TINY_API const tiny_op_row *tgnn_sph_harm_slopes_row(void);
 TINY_API const tiny_op_row *tgnn_sph_harm_back_row(void);
@@ -6457,13 +6595,17 @@ TINYI_C_END
  *   VECTOR   x and y as vector fields (degree l in harmonics of degree l + 1), their cross product at each point:
  *            the paths whose sum is odd
  *   MATRIX   x and y as matrices (2 m + 1)^2 with m = ceil((l1 + l2) / 2), multiplied: paths of both parities
+ *   FOLD, CP the product of CG again, for one y to many channels of x, such as the harmonics of an edge: y (n, 1, d).
+ *            FOLD makes the matrix T = M y once for a sample and multiplies it to the channels; exact. CP goes through
+ *            factors of M (gnn/equivariant/cp.h); an approximation, which its bound describes.
  * Plans for irreps with weights are in gnn/equivariant/paths.h; they are of the same type. */
 #ifndef TINYI_PRODUCT_H
 #define TINYI_PRODUCT_H
 TINYI_C_BEGIN
 
 enum {
-    TGNN_PRODUCT_CG,                        /* DENSE or SPARSE, whichever is cheaper */
+    /* DENSE or SPARSE, and with `channels` FOLD, and with `cp` CP: whichever is the cheapest */
+    TGNN_PRODUCT_CG,
     TGNN_PRODUCT_CG_DENSE,                  /* all numbers of C, zeros too */
     TGNN_PRODUCT_CG_SPARSE,                 /* those that are not 0 */
     TGNN_PRODUCT_GAUNT,                     /* LIST, FOURIER or GRID, whichever is the cheapest */
@@ -6472,6 +6614,8 @@ enum {
     TGNN_PRODUCT_GAUNT_GRID,                /* values on a grid of the sphere */
     TGNN_PRODUCT_VECTOR,
     TGNN_PRODUCT_MATRIX,
+    TGNN_PRODUCT_FOLD,                      /* of CG, all paths of a degree summed */
+    TGNN_PRODUCT_CP,                        /* of CG, all paths, PLAIN, l1 = l2 = l3, by low-rank factors */
     TGNN_PRODUCT_KINDS,
     TGNN_PRODUCT_PATHS = TGNN_PRODUCT_KINDS /* of gnn/equivariant/paths.h */
 };
@@ -6485,11 +6629,16 @@ enum {
 typedef struct tgnn_product_desc {          /* all zero: numbers times numbers */
     int kind;                               /* TGNN_PRODUCT_... */
     int l1, l2, l3;                         /* degrees 0 .. l of x, y and the result, at most TGNN_L_MAX */
-    /* of CG only */
+    /* of CG and FOLD; CP takes `weighted` with `shared` */
     int norm;                               /* TGNN_PRODUCT_PLAIN ... */
     int even;                               /* nonzero: only paths with l1 + l2 + l3 even */
     int apart;                              /* nonzero: a block of 2 l3 + 1 numbers for each path, in their order */
     int weighted;                           /* nonzero: each path has a weight for each channel */
+    int shared;                             /* nonzero, with weighted: one weight for each channel, for all paths */
+    /* how many channels of x there are for each of y; 0 and 1: y has its own for each. Any plan takes either y: the
+     * number is for the choice of CG alone. */
+    int channels;
+    const struct tgnn_cp *cp;               /* for CP: it is copied. For CG: CP may be chosen too */
     /* of GAUNT_GRID and VECTOR: polar angles and azimuths of the grid; 0: the fewest that are exact */
     int n_polar, n_azimuth;
 } tgnn_product_desc;
@@ -6517,18 +6666,32 @@ TINY_API tiny_idx tgnn_product_dim(const tgnn_product *product, int which);
 /* Paths of CG, in the order of weights and of blocks: l1, l2, l3 of the i-th. Returns 0 past the end. */
 TINY_API int tgnn_product_path(const tgnn_product *product, int i, int l[3]);
 
-/* x (n, c, dim of x), y (n, c, dim of y), w (n, c, paths) or NULL where the plan has none, out (n, c, dim of out); f32,
- * any strides. f64 tensors are computed in double, by the reference. */
+/* x (n, c, dim of x), y (n, c, dim of y) or (n, 1, dim of y), w (n, c, dim of w) or NULL where the plan has none, out
+ * (n, c, dim of out); f32, any strides. f64 tensors are computed in double, by the reference. */
 TINY_API tiny_status tgnn_product_run(tiny_ctx *ctx, const tgnn_product *product, const tiny_tensor *x,
                                       const tiny_tensor *y, const tiny_tensor *w, const tiny_tensor *out);
-/* Gradients of a loss by x, y and w from that by out, g. dw is an empty tensor (n, c, 0) or NULL where the plan has no
- * weights. */
+/* Gradients of a loss by x, y and w from that by out, g. dy has a row for each channel, and so must y: (n, c, dim of
+ * y). dw is an empty tensor (n, c, 0) or NULL where the plan has no weights. */
 TINY_API tiny_status tgnn_product_back(tiny_ctx *ctx, const tgnn_product *product, const tiny_tensor *x,
                                        const tiny_tensor *y, const tiny_tensor *w, const tiny_tensor *g,
                                        const tiny_tensor *dx, const tiny_tensor *dy, const tiny_tensor *dw);
 /* The same on a tape. Keep the plan until the backward pass. */
 TINY_API tiny_tensor tgnn_tape_product(tiny_tape *tape, const tgnn_product *product, const tiny_tensor *x,
                                        const tiny_tensor *y, const tiny_tensor *w);
+
+/* The same for channels next to each other: x (n, dim of x, c), the result (n, dim of out, c). */
+TINY_API tiny_tensor tgnn_tape_product_last(tiny_tape *tape, const tgnn_product *product, const tiny_tensor *x,
+                                            const tiny_tensor *y, const tiny_tensor *w);
+/* The same where channels are mixed, with one weight for all paths of each u, v and w: mode is TGNN_PATH_UVW ... of
+ * gnn/equivariant/paths.h, x (n, u, dim of x), y (n, v, dim of y). The plan has no weights of its own.
+ *   UVW   w (u, v, w)    out_w = sum over u, v of w[u][v][w] m(x_u, y_v)
+ *   UVU   w (u, v)       out_u = sum over v of w[u][v] m(x_u, y_v)
+ *   UVV   w (u, v)       out_v = sum over u
+ *   UUW   w (u, w)       out_w = sum over u of w[u][w] m(x_u, y_u)
+ *   UUU   w (u)          out_u = w[u] m(x_u, y_u)
+ * The product is linear in x and in y, so all but UVW mix x, y or the results and make one product for each result. */
+TINY_API tiny_tensor tgnn_tape_product_mode(tiny_tape *tape, const tgnn_product *product, int mode,
+                                            const tiny_tensor *x, const tiny_tensor *y, const tiny_tensor *w);
 
 /* ---- what a product can express (Y. Xie et al., 2025, sections 4 and 5)
  *
@@ -6544,6 +6707,77 @@ TINY_API tiny_status tgnn_product_interactions(tiny_ctx *ctx, const tgnn_product
 typedef struct tgnn_product_params { const tgnn_product *plan; } tgnn_product_params;
 TINY_API const tiny_op_row *tgnn_product_row(void);
 TINY_API const tiny_op_row *tgnn_product_back_row(void);
+/* The operations of FOLD and CP where y has one channel. dim: numbers of a result of FOLD. plan: NULL, or for its
+ * gradient. */
+typedef struct tgnn_fold_params { const tgnn_product *plan; int dim; } tgnn_fold_params;
+TINY_API const tiny_op_row *tgnn_product_fold_row(void);
+TINY_API const tiny_op_row *tgnn_product_cp_row(void);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_EQUIVARIANT
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_EQUIVARIANT
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/equivariant/cp.h - low-rank factors of the tensor of all couplings
+ *
+ *   tgnn_cp_desc d = { 0 };
+ *   tgnn_cp *cp;
+ *   d.l = 2;  d.rank = tgnn_cp_rank(2, TGNN_CP_SQUARE);  d.file = "cp-2-28.ckpt";
+ *   tgnn_cp_fit(ctx, &d, &cp);                             fitted once, read from the file afterwards
+ *   product.kind = TGNN_PRODUCT_CP;  product.cp = cp;      gnn/equivariant/product.h
+ *   tgnn_cp_close(ctx, cp);
+ *
+ * M[i][j][k] is the sum of C[l1][l2][l3] over all paths with degrees up to l, each in its block, (l + 1)^2 numbers on
+ * each axis. Its factors are A, B and C with M[i][j][k] = sum_r A[r][i] B[r][j] C[r][k] up to tgnn_cp_error. A product
+ * with them turns with space only up to an error:
+ *   |m(D x, D y) - D m(x, y)| <= 2 |M - M'| |x| |y| for every rotation D, |M - M'| the Frobenius norm. */
+#ifndef TINYI_CP_H
+#define TINYI_CP_H
+TINYI_C_BEGIN
+
+#define TGNN_CP_L_MAX 6
+#define TGNN_CP_RANK_MAX 2401               /* (6 + 1)^4 */
+
+/* The ranks that the paper tries: 7 l, 7 l^2 (its default), 16 floor(ln(l + 1)^2), (l + 1)^4, which is exact. */
+enum { TGNN_CP_LINEAR, TGNN_CP_SQUARE, TGNN_CP_LOG, TGNN_CP_EXACT };
+TINY_API int tgnn_cp_rank(int l, int schedule);             /* at least 1; 0: no such degree or schedule */
+
+typedef struct tgnn_cp_desc {
+    int l;                                  /* degrees 0 .. l, 0 to TGNN_CP_L_MAX */
+    int rank;                               /* 1 to TGNN_CP_RANK_MAX; from (l + 1)^4 on the factors are exact */
+    int starts;                             /* random starts, of which the best is kept; 0: 3 */
+    int sweeps;                             /* of each; 0: 2000 */
+    double tol;                             /* stops when the loss changes by less than this part; 0: 1e-8 */
+    double ridge;                           /* above 0: the same in every sweep, instead of max(1e-9, 1e-3 0.99^t) */
+    uint64_t seed;
+    /* NULL: none. A file that exists is read, and must be of this degree and rank; else the factors are fitted and
+     * written. A damaged file is an error and never replaced. */
+    const char *file;
+    /* After each sweep: loss is |M - M'|^2 + ridge (|A|^2 + |B|^2 + |C|^2). Nonzero ends this start. May be NULL. */
+    int (*watch)(void *user, int start, int sweep, double loss);
+    void *user;
+} tgnn_cp_desc;
+
+typedef struct tgnn_cp tgnn_cp;
+TINY_API tiny_status tgnn_cp_fit(tiny_ctx *ctx, const tgnn_cp_desc *desc, tgnn_cp **out);
+TINY_API void tgnn_cp_close(tiny_ctx *ctx, tgnn_cp *cp);    /* takes NULL */
+/* A file with a checksum, written completely or not at all. */
+TINY_API tiny_status tgnn_cp_save(tiny_ctx *ctx, const tgnn_cp *cp, const char *path);
+TINY_API tiny_status tgnn_cp_load(tiny_ctx *ctx, const char *path, tgnn_cp **out);
+
+TINY_API int tgnn_cp_degree(const tgnn_cp *cp);             /* -1 for NULL */
+TINY_API int tgnn_cp_terms(const tgnn_cp *cp);              /* the rank; 0 for NULL */
+TINY_API double tgnn_cp_error(const tgnn_cp *cp);           /* |M - M'| / |M| */
+TINY_API double tgnn_cp_norm(const tgnn_cp *cp);            /* |M|: the root of the number of paths */
+/* factor 0, 1 or 2: (rank, (l + 1)^2) numbers; NULL for another one */
+TINY_API const double *tgnn_cp_factor(const tgnn_cp *cp, int which);
 
 TINYI_C_END
 #endif
@@ -6695,6 +6929,227 @@ TINYI_C_END
 #endif
 
 #if defined TINY_STATIC && defined TINYI_NO_EQUIVARIANT
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_TDN
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/equivariant/tdn.h - an interatomic potential: energies and forces of molecules
+ *
+ *   tgnn_tdn_desc d = { 0 };
+ *   tgnn_tdn *net;
+ *   d.cutoff = 4.5;
+ *   tgnn_tdn_open(ctx, &d, &net);                          128 channels, 4 blocks, degrees to 2; tgnn_tdn_params
+ *   atoms.n = 5;  atoms.type = type;  atoms.pos = pos;
+ *   tgnn_tdn_run(ctx, net, &atoms, &energy, forces);       forces = -dE/dr
+ *
+ * Energies do not change when a molecule moves, turns, or numbers its atoms in another order, and forces turn with it:
+ * with factors (TGNN_PRODUCT_CP) up to their bound, with all other products up to rounding. Mirror images may get
+ * different energies. Training on energies and forces is for small networks: tgnn_tdn_gradient. */
+#ifndef TINYI_TDN_H
+#define TINYI_TDN_H
+TINYI_C_BEGIN
+
+typedef struct tgnn_tdn_desc {
+    int l;                                  /* degrees 0 .. l of features; 0: 2; at most 6 */
+    int width;                              /* channels; 0: 128 */
+    int blocks;                             /* 0: 4; at most 16 */
+    int heads;                              /* of attention; they divide the width; 0: 8 */
+    int n_types;                            /* of atoms; 0: 80 */
+    int n_basis, hidden;                    /* functions of the distance, and the width of their networks; 0: 128, 64 */
+    double cutoff;                          /* atoms closer than this are neighbours; it must be given */
+    double mean_degree, mean_atoms;         /* neighbours and atoms on average: sums are divided by their roots; 0: 1 */
+    /* TGNN_PRODUCT_CG: the cheapest exact one, or CP where cp is given and cheaper; or DENSE, SPARSE, FOLD, CP */
+    int product;
+    const tgnn_cp *cp;                      /* factors of degree l; they are copied */
+    int direct;                             /* nonzero: forces are a head of their own, not -dE/dr */
+    int smooth;                             /* nonzero: edges fade out towards the cutoff; for dynamics */
+    int wide;                               /* nonzero: f64 parameters, computed by the references */
+    uint64_t seed;                          /* of the first weights */
+} tgnn_tdn_desc;
+
+typedef struct tgnn_tdn tgnn_tdn;
+TINY_API tiny_status tgnn_tdn_open(tiny_ctx *ctx, const tgnn_tdn_desc *desc, tgnn_tdn **out);
+TINY_API void tgnn_tdn_close(tgnn_tdn *net);               /* takes NULL */
+TINY_API const tgnn_tdn_desc *tgnn_tdn_description(const tgnn_tdn *net);    /* with the defaults; cp is NULL */
+/* For an optimiser, and for tiny_params_save and tiny_params_load. */
+TINY_API const tiny_param *tgnn_tdn_params(const tgnn_tdn *net, size_t *n);
+TINY_API double tgnn_tdn_count(const tgnn_tdn *net);        /* numbers of all parameters */
+TINY_API const tgnn_product *tgnn_tdn_product(const tgnn_tdn *net);         /* the plan: tgnn_product_why */
+
+/* Molecules one after the other. */
+typedef struct tgnn_atoms {
+    tiny_idx n;                             /* atoms of all molecules */
+    const int32_t *type;                    /* (n) from 0 */
+    const double *pos;                      /* (n, 3) */
+    const int64_t *first;                   /* (molecules + 1): where each begins, and n; NULL: one molecule */
+    tiny_idx molecules;                     /* with first */
+} tgnn_atoms;
+
+/* energy (molecules), forces (n, 3) or NULL. Fails where two atoms of a molecule are at the same place. An atom without
+ * neighbours is allowed. A network is for one thread at a time: it keeps its memory from call to call. */
+TINY_API tiny_status tgnn_tdn_run(tiny_ctx *ctx, tgnn_tdn *net, const tgnn_atoms *atoms, double *energy,
+                                  double *forces);
+
+/* loss = energy_weight mean over molecules of (E - energy)^2 + force_weight mean over 3 n numbers of (F - force)^2, and
+ * its gradient in those of the parameters. For forces -dE/dr the second part needs
+ * second derivatives, and they are differences of first ones: with v = dloss/dF, d<F, v>/dtheta = -(g(r + e v) -
+ * g(r - e v)) / (2 e), g = dE/dtheta. The largest step of an atom is 1e-5 (wide) or 3e-3 units of length; the gradient
+ * is exact to about 1e-9 or 1e-3 of its size. */
+typedef struct tgnn_tdn_target {
+    const double *energy, *forces;          /* (molecules), (n, 3); either may be NULL */
+    double energy_weight, force_weight;     /* 0: 1 */
+} tgnn_tdn_target;
+TINY_API tiny_status tgnn_tdn_gradient(tiny_ctx *ctx, tgnn_tdn *net, const tgnn_atoms *atoms,
+                                       const tgnn_tdn_target *target, double *loss);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_TDN
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_POTENTIAL
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/equivariant/neighbours.h - atoms, and lists of their neighbours within a distance
+ *
+ *   tgnn_structure s = { 0 };
+ *   tgnn_neighbours list;
+ *   s.n = 2; s.positions = xyz; s.numbers = z; s.cell = cell; s.periodic[0] = s.periodic[1] = s.periodic[2] = 1;
+ *   tgnn_neighbours_find(ctx, &s, 5.0, &list);
+ *   for (e = list.offset[i]; e < list.offset[i + 1]; e++) ... list.col[e], list.vector[3 * e] ...
+ *   tgnn_neighbours_free(ctx, &list);
+ *
+ * Any cell that has a volume will do, also one that is smaller than the distance: an atom is then a neighbour of its
+ * own images. Without periodic directions the cell is not read. */
+#ifndef TINYI_NEIGHBOURS_H
+#define TINYI_NEIGHBOURS_H
+TINYI_C_BEGIN
+
+#define TGNN_NEIGHBOURS_MOST 200000         /* neighbours of an atom: a cell that gives more is refused */
+
+typedef struct tgnn_structure {
+    tiny_idx n;
+    const double *positions;                /* (n, 3) */
+    const int *numbers;                     /* (n): atomic numbers; may be NULL where only neighbours are wanted */
+    const double *cell;                     /* (3, 3), a vector a row; NULL where nothing is periodic */
+    int periodic[3];                        /* nonzero: the structure repeats along this row */
+} tgnn_structure;
+
+/* Edges in CSR form, sorted by atom, then by neighbour. Edge e of atom i to atom j and its image `shift`:
+ * vector = r_i - (r_j + shift * cell), the direction in which a message travels. Its reverse is the edge of j to i. */
+typedef struct tgnn_neighbours {
+    tiny_idx n, n_edges;
+    int64_t *offset;                        /* (n + 1) */
+    int32_t *col;                           /* (n_edges) */
+    int32_t *shift;                         /* (n_edges, 3) */
+    int64_t *reverse;                       /* (n_edges) */
+    double *vector;                         /* (n_edges, 3) */
+} tgnn_neighbours;
+
+/* All pairs closer than `distance`. Fails, with *out empty, where a position is not finite, the cell has no volume, two
+ * atoms are in one place, or an atom has too many neighbours. */
+TINY_API tiny_status tgnn_neighbours_find(tiny_ctx *ctx, const tgnn_structure *s, double distance,
+                                          tgnn_neighbours *out);
+TINY_API void tgnn_neighbours_free(tiny_ctx *ctx, tgnn_neighbours *list);          /* takes an empty one */
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_POTENTIAL
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_POTENTIAL
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/equivariant/mace.h - MACE: a potential for atoms, its energies, forces and stress
+ *
+ *   tgnn_mace *model;
+ *   tgnn_mace_out out = { 0 };
+ *   tgnn_mace_load(ctx, "water.safetensors", &model);      made by ports/mace/export.py of a mace-torch model
+ *   out.energy = &energy; out.forces = forces; out.stress = stress;
+ *   tgnn_mace_run(ctx, model, &structure, TINY_F32, &out);
+ *   tgnn_mace_close(model);
+ *
+ * Distances, energies and forces have the units of the model: for mace-torch Angstrom, eV, eV / Angstrom. */
+#ifndef TINYI_MACE_H
+#define TINYI_MACE_H
+TINYI_C_BEGIN
+
+#define TGNN_MACE_LAYERS 6
+#define TGNN_MACE_L 4                       /* the largest degree of harmonics, and of features between layers */
+#define TGNN_MACE_ELEMENTS 118
+#define TGNN_MACE_RADIAL 6                  /* hidden layers of the radial network */
+#define TGNN_MACE_CHANNELS 1024
+
+enum {
+    TGNN_MACE_PLAIN,                        /* RealAgnosticInteraction: the skip product works on the message */
+    TGNN_MACE_RESIDUAL                      /* RealAgnosticResidualInteraction: on the features before it */
+};
+
+typedef struct tgnn_mace tgnn_mace;
+
+typedef struct tgnn_mace_desc {             /* 0 takes the default that stands in brackets */
+    int elements[TGNN_MACE_ELEMENTS], n_elements;   /* atomic numbers, in the order of the weights; at least one */
+    int channels;                           /* [16] */
+    int l_max;                              /* degree of the harmonics; 0 is 0 */
+    int hidden;                             /* highest degree of the features between layers; 0 is 0 */
+    int last;                               /* of those after the last layer: 0 as in mace-torch, with one layer hidden */
+    int layers;                             /* [2] */
+    int correlation[TGNN_MACE_LAYERS];      /* 1 to 3, [3] */
+    int kind[TGNN_MACE_LAYERS];             /* TGNN_MACE_...; [plain, then residual] where kinds is 0 */
+    int kinds;                              /* nonzero: kind is given */
+    int density[TGNN_MACE_LAYERS];          /* nonzero: messages are divided by 1 + a learnt density, not by average */
+    int n_bessel, power;                    /* [8], [5]: of the radial basis, and of its cutoff */
+    int late;                               /* nonzero: the cutoff multiplies what the network and the density give */
+    int radial[TGNN_MACE_RADIAL], n_radial; /* widths of the hidden layers of the radial network [64, 64, 64] */
+    int readout;                            /* width of the last readout's hidden layer [16] */
+    double r_max;                           /* [5] */
+    double average;                         /* of neighbours [10] */
+    double scale, shift;                    /* of the energy of an atom [1], 0 */
+    uint64_t seed;                          /* of the weights of tgnn_mace_open */
+} tgnn_mace_desc;
+
+/* A model with random weights. */
+TINY_API tiny_status tgnn_mace_open(tiny_ctx *ctx, const tgnn_mace_desc *desc, tgnn_mace **out);
+TINY_API tiny_status tgnn_mace_load(tiny_ctx *ctx, const char *path, tgnn_mace **out);
+TINY_API tiny_status tgnn_mace_save(tiny_ctx *ctx, const tgnn_mace *model, const char *path);  /* f64 */
+TINY_API void tgnn_mace_close(tgnn_mace *model);                                   /* takes NULL */
+TINY_API const tgnn_mace_desc *tgnn_mace_desc_of(const tgnn_mace *model);           /* defaults filled in; NULL for NULL */
+TINY_API double tgnn_mace_count(const tgnn_mace *model);                            /* its numbers */
+
+/* What is wanted; NULL: not. Without forces, virial and stress no gradient is computed. */
+typedef struct tgnn_mace_out {
+    double *energy;                         /* one number: the sum over the atoms */
+    double *atoms;                          /* (n) */
+    double *forces;                         /* (n, 3): minus the gradient by the positions */
+    double *virial;                         /* (3, 3): minus the gradient by a strain of positions and cell */
+    double *stress;                         /* (3, 3): minus the virial over the volume; needs three periodic directions */
+} tgnn_mace_out;
+
+/* dtype: TINY_F32 or TINY_F64, of everything between the distances and the energy of an atom. The result is the same
+ * for every number of threads. A structure without atoms has the energy 0. One thread at a time may run a model: it
+ * keeps its weights in the form of the last target and type. */
+TINY_API tiny_status tgnn_mace_run(tiny_ctx *ctx, tgnn_mace *model, const tgnn_structure *s, tiny_dtype dtype,
+                                   const tgnn_mace_out *out);
+/* The formula of the paper in plain loops, in double: energies alone. atoms may be NULL. */
+TINY_API tiny_status tgnn_mace_plain(tiny_ctx *ctx, const tgnn_mace *model, const tgnn_structure *s, double *energy,
+                                     double *atoms);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_POTENTIAL
 #undef TINY_API
 #define TINY_API static TINYI_UNUSED
 #endif
@@ -6946,6 +7401,709 @@ TINYI_C_END
 #define TINY_API static TINYI_UNUSED
 #endif
 
+#if defined TINY_STATIC && defined TINYI_NO_METAPRUNE
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/prune/cnn.h - small convolution networks with shortcuts: what meta pruning rewrites and cuts
+ *
+ *     tgnn_cnn_layer layer[3] = { { 0 } };
+ *     tgnn_cnn_desc d = { { 0 } };
+ *     layer[0].n_out = 8; layer[0].size = 3; layer[0].norm = layer[0].relu = 1;
+ *     layer[1] = layer[0]; layer[1].add = 1;              plus the result of the first layer
+ *     layer[2].n_out = 10;                                size 0: a matrix over the mean of the image
+ *     d.in[0] = 1; d.in[1] = d.in[2] = 16; d.layer = layer; d.n_layer = 3; d.seed = 1;
+ *     tgnn_cnn_open(ctx, &d, &cnn);
+ *
+ * Signal 0 is the input, signal k the result of the k-th layer, which reads signal k - 1. Its channels are the nodes of
+ * the graph of the network (gnn/prune/meta.h). One thread at a time may use a network. */
+#ifndef TINYI_GNN_CNN_H
+#define TINYI_GNN_CNN_H
+TINYI_C_BEGIN
+
+#define TGNN_CNN_LAYERS 48                  /* most layers */
+
+typedef struct tgnn_cnn_layer {             /* zero: the value in brackets */
+    tiny_idx n_out;
+    int size;                               /* 3 or 1: a convolution; 0: a matrix. After a matrix only matrices */
+    int stride;                             /* [1] */
+    int norm;                               /* nonzero: a batch norm in place of the bias; not of a matrix */
+    int relu;                               /* after the shortcut */
+    int add;                                /* k > 0: adds signal k, of the same shape */
+    int side;                               /* nonzero: through a convolution of 1 x 1 with a batch norm: any shape */
+} tgnn_cnn_layer;
+
+typedef struct tgnn_cnn_desc {
+    tiny_idx in[3];                         /* channels, height, width; a vector: numbers, 1, 1 */
+    const tgnn_cnn_layer *layer;            /* copied */
+    size_t n_layer;
+    uint64_t seed;                          /* of the first weights: N(0, 2 / fan_in) */
+    tiny_dtype dtype;                       /* TINY_F64: plain loops, for checks [TINY_F32] */
+} tgnn_cnn_desc;
+
+typedef struct tgnn_cnn tgnn_cnn;
+
+typedef struct tgnn_images { tiny_tensor x, label; } tgnn_images;           /* x (n, C, H, W) f32; label (n) i32 */
+
+/* The tensors of a layer: numbers in tgnn_cnn_params; -1: none. */
+typedef struct tgnn_cnn_at {
+    int weight, gain, bias, mean, variance;
+    int side, side_gain, side_bias, side_mean, side_variance;
+    int side_stride;
+    tiny_idx shape[3];                      /* channels, height, width of the result */
+} tgnn_cnn_at;
+
+TINY_API tiny_status tgnn_cnn_open(tiny_ctx *ctx, const tgnn_cnn_desc *desc, tgnn_cnn **out);
+TINY_API void tgnn_cnn_close(tgnn_cnn *cnn);                /* takes NULL */
+TINY_API tiny_status tgnn_cnn_copy(const tgnn_cnn *cnn, tgnn_cnn **out);
+TINY_API const tgnn_cnn_desc *tgnn_cnn_is(const tgnn_cnn *cnn);
+TINY_API const tgnn_cnn_at *tgnn_cnn_layers(const tgnn_cnn *cnn);
+/* The first *n are trained; means and variances of norms follow, up to *n_all, without gradients. */
+TINY_API const tiny_param *tgnn_cnn_params(const tgnn_cnn *cnn, size_t *n, size_t *n_all);
+TINY_API tiny_idx tgnn_cnn_channels(const tgnn_cnn *cnn, size_t signal);
+TINY_API double tgnn_cnn_flops(const tgnn_cnn *cnn);        /* of an image: two for each product of a weight */
+
+/* Logits (n, outputs) of x (n, C, H, W). train: norms use the mean and variance of the batch. */
+TINY_API tiny_tensor tgnn_cnn_run(tiny_tape *tape, const tgnn_cnn *cnn, const tiny_tensor *x, int train);
+TINY_API tiny_status tgnn_cnn_right(const tgnn_cnn *cnn, const tgnn_images *set, tiny_idx *n_right);
+
+typedef struct tgnn_cnn_fit_desc {          /* zero: the value in brackets */
+    tiny_idx batch;                         /* [50, or all images if there are fewer] */
+    int64_t epochs;                         /* [10] */
+    double lr;                              /* SGD, momentum 0.9 (Nesterov), decay 5e-4, cosine to 0 [0.05] */
+    uint64_t seed;                          /* of the order */
+    int (*callback)(void *user, const tiny_train_state *state);     /* nonzero ends the training; may be NULL */
+    void *user;
+} tgnn_cnn_fit_desc;
+TINY_API tiny_status tgnn_cnn_fit(tgnn_cnn *cnn, const tgnn_images *set, const tgnn_cnn_fit_desc *desc);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_METAPRUNE
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_METAPRUNE
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/prune/group.h - channels that can only be removed together, which of them matter least, and their removal
+ *
+ *     tgnn_cut_desc d = { 0 };
+ *     d.speedup = 2.0;
+ *     tgnn_cnn_choose(cnn, &d, keep);                     keep (tgnn_cnn_nodes): 1 for each channel that stays
+ *     tgnn_cnn_cut(cnn, keep, &small);                    a smaller network that computes the same as the masked one
+ *
+ * Removing channel c of a signal removes row c of the layer that makes it, its norm, and column c of every layer that
+ * reads it. A shortcut without weights ties two signals: their channels c go together. The input and the last layer
+ * keep all channels. */
+#ifndef TINYI_GNN_GROUP_H
+#define TINYI_GNN_GROUP_H
+TINYI_C_BEGIN
+
+/* Channels of all signals, the input first, one signal after the other: the nodes of the network's graph. */
+TINY_API tiny_idx tgnn_cnn_nodes(const tgnn_cnn *cnn);
+TINY_API tiny_idx tgnn_cnn_node(const tgnn_cnn *cnn, size_t signal);        /* the first of a signal */
+/* The number of the group of layers of each signal (layers + 1): tied signals have the same one, the lowest of their
+ * numbers. */
+TINY_API void tgnn_cnn_ties(const tgnn_cnn *cnn, size_t *group);
+/* Nonzero: the channels of this signal may be removed. */
+TINY_API int tgnn_cnn_free(const tgnn_cnn *cnn, const size_t *group, size_t signal);
+
+/* Importance of each channel (tgnn_cnn_nodes), the same for tied ones; 0 where no channel may be removed:
+ *     I_c = sqrt(mean over the members of the group of the sum of their squares) / the largest of these roots
+ * Members: rows of each layer that makes the signal, gains of its norms, columns of each layer that reads it. keep (may
+ * be NULL): only what is left counts. plain: without the division. */
+TINY_API tiny_status tgnn_cnn_importance(const tgnn_cnn *cnn, const unsigned char *keep, int plain, double *importance);
+
+typedef struct tgnn_cut_desc {              /* zero: the value in brackets */
+    double speedup;                         /* stops when the cost of the whole / that of the rest is at least this */
+    int steps;                              /* in which all channels would go [200] */
+} tgnn_cut_desc;
+/* Removes the channels of the lowest importance of the whole network, step by step; after each step the importance of
+ * the rest is computed again. At least one channel of each signal stays. Fails if the speed-up cannot be reached. */
+TINY_API tiny_status tgnn_cnn_choose(const tgnn_cnn *cnn, const tgnn_cut_desc *desc, unsigned char *keep);
+/* Cost of an image with the channels that stay. */
+TINY_API double tgnn_cnn_flops_kept(const tgnn_cnn *cnn, const unsigned char *keep);
+/* Sets the rows, norms and columns of all other channels to 0. */
+TINY_API tiny_status tgnn_cnn_zero(tgnn_cnn *cnn, const unsigned char *keep);
+TINY_API tiny_status tgnn_cnn_cut(const tgnn_cnn *cnn, const unsigned char *keep, tgnn_cnn **out);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_METAPRUNE
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_METAPRUNE
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/prune/meta.h - meta pruning: a graph network rewrites a network so that it can be pruned
+ *
+ *     tgnn_meta_open(ctx, &md, &meta);
+ *     tgnn_meta_train(meta, nets, n, &images, &td);       trained networks of one family
+ *     tgnn_meta_rewrite(meta, other, &cnn);               another one of that family, rewritten: the same shape
+ *     tgnn_cnn_fit(cnn, &images, &fit);                   then tgnn_cnn_choose, tgnn_cnn_cut, tgnn_cnn_fit
+ *
+ * The graph of a network: a node for each channel of each signal (gnn/prune/cnn.h), an edge for each pair of channels
+ * that a layer connects. Edges of a layer are a dense block. The metanetwork computes a small change of each number. It
+ * learns changes after which whole groups of channels are small and the network is still right. */
+#ifndef TINYI_GNN_META_H
+#define TINYI_GNN_META_H
+TINYI_C_BEGIN
+
+/* ---- a network as a graph, and back bit for bit */
+
+#define TGNN_NET_NODE 8                     /* numbers of a node: gain, bias, mean, variance of the norm; of the side */
+typedef enum tgnn_net_edge { TGNN_NET_LAYER, TGNN_NET_SIDE, TGNN_NET_SAME } tgnn_net_edge;
+typedef struct tgnn_net_block {             /* edge number first + o n_in + i goes from channel i to channel o */
+    int kind;                               /* a layer, the weights of its side, or a shortcut without weights */
+    size_t layer, from, to;                 /* signals */
+    tiny_idx first, n_in, n_out;
+} tgnn_net_block;
+
+typedef struct tgnn_net_graph {
+    tiny_idx n_node, n_edge;
+    int n_feature;                          /* of an edge: 9, a window of 3 x 3; 1 if the network has matrices only */
+    size_t n_block;
+    tgnn_net_block block[2 * TGNN_CNN_LAYERS];
+    tiny_tensor node, edge;                 /* (n_node, 8) and (n_edge, n_feature), of the type of the network */
+    void *memory;
+} tgnn_net_graph;
+
+/* Neutral nodes are 1, 0, 0, 1, twice; a layer without norm has its bias as number 1. Networks of matrices only: the
+ * bias as number 0, zeros after it. Windows of 1 x 1 and matrices are in the centre. A shortcut without weights: 1 in
+ * the centre between equal channels, 0 elsewhere. NaN and variances below 0 are refused. */
+TINY_API tiny_status tgnn_net_graph_open(const tgnn_cnn *cnn, tgnn_net_graph *graph);
+TINY_API void tgnn_net_graph_close(tiny_ctx *ctx, tgnn_net_graph *graph);
+TINY_API tiny_status tgnn_net_graph_read(const tgnn_cnn *cnn, tgnn_net_graph *graph);       /* network to graph */
+TINY_API tiny_status tgnn_net_graph_write(const tgnn_net_graph *graph, tgnn_cnn *cnn);      /* and back */
+
+/* ---- the metanetwork */
+
+typedef struct tgnn_meta_desc {             /* zero: the value in brackets */
+    int hidden;                             /* even [64] */
+    int layers;                             /* [8] */
+    int n_feature;                          /* of an edge: 9 or 1 [9] */
+    double scale;                           /* of the change; below 0: none [0.01] */
+    uint64_t seed;
+    tiny_dtype dtype;                       /* as that of the networks [TINY_F32] */
+} tgnn_meta_desc;
+
+typedef struct tgnn_meta tgnn_meta;
+/* The decoders begin with zeros: an untrained metanetwork changes nothing. */
+TINY_API tiny_status tgnn_meta_open(tiny_ctx *ctx, const tgnn_meta_desc *desc, tgnn_meta **out);
+TINY_API void tgnn_meta_close(tgnn_meta *meta);             /* takes NULL */
+TINY_API const tiny_param *tgnn_meta_params(const tgnn_meta *meta, size_t *n);
+/* node and edge: new tensors of the tape, of the shapes of those of the graph */
+TINY_API tiny_status tgnn_meta_run(tiny_tape *tape, const tgnn_meta *meta, const tgnn_net_graph *graph,
+                                   tiny_tensor *node, tiny_tensor *edge);
+/* A new network with the numbers that the metanetwork gives. Variances are at least 1e-6 of what they were. */
+TINY_API tiny_status tgnn_meta_rewrite(const tgnn_meta *meta, const tgnn_cnn *cnn, tgnn_cnn **out);
+
+/* Forces that shrink a group: alpha^((max I - I_c) / (max I - min I)) for each channel (tgnn_cnn_nodes), I the
+ * importance within its group; 1 where all are equal; 0 where no channel may be removed. */
+TINY_API tiny_status tgnn_meta_forces(const tgnn_cnn *cnn, double alpha, double *force);
+/* Sets the gradients of cnn to the sum over batches of those of the cross-entropy, + reg * force * value for the rows,
+ * gains and columns of each channel. *loss, *penalty (may be NULL): mean cross-entropy, and half the sum of reg force
+ * value^2. */
+TINY_API tiny_status tgnn_meta_gradient(tgnn_cnn *cnn, const tgnn_images *set, tiny_idx batch, double alpha, double reg,
+                                        double *loss, double *penalty);
+
+typedef struct tgnn_meta_state { int64_t step, steps, epoch; double loss, penalty; } tgnn_meta_state;
+typedef struct tgnn_meta_train_desc {       /* zero: the value in brackets */
+    int64_t epochs;                         /* each reads every network once [100] */
+    tiny_idx batch;                         /* [500, or all images if there are fewer] */
+    double lr, decay;                       /* AdamW [1e-3, 5e-4] */
+    int64_t drop;                           /* the rate is a tenth from this epoch on [3] */
+    double alpha, reg;                      /* of the forces [16, 10] */
+    uint64_t seed;                          /* of the order */
+    /* after each epoch: how good the metanetwork is; the best one is the result. NULL: the last one */
+    tiny_status (*judge)(void *user, const tgnn_meta *meta, int64_t epoch, double *score);
+    int (*callback)(void *user, const tgnn_meta_state *state);      /* after each step; nonzero ends; may be NULL */
+    void *user;
+} tgnn_meta_train_desc;
+/* desc may be NULL. The networks do not change. */
+TINY_API tiny_status tgnn_meta_train(tgnn_meta *meta, const tgnn_cnn *const *nets, size_t n, const tgnn_images *set,
+                                     const tgnn_meta_train_desc *desc);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_METAPRUNE
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_OPERATOR
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/operator/lines.h - filters along one axis of a field, with both of their transposes
+ *
+ *   tgnn_lines_params p = { 0 };
+ *   p.k = 5;  p.pad = 2;  p.outer = 1;  p.length = 64;  p.inner = 64;      down the columns of 64 x 64 points
+ *   tgnn_lines(ctx, &x, &w, NULL, &p, &y);                 x and y (batch, channels, 64 * 64), w (channels, 5)
+ *
+ * gnn/operator/oneway.h makes convolutions of them. */
+#ifndef TINYI_LINES_H
+#define TINYI_LINES_H
+TINYI_C_BEGIN
+
+/* With R = terms, o an output channel, r < R and the points of x as (outer, length, inner):
+ *   APPLY    y[n][o][a, i, b] = bias[o] + sum over r, t of w[o R + r][t] x[n][o R + r][a, i stride + t - pad, b]
+ *   INPUT    x[n][o R + r][a, j, b] = sum over i, t with i stride + t - pad = j of w[o R + r][t] y[n][o][a, i, b]
+ *   WEIGHT   w[o R + r][t] = sum over n, a, i, b of y[n][o][a, i, b] x[n][o R + r][a, i stride + t - pad, b]
+ * Points outside of x are zeros. INPUT and WEIGHT are the gradients of APPLY, and each is a gradient of the others.
+ * x (batch, C R, outer * length * inner), w (C R, k), bias (C), y (batch, C, outer * length' * inner) with
+ * length' = (length + 2 pad - k) / stride + 1. f32, any strides; f64 is computed in double, by the reference. */
+typedef enum tgnn_lines_part { TGNN_LINES_APPLY, TGNN_LINES_INPUT, TGNN_LINES_WEIGHT } tgnn_lines_part;
+typedef struct tgnn_lines_params {
+    int of;                                 /* what is computed */
+    int k, stride, pad;                     /* stride 0: 1; pad on each side, less than k */
+    int terms;                              /* 0: 1 */
+    tiny_idx outer, length, inner;          /* of x; outer and inner 0: 1 */
+} tgnn_lines_params;
+
+/* APPLY: a is x, b is w, bias may be NULL; INPUT: y, w; WEIGHT: x, y. The others take no bias. */
+TINY_API tiny_status tgnn_lines(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *bias,
+                                const tgnn_lines_params *params, const tiny_tensor *out);
+TINY_API const tiny_op_row *tgnn_lines_row(void);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_OPERATOR
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_OPERATOR
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/operator/oneway.h - convolutions of one-way filters, and the wave equation as data for them
+ *
+ *   tgnn_oneway p = { 0 };
+ *   p.d = 2;  p.n_in = 16;  p.n_out = 32;  p.rank = 2;  p.k = 5;  p.pad = 2;
+ *   tgnn_oneway_init(ctx, &p, seed, &a, &f);               a (64, 16), f (2, 64, 5)
+ *   y = tgnn_tape_oneway(tape, &p, &x, &a, &f, &bias, size);               for training
+ *   tgnn_oneway_conv(ctx, &p, &x, &a, &f, &bias, size, &y);                for use
+ *
+ * A kernel of an ordinary convolution is (n_in, k, k) numbers for each output channel. Here it is a sum of `rank` outer
+ * products of one filter through the channels and one along each axis: rank (n_in + d k) numbers. gnn/operator/unet.h
+ * makes networks of them. */
+#ifndef TINYI_ONEWAY_H
+#define TINYI_ONEWAY_H
+TINYI_C_BEGIN
+
+/* z[s][p] = sum over c of a[s][c] x[c][p] for each s = o rank + r; then the filter f[0][s] along the first axis,
+ * f[1][s] along the second ..; y[o] = bias[o] + the sum of the `rank` results of o. With several axes the stride and
+ * the zeros are those of each. Fields are (batch, channels, points), points in row-major order. */
+typedef struct tgnn_oneway {
+    int d;                                  /* axes, 1 to 3 */
+    tiny_idx n_in, n_out;                   /* channels */
+    int rank;                               /* at least 1 */
+    int k;                                  /* taps of a filter, odd */
+    int stride, pad;                        /* stride 0: 1; zeros on each side, below k; (k - 1) / 2 keeps the size */
+} tgnn_oneway;
+
+/* Weights without the bias: rank n_out (n_in + d k); of the ordinary convolution: n_out n_in k^d. */
+TINY_API double tgnn_oneway_count(const tgnn_oneway *p);
+TINY_API double tgnn_oneway_dense_count(const tgnn_oneway *p);
+/* The size of y. Each axis of x must have k points or more. */
+TINY_API tiny_status tgnn_oneway_size(tiny_ctx *ctx, const tgnn_oneway *p, const tiny_idx *size, tiny_idx *after);
+/* a (n_out rank, n_in) and f (d, n_out rank, k), f32 or f64: normal, of the variance
+ * (2 / (rank n_in k^d))^(1 / (d + 1)), so that the sum of the outer products has the variance 2 / (n_in k^d) (He). */
+TINY_API tiny_status tgnn_oneway_init(tiny_ctx *ctx, const tgnn_oneway *p, uint64_t seed, const tiny_tensor *a,
+                                      const tiny_tensor *f);
+/* x (batch, n_in, points) -> (batch, n_out, points'); bias (n_out) or NULL. A failure stays in the tape. */
+TINY_API tiny_tensor tgnn_tape_oneway(tiny_tape *tape, const tgnn_oneway *p, const tiny_tensor *x, const tiny_tensor *a,
+                                      const tiny_tensor *f, const tiny_tensor *bias, const tiny_idx *size);
+/* The same without a tape: one sample at a time. */
+TINY_API tiny_status tgnn_oneway_conv(tiny_ctx *ctx, const tgnn_oneway *p, const tiny_tensor *x, const tiny_tensor *a,
+                                      const tiny_tensor *f, const tiny_tensor *bias, const tiny_idx *size,
+                                      const tiny_tensor *y);
+/* The kernel of the same ordinary convolution: kernel (n_out, n_in, k^d). */
+TINY_API tiny_status tgnn_oneway_kernel(tiny_ctx *ctx, const tgnn_oneway *p, const tiny_tensor *a, const tiny_tensor *f,
+                                        const tiny_tensor *kernel);
+/* The other way round, for a kernel that is trained already: of each output channel the best outer products that
+ * alternating least squares finds. A rank of k^d or of n_in k^(d - 1) gives every kernel exactly. *error, which may be
+ * NULL: |difference| / |kernel|. */
+TINY_API tiny_status tgnn_oneway_fit(tiny_ctx *ctx, const tgnn_oneway *p, const tiny_tensor *kernel,
+                                     const tiny_tensor *a, const tiny_tensor *f, double *error);
+
+/* ---- the wave equation u_tt = c^2 laplace u on n x n points with u = 0 around them
+ *
+ * Leapfrog: u+ = 2 u - u- + (c step)^2 (sum of the four neighbours - 4 u), with step = dt / h. It is stable for
+ * c step <= 1 / sqrt 2; larger steps are refused. c, u and before are dense f64 (n, n); c NULL: 1 everywhere. */
+TINY_API tiny_status tgnn_wave_run(tiny_ctx *ctx, const tiny_tensor *c, double step, tiny_idx steps,
+                                   const tiny_tensor *u, const tiny_tensor *before);
+/* 1/2 |(u - before) / c|^2 + 1/2 step^2 (sum over links of the differences of u times those of before): the leapfrog
+ * conserves it. */
+TINY_API tiny_status tgnn_wave_energy(tiny_ctx *ctx, const tiny_tensor *c, double step, const tiny_tensor *u,
+                                      const tiny_tensor *before, double *energy);
+
+/* Trajectories by seed. Each starts at rest with 1 to 3 Gaussian bumps of width 1.5 to 3 and size 0.5 to 1 of either
+ * sign, in a smooth random c between 0.5 and 1. Sample (trajectory i, pair j) shows step t = start + j every and asks
+ * for step t + ahead. Trajectory i of a seed is the same whatever else is drawn. */
+typedef struct tgnn_wave_data {             /* zero: the value in brackets */
+    tiny_idx n;                             /* points of a side [64] */
+    tiny_idx ahead;                         /* steps to predict [8] */
+    tiny_idx start, every;                  /* first step shown [0]; steps between samples [8] */
+    tiny_idx pairs;                         /* samples of a trajectory [1] */
+    double step;                            /* dt / h [0.5] */
+    int plain;                              /* nonzero: c is 1 everywhere */
+} tgnn_wave_data;
+/* x (samples, 3, n n): u_t, u_(t-1), c; y (samples, 1, n n): u_(t + ahead); f32, dense. Sample number
+ * i pairs + j for the trajectories first .. first + samples / pairs - 1. */
+TINY_API tiny_status tgnn_wave_samples(tiny_ctx *ctx, const tgnn_wave_data *desc, uint64_t seed, uint64_t first,
+                                       const tiny_tensor *x, const tiny_tensor *y);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_OPERATOR
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_OPERATOR
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/operator/unet.h - encoder-decoders of convolutions over fields in two dimensions, ordinary or compressed
+ *
+ *   tgnn_unet_desc d = { 0 };
+ *   tgnn_unet *net;
+ *   d.n_in = 3;  d.n_out = 1;  d.kind = TGNN_UNET_ONEWAY;  d.rank = 2;
+ *   tgnn_unet_open(ctx, &d, &net);
+ *   y = tgnn_tape_unet(tape, net, &x, size);               for training; tgnn_unet_params are its parameters
+ *   tgnn_unet_run(ctx, net, &x, size, &y);                 for use
+ *
+ * Layers: n_in -> width; for each level width -> width with stride 2; width -> width; for each level, after the field
+ * was made twice as large and the one from before the stride was appended, 2 width -> width, the last of them -> n_out.
+ * These are 2 levels + 2 convolutions of k x k taps, GELU after all but the last. Fields are (samples, channels,
+ * points), points in row-major order; the sides must be multiples of 2^levels. */
+#ifndef TINYI_UNET_H
+#define TINYI_UNET_H
+TINYI_C_BEGIN
+
+typedef enum tgnn_unet_kind {
+    TGNN_UNET_DENSE,                        /* ordinary convolutions */
+    TGNN_UNET_ONEWAY,                       /* `rank` one-way products for each output channel */
+    TGNN_UNET_SEPARABLE,                    /* k x k taps on each channel by itself, then a product of channels */
+    TGNN_UNET_CP,                           /* `rank` one-way products for all output channels, and their mixture */
+    TGNN_UNET_KINDS
+} tgnn_unet_kind;
+TINY_API const char *tgnn_unet_kind_name(int kind);         /* "oneway"; NULL: unknown */
+
+typedef struct tgnn_unet_desc {             /* zero: the value in brackets */
+    tiny_idx n_in, n_out;
+    tiny_idx width;                         /* channels inside [32] */
+    int levels;                             /* [1]; -1: none; at most 6 */
+    int k;                                  /* taps of an axis, odd [5] */
+    int kind;
+    int rank;                               /* of ONEWAY [1] and CP [width] */
+    uint64_t seed;                          /* of the first weights */
+} tgnn_unet_desc;
+
+typedef struct tgnn_unet tgnn_unet;
+TINY_API tiny_status tgnn_unet_open(tiny_ctx *ctx, const tgnn_unet_desc *desc, tgnn_unet **out);
+TINY_API void tgnn_unet_close(tgnn_unet *net);              /* takes NULL */
+TINY_API const tgnn_unet_desc *tgnn_unet_description(const tgnn_unet *net);     /* with the defaults filled in */
+TINY_API const tiny_param *tgnn_unet_params(const tgnn_unet *net, size_t *n);
+TINY_API double tgnn_unet_count(const tgnn_unet *net);      /* weights and biases */
+TINY_API double tgnn_unet_flops(const tgnn_unet *net, const tiny_idx *size);    /* of one sample, in convolutions */
+
+/* x (samples, n_in, size[0] size[1]) -> (samples, n_out, size[0] size[1]). A failure stays in the tape. */
+TINY_API tiny_tensor tgnn_tape_unet(tiny_tape *tape, const tgnn_unet *net, const tiny_tensor *x, const tiny_idx *size);
+/* The same without a tape, f32, one sample at a time. */
+TINY_API tiny_status tgnn_unet_run(tiny_ctx *ctx, const tgnn_unet *net, const tiny_tensor *x, const tiny_idx *size,
+                                   const tiny_tensor *y);
+/* Compression after training: a network of one-way filters of this rank, from an ordinary one (tgnn_oneway_fit).
+ * *error, which may be NULL: the largest relative error of a layer's kernels. */
+TINY_API tiny_status tgnn_unet_compress(tiny_ctx *ctx, const tgnn_unet *dense, int rank, tgnn_unet **out,
+                                        double *error);
+/* A checkpoint with the description and the parameters by name. */
+TINY_API tiny_status tgnn_unet_save(tiny_ctx *ctx, const tgnn_unet *net, const char *path);
+TINY_API tiny_status tgnn_unet_load(tiny_ctx *ctx, const char *path, tgnn_unet **out);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_OPERATOR
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_OPERATOR
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/operator/deeponet.h - DeepONets: one network for the fields of several equations and shapes
+ *
+ *   tgnn_deeponet_desc d = { 0 };
+ *   tgnn_deeponet_query q = { 0 };
+ *   d.n_branches = 2;  d.branch[0].n_in = 128;  d.branch[1].n_in = 4;      a start, and the numbers of an equation
+ *   d.d = 2;                                                               queries: a place and a time
+ *   tgnn_deeponet_open(ctx, &d, &net);
+ *   q.in = sensors;  q.points = &points;
+ *   tgnn_deeponet_fit(ctx, net, &fit, NULL);               training, on the data of several tasks
+ *   tgnn_deeponet_run(ctx, net, &q, &y);                   y (samples, points)
+ *
+ * u(y) = sum_k B_k T_k(y) + b0: the branches read the input field at fixed sensors, the trunk reads a point. A network
+ * answers for any list of points. For shapes, branch 0 reads the field on a grid and a mask of ones (inside the shape)
+ * and zeros; nothing outside the mask has an influence. */
+#ifndef TINYI_DEEPONET_H
+#define TINYI_DEEPONET_H
+TINYI_C_BEGIN
+
+#define TGNN_DEEPONET_BRANCHES 4
+enum { TGNN_DEEPONET_PRODUCT, TGNN_DEEPONET_CONCAT };
+enum { TGNN_DEEPONET_TANH, TGNN_DEEPONET_GELU };
+
+typedef struct tgnn_deeponet_branch {
+    tiny_idx n_in;                          /* sensors */
+    int masked;                             /* branch 0 alone: it reads field * mask, and the mask */
+    int conv;                               /* convolutions before the linear layers, 3 x 3 of stride 2, at most 5 */
+    tiny_idx side[2];                       /* conv: rows and columns, whose product is n_in */
+    tiny_idx filters;                       /* of the first one, twice as many in each that follows; 0: 8 */
+    int layers;                             /* hidden linear layers; 0: 2; -1: none; at most 8 */
+    tiny_idx width;                         /* of each; 0: 128 */
+} tgnn_deeponet_branch;
+
+typedef struct tgnn_deeponet_desc {
+    int n_branches;                         /* 0: 1 */
+    tgnn_deeponet_branch branch[TGNN_DEEPONET_BRANCHES];
+    int merge;                              /* TGNN_DEEPONET_PRODUCT: of what the branches give, number by number;
+                                             * _CONCAT: the inputs one after the other, as the input of branch 0 */
+    int d;                                  /* coordinates of a point, 1 to 8 */
+    int layers;                             /* hidden layers of the trunk; 0: 2; -1: none; at most 8 */
+    tiny_idx width;                         /* 0: 128 */
+    tiny_idx p;                             /* terms of the sum; 0: 128 */
+    int act;                                /* TGNN_DEEPONET_TANH or _GELU */
+    uint64_t seed;                          /* of the first weights */
+} tgnn_deeponet_desc;
+
+typedef struct tgnn_deeponet tgnn_deeponet;
+/* The network and its gradients, in memory of the context. Weights are drawn (Xavier). */
+TINY_API tiny_status tgnn_deeponet_open(tiny_ctx *ctx, const tgnn_deeponet_desc *desc, tgnn_deeponet **out);
+TINY_API void tgnn_deeponet_close(tgnn_deeponet *net);     /* takes NULL */
+TINY_API const tgnn_deeponet_desc *tgnn_deeponet_description(const tgnn_deeponet *net);    /* defaults filled in */
+TINY_API double tgnn_deeponet_count(const tgnn_deeponet *net);      /* numbers of all parameters */
+/* All parameters: "trunk.0.weight", "branch.0.conv.0.weight", "branch.0.0.bias" ... and "bias". */
+TINY_API const tiny_param *tgnn_deeponet_params(const tgnn_deeponet *net, size_t *n);
+/* For transfer: the last `layers` linear layers of each branch and the bias b0. list NULL: the number alone. Give these
+ * to an optimiser, and the trunk and the rest of the branches stay as they are. */
+TINY_API size_t tgnn_deeponet_last(const tgnn_deeponet *net, int layers, tiny_param *list);
+/* A checkpoint (core/box/checkpoint.h) with the description. A file is written completely or not at all. */
+TINY_API tiny_status tgnn_deeponet_save(tiny_ctx *ctx, const tgnn_deeponet *net, const char *path);
+TINY_API tiny_status tgnn_deeponet_load(tiny_ctx *ctx, const char *path, tgnn_deeponet **out);
+
+/* What is asked. Tensors are f32 and dense. */
+typedef struct tgnn_deeponet_query {
+    const tiny_tensor *in;                  /* n_branches tensors (samples, n_in) */
+    const tiny_tensor *mask;                /* masked: (samples, n_in of branch 0), ones and zeros */
+    const tiny_tensor *points;              /* (points, d), the same for all samples; or NULL, and a grid: */
+    tiny_idx grid[3];                       /* points (i + 1/2) / grid[k] in row-major order, d at most 3 */
+    const tiny_tensor *basis;               /* NULL, or (points, p) of tgnn_deeponet_basis: the trunk does not run */
+    const tiny_tensor *inside;              /* NULL, or (samples, points): results are multiplied by it. On a grid of
+                                             * n_in points of a masked network the mask is used without being given */
+} tgnn_deeponet_query;
+
+/* y (samples, points), one product of matrices after trunk and branches. Points go in pieces of 4096. */
+TINY_API tiny_status tgnn_deeponet_run(tiny_ctx *ctx, const tgnn_deeponet *net, const tgnn_deeponet_query *q,
+                                       const tiny_tensor *y);
+/* What the trunk gives for a fixed list of points (q->points or q->grid): basis (points, p) */
+TINY_API tiny_status tgnn_deeponet_basis(tiny_ctx *ctx, const tgnn_deeponet *net, const tgnn_deeponet_query *q,
+                                         const tiny_tensor *basis);
+/* On a tape. A failure stays in the tape. Parameters get gradients once they were given to it (tiny_tape_param). */
+TINY_API tiny_tensor tgnn_tape_deeponet(tiny_tape *tape, const tgnn_deeponet *net, const tgnn_deeponet_query *q);
+/* The formula in double, in plain loops, for one sample and one point of the query. Convolutions are not in it. */
+TINY_API tiny_status tgnn_deeponet_ref(tiny_ctx *ctx, const tgnn_deeponet *net, const tgnn_deeponet_query *q,
+                                       tiny_idx sample, tiny_idx point, double *y);
+
+/* The mean over samples of |m (y - t)|^2 / |m t|^2, or with plain nonzero the sum of (m (y - t))^2 over the sum of m.
+ * y, t and m (samples, points); m NULL: ones. */
+TINY_API tiny_tensor tgnn_tape_masked_l2(tiny_tape *tape, const tiny_tensor *y, const tiny_tensor *t,
+                                         const tiny_tensor *m, int plain);
+/* Without a tape: the mean of |m (y - t)| / |m t| */
+TINY_API tiny_status tgnn_masked_error(tiny_ctx *ctx, const tiny_tensor *y, const tiny_tensor *t, const tiny_tensor *m,
+                                       double *error);
+
+/* ---- training */
+
+typedef struct tgnn_deeponet_task {         /* samples of one equation or shape */
+    tgnn_deeponet_query query;
+    tiny_tensor truth;                      /* (samples, points) */
+    const tiny_tensor *mask;                /* of the loss, (samples, points); NULL: query.inside */
+} tgnn_deeponet_task;
+
+typedef struct tgnn_deeponet_fit_desc {
+    const tgnn_deeponet_task *task;
+    int n_tasks;                            /* at most 64. Tasks with the same points share one pass of the trunk */
+    tiny_idx batch;                         /* samples of each task in a step; 0: 8. Small tasks begin anew sooner */
+    int64_t steps;                          /* 0: 1000 */
+    double rate, decay;                     /* of Adam, 0: 1e-3; its factor at the end, reached in eight
+                                             * equal ratios, 0: 0.05 */
+    int last;                               /* above 0: only tgnn_deeponet_last of that many layers is trained */
+    int plain;                              /* of tgnn_tape_masked_l2 */
+    uint64_t seed;
+    int (*callback)(void *user, const tiny_train_state *state);     /* as in math/train.h */
+    void *user;
+} tgnn_deeponet_fit_desc;
+/* Checks all data first. last may be NULL. */
+TINY_API tiny_status tgnn_deeponet_fit(tiny_ctx *ctx, tgnn_deeponet *net, const tgnn_deeponet_fit_desc *desc,
+                                       tiny_train_state *last);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_OPERATOR
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_RENDER
+#undef TINY_API
+#define TINY_API
+#endif
+/* src/gnn/render/nerf.h - radiance fields on voxels, coloured by a spiking network whose time runs along the rays
+ *
+ *   tgnn_nerf_desc d = { 0 };
+ *   tgnn_nerf_fit_desc f = { 0 };
+ *   d.size[0] = d.size[1] = d.size[2] = 48;
+ *   tgnn_nerf_open(ctx, &d, &net);
+ *   f.rays = &rays;  f.colours = &colours;                 (n, 6) starts and directions, (n, 3) what is seen
+ *   tgnn_nerf_fit(ctx, net, &f);
+ *   tgnn_nerf_render(ctx, net, &rays, &seen, &count);      seen (n, 3)
+ *   tgnn_nerf_energy(&count);                              by counted multiplications and additions
+ *
+ * A ray is sampled at equal steps inside a box. Density and features are read between the corners of voxels; the colour
+ * of a sample comes from a network of two hidden layers. Its neurons are spikes over time, and the samples of a ray are
+ * the time, so that behind the first layer it only adds. */
+#ifndef TINYI_NERF_H
+#define TINYI_NERF_H
+TINYI_C_BEGIN
+
+/* where colours come from */
+enum {
+    TGNN_NERF_SPIKES,                       /* spiking neurons; time is the order of the samples of a ray */
+    TGNN_NERF_FLOAT,                        /* the same layers with ReLU */
+    TGNN_NERF_REPEAT,                       /* spiking neurons; each sample `repeats` times by itself, then the mean */
+    TGNN_NERF_DIRECT,                       /* no network: sigmoid of three features, for a first rough shape */
+    TGNN_NERF_NETS
+};
+/* time of TGNN_NERF_SPIKES */
+enum {
+    TGNN_NERF_CONDENSED,                    /* TCP: the next sample that is left is the next step of time */
+    TGNN_NERF_PADDED                        /* TP: a sample that was dropped is a step with the input 0 */
+};
+
+typedef struct tgnn_nerf_desc {
+    tiny_idx size[3];                       /* corners of voxels on each axis, 2 to 512 */
+    double low[3], high[3];                 /* the box; all zero: -1 to 1 */
+    int net, time;
+    int features;                           /* of a corner; 0: 12 (DIRECT: 3); at most 64 */
+    int hidden;                             /* neurons of a layer, a multiple of 32 up to 512; 0: 128 */
+    int bands;                              /* sines and cosines of the direction times 1, 2, 4 ...; 0: 4; at most 8 */
+    int repeats;                            /* 0: 4; at most 64 */
+    int flip;                               /* nonzero: time runs from far to near */
+    int padded;                             /* SPIKES, nonzero: every ray takes as many steps of time as the longest
+                                             * one, as tensors do: the same colours, for comparison */
+    int learn_leak;                         /* nonzero: 1 / tau of each layer is learnt; else tau is 2 */
+    double alpha;                           /* of every sample at first; 0: 0.01 */
+    double step;                            /* between samples, in voxels; 0: 0.5 */
+    double bound;                           /* samples of at most this alpha or weight are dropped; 0: 1e-4 */
+    double background[3];
+    uint64_t seed;                          /* of the first weights */
+} tgnn_nerf_desc;
+
+/* What a rendering counted. Samples: inside the box and not in empty voxels. Points: those that reach the network. */
+typedef struct tgnn_nerf_count {
+    uint64_t rays, samples, points;
+    uint64_t spikes[2];                     /* of the two hidden layers */
+    uint64_t multiply_adds, additions;      /* of the network: products of layers, and weights added for spikes */
+    uint64_t steps, padded_steps;           /* steps of time: those computed; rays x the most of a ray, as tensors do */
+    uint64_t gap_steps;                     /* PADDED: steps between the samples of a ray whose input is 0 */
+} tgnn_nerf_count;
+/* In joule: 4.6 pJ for a multiply-add, 0.9 pJ for an addition (45 nm, M. Horowitz, 2014). A model: nothing is measured. */
+TINY_API double tgnn_nerf_energy(const tgnn_nerf_count *count);
+
+typedef struct tgnn_nerf tgnn_nerf;
+TINY_API tiny_status tgnn_nerf_open(tiny_ctx *ctx, const tgnn_nerf_desc *desc, tgnn_nerf **out);
+TINY_API void tgnn_nerf_close(tgnn_nerf *net);             /* takes NULL */
+TINY_API const tgnn_nerf_desc *tgnn_nerf_description(const tgnn_nerf *net);         /* with the defaults filled in */
+/* "density" (x, y, z), "features" (x, y, z, features), "layer.0" (inputs, hidden), "layer.1" (hidden, hidden),
+ * "layer.2" (hidden, 3), "leak" (2). Layers have no biases. The grids are in group 0, the rest in group 1. */
+TINY_API const tiny_param *tgnn_nerf_params(const tgnn_nerf *net, size_t *n);
+TINY_API tiny_status tgnn_nerf_save(tiny_ctx *ctx, const tgnn_nerf *net, const char *path);
+TINY_API tiny_status tgnn_nerf_load(tiny_ctx *ctx, const char *path, tgnn_nerf **out);
+/* The density of another field, read at the corners of this one. Give both the same alpha. */
+TINY_API tiny_status tgnn_nerf_shape(tiny_ctx *ctx, tgnn_nerf *net, const tgnn_nerf *from);
+/* Both grids with other sizes. Gradients are 0 afterwards; the parameters have other memory. */
+TINY_API tiny_status tgnn_nerf_resize(tiny_ctx *ctx, tgnn_nerf *net, const tiny_idx size[3]);
+/* Finds the voxels in which no sample can have an alpha above the bound, which rendering then skips: with the same
+ * results. Call it again after the density was changed; fit does so. part, if not NULL: the part that is left. */
+TINY_API tiny_status tgnn_nerf_cull(tiny_ctx *ctx, tgnn_nerf *net, double *part);
+
+/* rays (n, 6): a start and a direction of any length; colours (n, 3). f32, dense. count may be NULL. */
+TINY_API tiny_status tgnn_nerf_render(tiny_ctx *ctx, const tgnn_nerf *net, const tiny_tensor *rays,
+                                      const tiny_tensor *colours, tgnn_nerf_count *count);
+/* The whole formula in plain loops, for one ray: padded tensors of time, spikes as numbers, products of all weights. */
+TINY_API tiny_status tgnn_nerf_ref(tiny_ctx *ctx, const tgnn_nerf *net, const float ray[6], float colour[3],
+                                   tgnn_nerf_count *count);
+/* Adds the gradients of sum over rays of colour . slope, slope (n, 3), to the parameters; colours as render's. */
+TINY_API tiny_status tgnn_nerf_backward(tiny_ctx *ctx, tgnn_nerf *net, const tiny_tensor *rays,
+                                        const tiny_tensor *slope, const tiny_tensor *colours);
+
+/* ---- parts, each by itself */
+
+/* w_i = alpha_i prod_{j<i} (1 - alpha_j); *rest = prod (1 - alpha). colour, if not NULL: sum w_i rgb_i + rest
+ * background. */
+TINY_API tiny_status tgnn_nerf_composite(tiny_ctx *ctx, int n, const float *alpha, const float *rgb,
+                                         const float background[3], float *w, float *rest, float *colour);
+/* Leaky neurons over n steps: h = v + (x - v) leak, s = [h >= 1], v = h (1 - s), v = 0 at first. gap[i]: steps with the
+ * input 0 before step i; NULL: none. h and s may be NULL. */
+TINY_API tiny_status tgnn_nerf_neuron(tiny_ctx *ctx, int n, const float *x, const int32_t *gap, double leak, float *h,
+                                      float *s);
+/* dx from ds, with ds/dh = 4 g (1 - g), g = sigmoid(4 (h - 1)), the reset detached; *d_leak may be NULL. */
+TINY_API tiny_status tgnn_nerf_neuron_back(tiny_ctx *ctx, int n, const float *x, const int32_t *gap, double leak,
+                                           const float *ds, float *dx, double *d_leak);
+
+/* ---- training */
+
+typedef struct tgnn_nerf_fit_state { int64_t step, steps; double loss; } tgnn_nerf_fit_state;
+typedef struct tgnn_nerf_fit_desc {
+    const tiny_tensor *rays, *colours;      /* (n, 6), (n, 3) */
+    tiny_idx batch;                         /* rays of a step; 0: 512 */
+    int64_t steps;                          /* 0: 1000 */
+    double rate_grid, rate_net;             /* of Adam; 0: 0.1 and 1e-3 */
+    double decay;                           /* factor of both at the end; 0: 0.1 */
+    double variation;                       /* weight of the total variation of the density; 0: none */
+    double entropy;                         /* weight of the entropy of the light behind the box, which clears fog */
+    tiny_idx size[3];                       /* not 0: the grids get this size after a third of the steps */
+    uint64_t seed;
+    int (*callback)(void *user, const tgnn_nerf_fit_state *state);  /* nonzero ends the training; may be NULL */
+    void *user;
+} tgnn_nerf_fit_desc;
+/* Mean squared errors of colours, over random rays. */
+TINY_API tiny_status tgnn_nerf_fit(tiny_ctx *ctx, tgnn_nerf *net, const tgnn_nerf_fit_desc *desc);
+
+TINYI_C_END
+#endif
+
+#if defined TINY_STATIC && defined TINYI_NO_RENDER
+#undef TINY_API
+#define TINY_API static TINYI_UNUSED
+#endif
+
 #if defined TINY_STATIC && defined TINYI_NO_FIT
 #undef TINY_API
 #define TINY_API
@@ -6998,7 +8156,7 @@ TINYI_C_END
 /* The passes are more text than gcc can number columns for. gcc -Wall would then report that it stops
  * checking indentation; a #line, although it changes nothing, prevents that. */
 #if defined __GNUC__ && !defined __clang__
-#line 0007002
+#line 0008160
 #endif
 #if TINYI_PARTED
 #define tinyi_tensor_reach tinygnn_tinyi_tensor_reach
@@ -8307,7 +9465,8 @@ typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; ptrdiff_t step; } 
  * bias[k] (0 without bias) when first, else what y holds. act is ReLU or nothing. */
 /* conv_depth: y[i * ys + j] = act(start + sum over t of w[t] * x[off[t] + i * pitch + j]) for i < rows, j < n;
  * conv_depth3:
- * 3 x 3 taps next to each other, w[3 r + s] * x[(i + r) * pitch + j + s]. */
+ * 3 x 3 taps next to each other, w[3 r + s] * x[(i + r) * pitch + j + s].
+ * patch_add: y[i * ys + j] += x[i * xs + j] for i < rows, j < n; y and x do not overlap. */
 #define TINYI_KERNELS_CONV(K)                                                                                       \
     K(conv_pack_f32, void,                                                                                          \
       (float *slab, ptrdiff_t pitch, const float *x, ptrdiff_t row, ptrdiff_t step, size_t rows, size_t low,        \
@@ -8320,7 +9479,8 @@ typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; ptrdiff_t step; } 
        float start, size_t rows, size_t n, int relu))                                                               \
     K(conv_depth3_f32, void,                                                                                        \
       (float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const float *w, float start, size_t rows, size_t n, \
-       int relu))
+       int relu))                                                                                                   \
+    K(patch_add_f32, void, (float *y, ptrdiff_t ys, const float *x, ptrdiff_t xs, size_t rows, size_t n))
 
 /* math/sort.h */
 
@@ -13837,7 +14997,7 @@ TINY_API tiny_status tiny_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkp
 
 #endif
 #endif
-#if TINYI_SLICE(1)
+#if TINYI_SLICE(0)
 /* src/core/time.c */
 #include <time.h>
 #if defined _WIN32
@@ -13891,7 +15051,7 @@ TINY_API uint64_t tiny_now_ns(void)
 }
 
 #endif
-#if TINYI_SLICE(1)
+#if TINYI_SLICE(0)
 /* src/core/net.c - messages between threads: a queue of bytes for each ordered pair of ranks, and a delay line
  *
  * Queue    a ring that one rank writes and one reads, each at its own pace; only the two counters are shared. A message
@@ -14271,7 +15431,7 @@ TINYI_FN int tinyi_hop_allgather(int rank, int world, int first, int i, tinyi_ho
 TINYI_C_END
 #endif
 
-#if TINYI_SLICE(1)
+#if TINYI_SLICE(0)
 /* src/core/comm.c - all-reduce in flight
  * Formula  x[i] = sum over the ranks of their x[i], float32, of p ranks:
  *          direct    ((x_0 + x_1) + x_2) + ...; so does star
@@ -15431,6 +16591,7 @@ struct tiny_fault {
     tiny_net net;
     tiny_fault_desc desc;
     uint64_t rng;
+    uint64_t free_at;                       /* the link has sent everything before by then */
     int dead;
     tinyi_fault_to *to;                     /* (world) */
 };
@@ -15453,6 +16614,12 @@ static void tinyi_fault_begin(tiny_fault *f, tinyi_fault_to *t, int to, const ti
         t->until = tiny_now_ns() + (f->rng >> 33) % f->desc.jitter_ns;
     }
     if (t->kind == TINY_FAULT_DELAY) t->until = tiny_now_ns() + t->by;
+    if (f->desc.bits_per_second > 0.0) {
+        const double ns = 8e9 * (double)m->n / f->desc.bits_per_second;
+        const uint64_t start = TINYI_MAX(tiny_now_ns(), f->free_at);
+        f->free_at = start + (ns < 9e18 ? (uint64_t)ns : UINT64_C(9000000000000000000));
+        t->until = TINYI_MAX(t->until, f->free_at);
+    }
     memset(&t->other, 0, sizeof t->other);
     t->other.tag = m->tag;
     t->other.data = m->data;
@@ -15561,6 +16728,8 @@ TINY_API tiny_status tiny_fault_open(tiny_ctx *ctx, const tiny_fault_desc *desc,
     for (i = 0; i < desc->n_at; i++)
         if (desc->at[i].kind < 0 || desc->at[i].kind >= TINY_FAULT_KINDS)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "fault %zu: kind %d is not known", i, desc->at[i].kind);
+    if (!(desc->bits_per_second >= 0.0 && desc->bits_per_second <= 1e15))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fault: %g bits a second is not in 0 to 1e15", desc->bits_per_second);
     f = (tiny_fault *)tinyi_alloc(ctx, 1, sizeof *f);
     if (!f) return tiny_ctx_status(ctx);
     memset(f, 0, sizeof *f);
@@ -15583,6 +16752,15 @@ TINY_API tiny_status tiny_fault_open(tiny_ctx *ctx, const tiny_fault_desc *desc,
     return TINY_OK;
 }
 TINY_API tiny_net *tiny_fault_net(tiny_fault *f) { return f ? &f->net : NULL; }
+TINY_API tiny_status tiny_fault_rate(tiny_ctx *ctx, tiny_fault *f, double bits_per_second)
+{
+    if (!f) return TINY_E_ARGUMENT;
+    if (!(bits_per_second >= 0.0 && bits_per_second <= 1e15))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fault: %g bits a second is not in 0 to 1e15", bits_per_second);
+    f->desc.bits_per_second = bits_per_second;
+    f->free_at = 0;
+    return TINY_OK;
+}
 TINY_API void tiny_fault_close(tiny_ctx *ctx, tiny_fault *f)
 {
     if (!f) return;
@@ -18621,7 +19799,7 @@ TINY_REF_END
 #endif
 #endif
 #ifndef TINYI_NO_TUNE
-#if TINYI_SLICE(2)
+#if TINYI_SLICE(1)
 /* src/core/tune.c */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19425,7 +20603,7 @@ TINYI_INLINE ptrdiff_t tinyi_walk_offset(const tiny_tensor *t, tiny_idx i)
 TINYI_C_END
 #endif
 
-#if TINYI_SLICE(2)
+#if TINYI_SLICE(1)
 /* src/math/binary.c - element-wise arithmetic on one or two tensors
  * Formula  y[i] = a[i] op b[i]; scale: y[i] = alpha x[i] + beta; axpy: y[i] = y[i] + alpha x[i], each step rounded.
  * Data     any strides, in the order of the memory of y (math/walk_inside.h); runs that are not dense go through a
@@ -19790,7 +20968,7 @@ TINY_API tiny_status tiny_axpy(tiny_ctx *ctx, const tiny_tensor *x, float alpha,
 }
 
 #endif
-#if TINYI_SLICE(2)
+#if TINYI_SLICE(1)
 /* src/math/elem.c - references and drivers of the elementary functions; formulas and errors: math/elem.h */
 #include <string.h>
 #if (defined __SSE2__ && !defined __TINYC__) || defined _M_X64
@@ -22906,7 +24084,7 @@ TINYI_FN void tinyi_gemm_run_i8(tiny_team *team, const tinyi_gemm_plan *p, int t
 TINYI_C_END
 #endif
 
-#if TINYI_SLICE(3)
+#if TINYI_SLICE(2)
 /* src/math/matmul.c - products of matrices: the operations
  * Formula  y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j]); int8: the sum, or act(scale_a[i] scale_b[j] sum + bias[j]).
  * Data     see matmul.h. The reference sums in double in the order of k and rounds once; the int8 sum is exact modulo
@@ -23325,7 +24503,7 @@ TINY_API tiny_status tiny_matmul_i8(tiny_ctx *ctx, const tiny_tensor *a, const t
 }
 
 #endif
-#if TINYI_SLICE(3)
+#if TINYI_SLICE(2)
 /* src/math/layout.c - copy, permute, gather, scatter-add
  *
  * Copy      Axes of length 1 are dropped. The others are sorted by the stride of y and joined where both sides allow
@@ -24135,7 +25313,7 @@ TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const
 
 #endif
 #ifndef TINYI_NO_CONV
-#if TINYI_SLICE(3)
+#if TINYI_SLICE(2)
 /* src/math/conv.c - direct convolution
  *
  * Paper    the loop order follows J. Zhang, F. Franchetti, T. M. Low, "High Performance Zero-Memory Overhead Direct
@@ -24731,7 +25909,7 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
 
 #endif
 #endif
-#if TINYI_SLICE(3)
+#if TINYI_SLICE(2)
 /* src/math/sort.c - radix sort, the k largest, prefix sums
  *
  * Sort     LSD radix with digits of 8 bits (H. H. Seward, 1954; D. Knuth, TAOCP 3, 5.2.5). Digits in which all keys
@@ -27098,7 +28276,7 @@ TINY_API tiny_status tiny_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_t
 #endif
 #endif
 #ifndef TINYI_NO_LINALG
-#if TINYI_SLICE(4)
+#if TINYI_SLICE(3)
 /* src/math/linalg_svd.c - singular values and vectors
  *
  * Paper    one-sided Jacobi: M. Hestenes, J. SIAM 6, 1958; J. Demmel, K. Veselic, "Jacobi's method is more accurate
@@ -27509,7 +28687,7 @@ TINY_API tiny_status tiny_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
 #endif
 #endif
 #ifndef TINYI_NO_LINALG
-#if TINYI_SLICE(4)
+#if TINYI_SLICE(3)
 /* src/math/linalg.c - Cholesky factors and triangles
  *
  * Paper    A.-L. Cholesky's method as in G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013, 4.2 and 3.1
@@ -27861,7 +29039,7 @@ TINYI_C_END
 
 #endif
 #ifndef TINYI_NO_TRANSFORM
-#if TINYI_SLICE(4)
+#if TINYI_SLICE(3)
 /* src/math/fft.c - Fourier transforms: references, operations, plans; the fast form is math/fft_way.c
  *
  * Paper    J. Cooley, J. Tukey, Math. Comp. 19, 1965, radices 8, 5, 4, 3, 2 and primes up to 31, self-sorting (see
@@ -28412,7 +29590,7 @@ TINYI_FN void tinyi_had_row(const tinyi_had *h, int transposed, size_t i, float 
 
 #endif
 #ifndef TINYI_NO_TRANSFORM
-#if TINYI_SLICE(4)
+#if TINYI_SLICE(3)
 /* src/math/fwht.c - Walsh-Hadamard transform of blocks of rows
  *
  * Paper    J. Fino, V. Algazi, "Unified matrix treatment of the fast Walsh-Hadamard transform", IEEE Trans. Computers
@@ -28611,7 +29789,7 @@ TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_f
 
 #endif
 #endif
-#if TINYI_SLICE(4)
+#if TINYI_SLICE(3)
 /* src/math/attention.c - plain attention
  * Papers   A. Vaswani et al., "Attention is all you need", 2017 (arXiv 1706.03762), eq. 1; grouped heads: J. Ainslie et
  *          al., 2023 (arXiv 2305.13245); the tiles with a running maximum: T. Dao et al., 2022 (arXiv 2205.14135).
@@ -29275,7 +30453,7 @@ TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const t
 }
 
 #endif
-#if TINYI_SLICE(4)
+#if TINYI_SLICE(3)
 /* src/math/gla.c - gated linear attention: recurrent, chunked, parallel
  *
  * Paper    S. Yang, B. Wang, Y. Shen, R. Panda, Y. Kim, "Gated Linear Attention Transformers with Hardware-Efficient
@@ -29849,7 +31027,7 @@ TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tin
 
 #endif
 #ifndef TINYI_NO_TRAIN
-#if TINYI_SLICE(4)
+#if TINYI_SLICE(3)
 /* src/math/gla_grad.c - gated linear attention, backwards
  *
  * Paper    S. Yang et al., 2023 (arXiv 2312.06635), 4.3 and appendix C: the gradient of the gates needs no states.
@@ -30251,7 +31429,7 @@ tiny_status tinyi_grad_gla(tiny_grad *g, const tiny_op *op)
 #endif
 #endif
 #ifndef TINYI_NO_TRAIN
-#if TINYI_SLICE(4)
+#if TINYI_SLICE(3)
 /* src/math/twist.c - suppressing accumulated trivial attention
  * Paper    "Accumulated Trivial Attention Matters in Vision Transformers on Small Datasets", 2022 (arXiv 2210.12333),
  *          and its authors' code.
@@ -30620,7 +31798,7 @@ tiny_status tinyi_grad_twist(tiny_grad *g, const tiny_op *op)
 #endif
 #endif
 #ifndef TINYI_NO_TRAIN
-#if TINYI_SLICE(4)
+#if TINYI_SLICE(3)
 /* src/math/slope.c - derivatives of the elementary functions; rounding
  * Formula  dx = dy f'(x): e^x; 1/x; 1 - tanh^2 = 4 e / (1 + e)^2, e = e^(-2|x|); 2/sqrt(pi) e^(-x^2); e / (1 + e)^2,
  *          e = e^(-|x|); cos; -sin; -1/2 x^(-3/2); 1/2 x^(-1/2); the sign; -1; x > 0; 2 max(x, 0); with s the sigmoid:
@@ -31011,7 +32189,7 @@ TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, con
 
 #endif
 #endif
-#if TINYI_SLICE(5)
+#if TINYI_SLICE(4)
 /* src/math/rope.c - rotary positions
  * Paper    J. Su et al., "RoFormer", 2021 (arXiv 2104.09864), eq. 34; the pairs (i, i + n_rot / 2) are those of
  *          GPT-NeoX.
@@ -31178,7 +32356,7 @@ TINY_API tiny_status tiny_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_t
 
 #endif
 #ifndef TINYI_NO_CONV
-#if TINYI_SLICE(5)
+#if TINYI_SLICE(4)
 /* src/math/patch.c - windows over images
  * Papers   K. Chellapilla, S. Puri, P. Simard, "High Performance Convolutional Neural Networks for Document
  *          Processing", 2006: convolution by im2col, which is how the gradients of math/conv.h are computed.
@@ -31352,13 +32530,26 @@ static void tinyi_patch_inside(tiny_idx taps_at, tiny_idx stride, tiny_idx lengt
     *low = TINYI_MIN(first, *high);
 }
 
-static void tinyi_im2col_piece(const tinyi_patch *q, const tiny_tensor *x, const tiny_tensor *y, tiny_idx u)
+static void tinyi_im2col_piece(const tinyi_kernels *k, const tinyi_patch *q, const tiny_tensor *x,
+                               const tiny_tensor *y, tiny_idx u)
 {
     const tiny_idx s = u % q->s, r = u / q->s % q->r, c = u / (q->s * q->r) % q->c, n = u / (q->s * q->r * q->c),
                    xs = x->stride[3] * q->sw, ys = y->stride[1];
     float *to = (float *)y->data + ((c * q->r + r) * q->s + s) * y->stride[0] + n * q->oh * q->ow * ys;
-    tiny_idx i, j, low, high;
+    tiny_idx i, j, low, high, top, end;
     tinyi_patch_inside(s * q->dw - q->pl, q->sw, q->w, q->ow, &low, &high);
+    if (ys == 1) {
+        tinyi_patch_inside(r * q->dh - q->pt, q->sh, q->h, q->oh, &top, &end);
+        memset(to, 0, (size_t)(top * q->ow) * sizeof *to);
+        memset(to + end * q->ow, 0, (size_t)((q->oh - end) * q->ow) * sizeof *to);
+        if (top < end)
+            TINYI_OF(k, conv_pack_f32)
+            (to + top * q->ow, q->ow,
+             (const float *)x->data + tinyi_patch_at(x, n, c, top * q->sh - q->pt + r * q->dh, 0) +
+                 (s * q->dw - q->pl + low * q->sw) * x->stride[3],
+             q->sh * x->stride[2], xs, (size_t)(end - top), (size_t)low, (size_t)high, (size_t)q->ow);
+        return;
+    }
     for (i = 0; i < q->oh; i++, to += q->ow * ys) {
         const tiny_idx h = i * q->sh - q->pt + r * q->dh;
         const int out = h < 0 || h >= q->h;
@@ -31366,17 +32557,17 @@ static void tinyi_im2col_piece(const tinyi_patch *q, const tiny_tensor *x, const
             out ? NULL : (const float *)x->data + tinyi_patch_at(x, n, c, h, 0) + (s * q->dw - q->pl) * x->stride[3];
         for (j = 0; j < (out ? q->ow : low); j++) to[j * ys] = 0.0f;
         if (out) continue;
-        if (xs == 1 && ys == 1) memcpy(to + low, from + low, (size_t)(high - low) * sizeof *to);
-        else for (j = low; j < high; j++) to[j * ys] = from[j * xs];
+        for (j = low; j < high; j++) to[j * ys] = from[j * xs];
         for (j = high; j < q->ow; j++) to[j * ys] = 0.0f;
     }
 }
 
-static void tinyi_col2im_piece(const tinyi_patch *q, const tiny_tensor *x, const tiny_tensor *y, tiny_idx u)
+static void tinyi_col2im_piece(const tinyi_kernels *k, const tinyi_patch *q, const tiny_tensor *x,
+                               const tiny_tensor *y, tiny_idx u)
 {
     const tiny_idx c = u % q->c, n = u / q->c, ys = y->stride[3] * q->sw, xs = x->stride[1];
     float *plane = (float *)y->data + tinyi_patch_at(y, n, c, 0, 0);
-    tiny_idx i, j, r, s, low, high;
+    tiny_idx i, j, r, s, low, high, top, end;
     for (i = 0; i < q->h; i++)
         for (j = 0; j < q->w; j++) plane[i * y->stride[2] + j * y->stride[3]] = 0.0f;
     for (r = 0; r < q->r; r++)
@@ -31384,51 +32575,70 @@ static void tinyi_col2im_piece(const tinyi_patch *q, const tiny_tensor *x, const
             const float *from =
                 (const float *)x->data + ((c * q->r + r) * q->s + s) * x->stride[0] + n * q->oh * q->ow * xs;
             tinyi_patch_inside(s * q->dw - q->pl, q->sw, q->w, q->ow, &low, &high);
+            if (xs == 1 && ys == 1) {
+                tinyi_patch_inside(r * q->dh - q->pt, q->sh, q->h, q->oh, &top, &end);
+                if (top < end && low < high)
+                    TINYI_OF(k, patch_add_f32)
+                    (plane + (top * q->sh - q->pt + r * q->dh) * y->stride[2] + s * q->dw - q->pl + low,
+                     q->sh * y->stride[2], from + top * q->ow + low, q->ow, (size_t)(end - top), (size_t)(high - low));
+                continue;
+            }
             for (i = 0; i < q->oh; i++, from += q->ow * xs) {
                 const tiny_idx h = i * q->sh - q->pt + r * q->dh;
                 float *to;
                 if (h < 0 || h >= q->h || low >= high) continue;
                 to = plane + h * y->stride[2] + (s * q->dw - q->pl) * y->stride[3];
-                if (xs == 1 && ys == 1) for (j = low; j < high; j++) to[j] += from[j];
-                else for (j = low; j < high; j++) to[j * ys] += from[j * xs];
+                for (j = low; j < high; j++) to[j * ys] += from[j * xs];
             }
         }
 }
 
+/* v if it is larger or NaN, else top: by bits, since a branch would be mispredicted half of the time */
+static float tinyi_patch_larger(float top, float v)
+{
+    const uint32_t takes = 0u - (uint32_t)((v > top) | (v != v));
+    return tinyi_bits_f32((tinyi_f32_bits(v) & takes) | (tinyi_f32_bits(top) & ~takes));
+}
+
+/* A row of windows at a time: each tap is one pass over the places where it stands inside. Every place still takes its
+ * taps in the order of r, s, so that bits do not depend on the order of the passes. */
 static void tinyi_pool_piece(const tinyi_patch *q, const tiny_tensor *x, const tiny_tensor *y, tiny_idx u, int largest)
 {
-    const tiny_idx c = u % q->c, n = u / q->c;
+    const tiny_idx c = u % q->c, n = u / q->c, xs = x->stride[3] * q->sw, ys = y->stride[3];
     const float *plane = (const float *)x->data + tinyi_patch_at(x, n, c, 0, 0);
     float *to = (float *)y->data + tinyi_patch_at(y, n, c, 0, 0);
-    tiny_idx i, j, r, s;
-    for (i = 0; i < q->oh; i++)
-        for (j = 0; j < q->ow; j++) {
-            float sum = 0.0f, top = -INFINITY;
-            for (r = 0; r < q->r; r++)
-                for (s = 0; s < q->s; s++) {
-                    tiny_idx h = i * q->sh - q->pt + r * q->dh, w = j * q->sw - q->pl + s * q->dw;
-                    float v;
-                    if (h < 0 || h >= q->h || w < 0 || w >= q->w) continue;
-                    v = plane[h * x->stride[2] + w * x->stride[3]];
-                    sum += v;
-                    if (v > top || v != v) top = v;
-                }
-            to[i * y->stride[2] + j * y->stride[3]] = largest ? top : sum / (float)(q->r * q->s);
+    const float many = (float)(q->r * q->s);
+    tiny_idx i, j, r, s, low, high;
+    for (i = 0; i < q->oh; i++, to += y->stride[2]) {
+        for (j = 0; j < q->ow; j++) to[j * ys] = largest ? -INFINITY : 0.0f;
+        for (r = 0; r < q->r; r++) {
+            const tiny_idx h = i * q->sh - q->pt + r * q->dh;
+            if (h < 0 || h >= q->h) continue;
+            for (s = 0; s < q->s; s++) {
+                const float *from = plane + h * x->stride[2] + (s * q->dw - q->pl) * x->stride[3];
+                tinyi_patch_inside(s * q->dw - q->pl, q->sw, q->w, q->ow, &low, &high);
+                if (largest)
+                    for (j = low; j < high; j++) to[j * ys] = tinyi_patch_larger(to[j * ys], from[j * xs]);
+                else for (j = low; j < high; j++) to[j * ys] += from[j * xs];
+            }
         }
+        for (j = 0; !largest && j < q->ow; j++) to[j * ys] /= many;
+    }
 }
 
 static void tinyi_patch_fast(tiny_team *team, const tiny_op *op)
 {
     const tiny_tensor *x = op->in[0], *y = op->out[0];
+    const tinyi_kernels *k = team->k;
     tiny_idx u, u1, total;
     tinyi_patch q;
     tinyi_patch_read(&q, op);
-    (void)TINYI_K(team, copy_rows);
+    (void)TINYI_K(team, conv_pack_f32);
     total = q.n * q.c * (op->kind == TINY_OP_IM2COL ? q.r * q.s : 1);
     while (tiny_take(team, total, TINYI_MAX(1, 8192 / TINYI_MAX(1, q.oh * q.ow)), &u, &u1))
         for (; u < u1; u++) {
-            if (op->kind == TINY_OP_IM2COL) tinyi_im2col_piece(&q, x, y, u);
-            else if (op->kind == TINY_OP_COL2IM) tinyi_col2im_piece(&q, x, y, u);
+            if (op->kind == TINY_OP_IM2COL) tinyi_im2col_piece(k, &q, x, y, u);
+            else if (op->kind == TINY_OP_COL2IM) tinyi_col2im_piece(k, &q, x, y, u);
             else tinyi_pool_piece(&q, x, y, u, op->kind == TINY_OP_MAX_POOL);
         }
 }
@@ -31485,7 +32695,7 @@ static void tinyi_col2im_cases(tiny_case *c)
     c->in[0] = tiny_tensor_nd(NULL, TINY_F32, 2, dim);
 }
 
-static const short tinyi_kernels_of_patch[] = { TINYI_K_copy_rows, -1 };
+static const short tinyi_kernels_of_patch[] = { TINYI_K_conv_pack_f32, TINYI_K_patch_add_f32, -1 };
 TINYI_ROW tinyi_row_im2col = TINYI_ROW_OF("im2col", TINY_OP_IM2COL, TAKES(1, 1), GIVES(1), PARAMS(tiny_patch_params),
     FLAGS(TINY_OP_F64),
     SHAPE(tinyi_patch_shape), REFERENCE(tinyi_patch_ref), FAST(tinyi_patch_fast, NULL), COST(tinyi_patch_cost),
@@ -31628,7 +32838,7 @@ TINYI_C_END
 
 #endif
 #ifndef TINYI_NO_SPARSE
-#if TINYI_SLICE(5)
+#if TINYI_SLICE(4)
 /* src/math/sparse.c - the checks of a matrix, and the public calls; the conversions are in math/sparse_lines.c and
  * math/sparse_forms.c */
 #include <string.h>
@@ -32031,7 +33241,7 @@ TINYI_FN void tinyi_edge_case(tiny_case *c, tiny_idx n, tiny_idx m, tiny_idx n_x
 
 #endif
 #ifndef TINYI_NO_EDGES
-#if TINYI_SLICE(5)
+#if TINYI_SLICE(4)
 /* src/math/edges.c - sums over edges; the checks of offsets, columns and sizes that all edge operations share
  * Paper    J. Gilmer et al., "Neural Message Passing for Quantum Chemistry", 2017: messages and their sums.
  * Formula  in math/edges.h.
@@ -32545,7 +33755,7 @@ TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const ti
 #endif
 #endif
 #ifndef TINYI_NO_EDGES
-#if TINYI_SLICE(5)
+#if TINYI_SLICE(4)
 /* src/math/edges_score.c - products along edges, softmax over the edges of a row, attention over a row
  * Papers   P. Velickovic et al., "Graph Attention Networks", 2018, eq. 1-4, and S. Brody et al., "How Attentive are
  *          Graph Attention Networks?", 2022, eq. 7 (the two additive scores); M. Milakov, N. Gimelshein, 2018 (arXiv
@@ -33035,7 +34245,7 @@ TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offse
 
 #endif
 #endif
-#if TINYI_SLICE(5)
+#if TINYI_SLICE(4)
 /* src/math/ops.c - the table of operations */
 #include <string.h>
 
@@ -33140,7 +34350,7 @@ tiny_target tinyi_kernel_from(const tinyi_kernels *k, int slot) { return (tiny_t
 const char *tinyi_kernel_name(int slot) { return tinyi_slot_names[slot]; }
 
 #endif
-#if TINYI_SLICE(5)
+#if TINYI_SLICE(4)
 /* src/math/init.c - initial values of weights */
 
 TINYI_FN tiny_status tinyi_init_check(tiny_ctx *ctx, const tiny_tensor *w)
@@ -33207,7 +34417,7 @@ TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_t
 
 #endif
 #ifndef TINYI_NO_TRAIN
-#if TINYI_SLICE(5)
+#if TINYI_SLICE(4)
 /* src/math/optim.c - AdamW, Adam, SGD, Muon; schedules; initial values
  * Papers   D. Kingma, J. Ba, "Adam", 2015 (arXiv 1412.6980), algorithm 1. I. Loshchilov, F. Hutter, "Decoupled Weight
  *          Decay Regularization", 2019 (arXiv 1711.05101), algorithm 2. I. Sutskever et al., "On the importance of
@@ -33820,7 +35030,7 @@ TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const ti
 #endif
 #endif
 #ifndef TINYI_NO_TRAIN
-#if TINYI_SLICE(5)
+#if TINYI_SLICE(4)
 /* src/math/tape.c - the tape: the record of operations, and the backward pass
  * Paper    S. Linnainmaa, 1970; A. Griewank, A. Walther, "Evaluating Derivatives", 2008, chapter 3: reverse mode.
  *          Segments: T. Chen et al., 2016 (arXiv 1604.06174).
@@ -34771,7 +35981,7 @@ TINY_API tiny_status tiny_tape_segment(tiny_tape *t, tiny_segment_fn fn, void *u
 #endif
 #endif
 #ifndef TINYI_NO_TRAIN
-#if TINYI_SLICE(5)
+#if TINYI_SLICE(4)
 /* src/math/layer.c - layers and losses made of operations of the table
  * Papers   S. Ioffe, C. Szegedy, "Batch Normalization", 2015 (arXiv 1502.03167), algorithm 1, biased variance. G.
  *          Hinton, O. Vinyals, J. Dean, "Distilling the Knowledge in a Neural Network", 2015 (arXiv 1503.02531). P.
@@ -35078,21 +36288,58 @@ static tiny_tensor tinyi_layer_channels(const tiny_tensor *v, int n)
 }
 
 /* run = (1 - m) run + m new; mean or biased variance of each channel of x (N, C, n), in double */
-static void tinyi_layer_running(const tiny_tensor *x, const tiny_tensor *run, double m, int variance)
+static void tinyi_layer_keep(const tiny_tensor *run, tiny_idx c, double m, double x)
+{
+    const tiny_idx at = c * run->stride[0];
+    tinyi_real_set(run->data, run->dtype, at, (1.0 - m) * tinyi_real(run->data, run->dtype, at) + m * x);
+}
+
+/* Sums of v and v v of four channels of floats at a time: the sum of each has its own order, and the four do not wait
+ * for each other. Channels beyond the last repeat it. */
+static void tinyi_layer_sums_f32(const tiny_tensor *x, tiny_idx c, double mean[4], double ss[4])
+{
+    const float *from[4];
+    tiny_idx i, j;
+    int k;
+    memset(mean, 0, 4 * sizeof *mean);
+    memset(ss, 0, 4 * sizeof *ss);
+    for (i = 0; i < x->dim[0]; i++) {
+        double m0 = mean[0], m1 = mean[1], m2 = mean[2], m3 = mean[3], s0 = ss[0], s1 = ss[1], s2 = ss[2], s3 = ss[3];
+        for (k = 0; k < 4; k++)
+            from[k] = (const float *)x->data + i * x->stride[0] + TINYI_MIN(c + k, x->dim[1] - 1) * x->stride[1];
+        for (j = 0; j < x->dim[2]; j++) {
+            const double a = (double)from[0][j * x->stride[2]], b = (double)from[1][j * x->stride[2]],
+                         d = (double)from[2][j * x->stride[2]], e = (double)from[3][j * x->stride[2]];
+            m0 += a; m1 += b; m2 += d; m3 += e;
+            s0 += a * a; s1 += b * b; s2 += d * d; s3 += e * e;
+        }
+        mean[0] = m0; mean[1] = m1; mean[2] = m2; mean[3] = m3;
+        ss[0] = s0; ss[1] = s1; ss[2] = s2; ss[3] = s3;
+    }
+}
+
+static void tinyi_layer_running(const tiny_tensor *x, const tiny_tensor *run_mean, const tiny_tensor *run_var, double m)
 {
     tiny_idx c, i, j;
     const double n = (double)x->dim[0] * (double)x->dim[2];
+    double four[4], squares[4];
     for (c = 0; c < x->dim[1]; c++) {
-        double mean = 0.0, ss = 0.0, old = tinyi_real(run->data, run->dtype, c * run->stride[0]);
-        for (i = 0; i < x->dim[0]; i++)
-            for (j = 0; j < x->dim[2]; j++) {
-                const double v = tinyi_real(x->data, x->dtype, i * x->stride[0] + c * x->stride[1] + j * x->stride[2]);
-                mean += v;
-                ss += v * v;
-            }
+        double mean = 0.0, ss = 0.0;
+        if (x->dtype == TINY_F32) {
+            if (c % 4 == 0) tinyi_layer_sums_f32(x, c, four, squares);
+            mean = four[c % 4];
+            ss = squares[c % 4];
+        } else
+            for (i = 0; i < x->dim[0]; i++)
+                for (j = 0; j < x->dim[2]; j++) {
+                    const double v =
+                        tinyi_real(x->data, x->dtype, i * x->stride[0] + c * x->stride[1] + j * x->stride[2]);
+                    mean += v;
+                    ss += v * v;
+                }
         mean /= n;
         /* the squares cancel: once more about the mean */
-        if (variance && !(ss / n - mean * mean > 1e-6 * mean * mean))
+        if (run_var && !(ss / n - mean * mean > 1e-6 * mean * mean))
             for (ss = 0.0, i = 0; i < x->dim[0]; i++)
                 for (j = 0; j < x->dim[2]; j++) {
                     const double d =
@@ -35100,7 +36347,8 @@ static void tinyi_layer_running(const tiny_tensor *x, const tiny_tensor *run, do
                     ss += d * d;
                 }
         else ss -= n * mean * mean;
-        tinyi_real_set(run->data, run->dtype, c * run->stride[0], (1.0 - m) * old + m * (variance ? ss / n : mean));
+        if (run_mean) tinyi_layer_keep(run_mean, c, m, mean);
+        if (run_var) tinyi_layer_keep(run_var, c, m, ss / n);
     }
 }
 
@@ -35136,8 +36384,8 @@ TINY_API tiny_tensor tiny_tape_batch_norm(tiny_tape *tape, const tiny_tensor *x,
         p.eps = (float)eps;
         y = tiny_tape_call(tape, TINY_OP_GROUPNORM, &turned, NULL, NULL, NULL, &p);
         y = tiny_tensor_swap(y, 0, 1);
-        if (!tiny_tape_dry(tape) && !tiny_tape_status(tape) && run_mean) tinyi_layer_running(&v, run_mean, momentum, 0);
-        if (!tiny_tape_dry(tape) && !tiny_tape_status(tape) && run_var) tinyi_layer_running(&v, run_var, momentum, 1);
+        if (!tiny_tape_dry(tape) && !tiny_tape_status(tape) && (run_mean || run_var))
+            tinyi_layer_running(&v, run_mean, run_var, momentum);
     } else {
         t = tinyi_layer_channels(run_mean, 1);
         y = tiny_tape_sub(tape, &v, &t);
@@ -35292,7 +36540,7 @@ TINY_API tiny_status tiny_hvp_step(tiny_ctx *ctx, const tiny_param *p, size_t n,
 #endif
 #endif
 #ifndef TINYI_NO_TRAIN
-#if TINYI_SLICE(5)
+#if TINYI_SLICE(4)
 /* src/math/train.c - the training loop; parameters in a file
  * Data     one permutation of the samples, and one tape of the size that the dry run needed.
  * Left out an incomplete last batch of an epoch: the next epoch has another order. */
@@ -35480,6 +36728,7 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
         s.factor = tiny_schedule_at(&schedule, at);
         stepping = 1;
         st = tinyi_train_step(d, tape, order + (at % batches) * batch, batch, &s.loss);
+        if (!st && d->gradients) st = d->gradients(d->user);
         if (!st) st = tiny_optim_step(s.optim, s.factor);
         if (st) break;
         stepping = 0;
@@ -35639,7 +36888,7 @@ TINYI_C_END
 
 #endif
 #ifndef TINYI_NO_DOC
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(4)
 /* src/core/doc/value_text.c - values as text, as JSON and, for templates, Python write them
  *
  * Nested values keep a stack of their own, TINYI_DOC_NEST deep. A float is the shortest of 1 to 17 digits that strtod
@@ -35876,7 +37125,7 @@ int tinyi_tv_put_json(tinyi_doc *m, const tinyi_tv *v, const tinyi_doc_form *for
 #endif
 #endif
 #ifndef TINYI_NO_EDGES
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(4)
 /* src/math/edges_grad.c - the gradients of the edge operations, made of other operations
  * Paper    P. Velickovic et al., 2018, and S. Brody et al., 2022: the layers; T. Dao et al., "FlashAttention", 2022,
  *          section 3.1: the sum over a row of P dP is dy . y.
@@ -36374,7 +37623,7 @@ tiny_status tinyi_grad_edge_attention(tiny_grad *g, const tiny_op *op)
 
 #endif
 #endif
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(5)
 /* src/math/normal.c - the normal numbers of core/rng.h, with the log, sin and cos of this library
  *
  * Formula  z = sqrt(-2 ln u) cos(2 pi v), u in (0, 1], v in [0, 1), in double, rounded once */
@@ -36395,7 +37644,7 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 }
 
 #endif
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(5)
 /* src/math/targets.c - compiles the kernels of math once for each target, and fills the kernel table of the chosen
  * target */
 #include <string.h>
@@ -36470,14 +37719,14 @@ TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned 
 }
 
 #endif
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(5)
 /* src/math/all.c - the .c files that have no header of their own, for the stitched header; an x.c next to an x.h is
  * stitched in by itself */
 #ifdef TINYI_STITCHED
 #endif
 
 #endif
-#if TINYI_SLICE(9)
+#if TINYI_SLICE(8)
 /* src/core/cpu.c - what this processor can do
  *
  * x86: Intel Software Developer's Manual vol. 2A, CPUID leaves 1, 4, 7 and 0xd, XGETBV; AMD: leaf 0x8000001d for
@@ -36746,7 +37995,7 @@ TINYI_FN size_t tinyi_cpu_cache(int level)
 }
 
 #endif
-#if TINYI_SLICE(9)
+#if TINYI_SLICE(8)
 /* src/core/hash.c - XXH64 with seed 0
  * Paper    Y. Collet, "xxHash fast digest algorithm", specification 0.1.1, section XXH64.
  * Formula  four lanes take 8 bytes each of every stripe of 32: lane = rotl(lane + word * P2, 31) * P1; then the lanes
@@ -36857,7 +38106,7 @@ uint32_t tinyi_crc32(uint32_t crc, const unsigned char *bytes, size_t n_bytes)
 }
 
 #endif
-#if TINYI_SLICE(9)
+#if TINYI_SLICE(8)
 /* src/core/box/box.c */
 #include <stdio.h>
 #include <string.h>
@@ -38087,6 +39336,33 @@ tiny_status tinyi_grad_avg_pool(tiny_grad *g, const tiny_op *op)
     return st ? st : tiny_grad_add(g, 0, &t);
 }
 
+/* The same for floats: windows within the image, which are most of them, need no test of their taps. */
+static void tinyi_grad_max_pool_f32(const tinyi_patch *q, const tiny_tensor *x, const tiny_tensor *dy, float *dx)
+{
+    const tiny_idx down = q->dh * x->stride[2], across = q->dw * x->stride[3];
+    tiny_idx n, c, i, j, r, s;
+    for (n = 0; n < q->n; n++) for (c = 0; c < q->c; c++, dx += q->h * q->w) {
+        const float *plane = (const float *)x->data + n * x->stride[0] + c * x->stride[1];
+        const float *from = (const float *)dy->data + n * dy->stride[0] + c * dy->stride[1];
+        for (i = 0; i < q->oh; i++) for (j = 0; j < q->ow; j++) {
+            const tiny_idx h0 = i * q->sh - q->pt, w0 = j * q->sw - q->pl;
+            const tiny_idx r0 = h0 < 0 ? (-h0 + q->dh - 1) / q->dh : 0, s0 = w0 < 0 ? (-w0 + q->dw - 1) / q->dw : 0;
+            const float *row = plane + h0 * x->stride[2] + w0 * x->stride[3] + r0 * down;
+            tiny_idx best = -1;
+            float top = 0.0f;
+            for (r = r0; r < q->r && h0 + r * q->dh < q->h; r++, row += down)
+                for (s = s0; s < q->s && w0 + s * q->dw < q->w; s++) {
+                    const float v = row[s * across];
+                    /* by bits, since a branch would be mispredicted half of the time */
+                    const int takes = (best < 0) | (v > top);
+                    const uint32_t bits = 0u - (uint32_t)takes;
+                    top = tinyi_bits_f32((tinyi_f32_bits(v) & bits) | (tinyi_f32_bits(top) & ~bits));
+                    best += ((h0 + r * q->dh) * q->w + w0 + s * q->dw - best) * takes;
+                }
+            if (best >= 0) dx[best] += from[i * dy->stride[2] + j * dy->stride[3]];
+        }
+    }
+}
 tiny_status tinyi_grad_max_pool(tiny_grad *g, const tiny_op *op)
 {
     const tiny_tensor *dy = tiny_grad_of(g, 0), *x = op->in[0];
@@ -38097,6 +39373,10 @@ tiny_status tinyi_grad_max_pool(tiny_grad *g, const tiny_op *op)
     if (st || tiny_grad_dry(g)) return st ? st : tiny_grad_add(g, 0, &dx);
     memset(dx.data, 0, (size_t)tiny_tensor_count(&dx) * tiny_dtype_bytes(dx.dtype));
     tinyi_patch_read(&q, op);
+    if (x->dtype == TINY_F32) {
+        tinyi_grad_max_pool_f32(&q, x, dy, (float *)dx.data);
+        return tiny_grad_add(g, 0, &dx);
+    }
     for (n = 0; n < q.n; n++) for (c = 0; c < q.c; c++) for (i = 0; i < q.oh; i++) for (j = 0; j < q.ow; j++) {
         const tiny_idx base = n * x->stride[0] + c * x->stride[1];
         tiny_idx best = -1;
@@ -39060,7 +40340,7 @@ TINYI_FN void tinyi_gemm_run_f32(tiny_team *team, const tinyi_gemm_plan *p)
 }
 
 #endif
-#if TINYI_SLICE(10)
+#if TINYI_SLICE(9)
 /* src/math/gemm_i8.c - the int8 product: dot products for a few rows, else packed blocks
  *
  * Rows of a are packed once for all threads (at most 8 MB of them at a time, 16 as pairs). A piece of work is a block
@@ -39352,7 +40632,7 @@ TINYI_FN void tinyi_gemm_run_i8(tiny_team *team, const tinyi_gemm_plan *p, int t
 
 #endif
 #ifndef TINYI_NO_LINALG
-#if TINYI_SLICE(10)
+#if TINYI_SLICE(9)
 /* src/math/linalg_block.c - copies matrices into and out of workspace; the blocked steps of the factorisations */
 #include <stdarg.h>
 #include <stdio.h>
@@ -39910,7 +41190,7 @@ void tinyi_la_reflect(tiny_team *team, double *x, size_t ldx, size_t m, const do
 #endif
 #endif
 #ifndef TINYI_NO_TRANSFORM
-#if TINYI_SLICE(10)
+#if TINYI_SLICE(9)
 /* src/math/fft_way.c - the fast form of Fourier transforms: ways, tables, rows; papers, formula and bounds are in
  * math/fft.c */
 #include <string.h>
@@ -40338,7 +41618,7 @@ void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way
 #endif
 #endif
 #ifndef TINYI_NO_TRANSFORM
-#if TINYI_SLICE(10)
+#if TINYI_SLICE(9)
 /* src/math/hadamard.c - Hadamard matrices whose order is not a power of two: see math/hadamard_inside.h */
 #include <string.h>
 
@@ -40427,7 +41707,7 @@ TINYI_FN void tinyi_had_row(const tinyi_had *h, int transposed, size_t i, float 
 
 #endif
 #endif
-#if TINYI_SLICE(10)
+#if TINYI_SLICE(9)
 /* src/math/bits.c - transposes a matrix of 64 x 64 bits
  * Method   H. Warren, "Hacker's Delight", section 7-3: the two off-diagonal blocks of 32 x 32 are exchanged, then
  *          blocks of 16 x 16 within each quarter, down to single bits. A mask selects the bits of a row that move. One
@@ -40448,7 +41728,7 @@ TINYI_FN void tinyi_bits_transpose64(uint64_t w[64])
 
 #endif
 #ifndef TINYI_NO_SPARSE
-#if TINYI_SLICE(10)
+#if TINYI_SLICE(9)
 /* src/math/sparse_lines.c - conversions through compressed rows or columns
  *
  * Method   Everything passes through compressed rows (or, for CSC, compressed columns), called lines here. A stable
@@ -40940,7 +42220,7 @@ tiny_status tinyi_lines_make(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a
 #endif
 #endif
 #ifndef TINYI_NO_SPARSE
-#if TINYI_SLICE(10)
+#if TINYI_SLICE(9)
 /* src/math/sparse_forms.c - conversions to and from ELL, BSR, BITMAP and dense matrices */
 #include <string.h>
 
@@ -41167,7 +42447,7 @@ tiny_status tinyi_sparse_to_lists(tiny_ctx *ctx, tinyi_lines *l, tiny_sparse *ou
 #endif
 #endif
 #ifndef TINYI_NO_DOC
-#if TINYI_SLICE(10)
+#if TINYI_SLICE(9)
 /* src/core/doc/value.c
  *
  * Comparing nested values and reading them from JSON keep a stack of their own, TINYI_DOC_NEST deep. */
@@ -41714,7 +42994,7 @@ int tinyi_tv_read_json(tinyi_doc *m, const char *name, const char *text, size_t 
 
 #endif
 #endif
-#if TINYI_SLICE(11)
+#if TINYI_SLICE(10)
 /* src/math/matvec.c - a few vectors times a large matrix
  * Formula  y[c][r] = act(sum_k x[c][k] w[r][k] + bias), 1 to 8 vectors x.
  * Work     threads take pieces of w of about 256 KB and read each once, in place; the vectors stay in the caches.
@@ -42050,6 +43330,10 @@ TINY_API tiny_status tinygnn_fault_open(tiny_ctx *ctx, const tiny_fault_desc *de
 #endif
 #ifndef TINYI_NO_COLLECTIVES
 TINY_API tiny_net *tinygnn_fault_net(tiny_fault *fault) { return tinyllm_fault_net(fault); }
+#endif
+#ifndef TINYI_NO_COLLECTIVES
+TINY_API tiny_status tinygnn_fault_rate(tiny_ctx *ctx, tiny_fault *fault, double bits_per_second)
+    { return tinyllm_fault_rate(ctx, fault, bits_per_second); }
 #endif
 #ifndef TINYI_NO_COLLECTIVES
 TINY_API void tinygnn_fault_close(tiny_ctx *ctx, tiny_fault *fault) { tinyllm_fault_close(ctx, fault); }
@@ -42878,9 +44162,45 @@ enum { TINYI_QUANT_NODES, TINYI_QUANT_GROUPS, TINYI_QUANT_PUBLISHED };
 TINYI_FN tiny_status tinyi_quant_turn(tiny_ctx *ctx, tgnn_quant *quant);
 #endif
 
+/* gnn/equivariant/neighbours.h */
+
+/* The cell that is searched: rows, those without period replaced by unit vectors that complete the others. */
+typedef struct tinyi_cell {
+    double row[9], inverse[9];              /* x = f row, f = x inverse */
+    double height[3];                       /* between the planes f_k = 0 and f_k = 1 */
+    double volume;
+} tinyi_cell;
+/* tgnn_neighbours_find of sorted atoms: sentences name atom i as order[i] + 1 */
+#ifndef TINYI_NO_POTENTIAL
+TINYI_FN tiny_status tinyi_neighbours_sorted(tiny_ctx *ctx, const tgnn_structure *s, double distance,
+                                             const int32_t *order, tgnn_neighbours *out);
+#endif
+/* checks all that neighbours need, and fills the cell */
+#ifndef TINYI_NO_POTENTIAL
+TINYI_FN tiny_status tinyi_cell_of(tiny_ctx *ctx, const tgnn_structure *s, tinyi_cell *cell);
+#endif
+
+/* gnn/prune/cnn.h */
+
+#ifndef TINYI_NO_METAPRUNE
+TINYI_FN tiny_ctx *tinyi_cnn_ctx(const tgnn_cnn *cnn);
+TINYI_FN tiny_status tinyi_cnn_set_check(const tgnn_cnn *cnn, const tgnn_images *set);
+/* x of these images in the type of the weights, and their labels, in one block: tiny_free(ctx, out->x.data) */
+TINYI_FN tiny_status tinyi_cnn_rows(const tgnn_cnn *cnn, const tgnn_images *set, tiny_idx first, tiny_idx n,
+                                    tgnn_images *out);
+#endif
+
+/* gnn/operator/oneway.h */
+
+#ifndef TINYI_NO_OPERATOR
+TINYI_FN tiny_status tinyi_oneway_check(tiny_ctx *ctx, const tgnn_oneway *p);
+TINYI_FN tiny_status tinyi_oneway_kernel_fits(tiny_ctx *ctx, const tgnn_oneway *p, const tiny_tensor *a,
+                                              const tiny_tensor *f, const tiny_tensor *kernel);
+#endif
+
 TINYI_C_END
 
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(5)
 /* src/gnn/ops.c - the operations of tinygnn.h, added to those of core and math, and the functions that use both */
 
 static const tiny_op_row *tinyi_gnn_row(int kind)
@@ -42957,7 +44277,7 @@ TINYI_FN tiny_status tinyi_rows_changed(tiny_ctx *ctx, const char *where, const 
 TINYI_C_END
 #endif
 
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(5)
 /* src/gnn/graph/graph.c - makes graphs; their degrees and norms; graphs from graphs
  *
  * Paper    T. Kipf, M. Welling, "Semi-Supervised Classification with Graph Convolutional Networks", 2017, eq. 2 (the
@@ -43793,7 +45113,7 @@ TINY_API tiny_status tgnn_rmat(tiny_ctx *ctx, int scale, int64_t n_edges, uint64
 
 #endif
 #ifndef TINYI_NO_PARTITION
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(5)
 /* src/gnn/graph/community.c - label propagation, and orders from labels
  *
  * Paper    U. Raghavan, R. Albert, S. Kumara, "Near linear time algorithm to detect community structures in large-scale
@@ -44103,7 +45423,7 @@ TINYI_C_END
 
 #endif
 #ifndef TINYI_NO_PARTITION
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(5)
 /* src/gnn/graph/partition.c - multilevel and streaming partition, and the measures of a partition (cut, weights)
  *
  * Paper    G. Karypis, V. Kumar, "Multilevel k-way Partitioning Scheme for Irregular Graphs", 1998.
@@ -44523,7 +45843,7 @@ TINY_API tiny_status tgnn_partition_stream(tiny_ctx *ctx, const tgnn_graph *g, i
 #endif
 #endif
 #ifndef TINYI_NO_PARTITION
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(5)
 /* src/gnn/graph/halo.c - halo lists, and the graphs of the parts
  *
  * Method   Nodes are visited in order of their numbers. Each part that a node has edges into is noted once. One walk
@@ -44693,7 +46013,7 @@ TINY_API tiny_status tgnn_halo_graph(tiny_ctx *ctx, const tgnn_graph *g, const t
 
 #endif
 #endif
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(5)
 /* src/gnn/graph/sample.c - neighbour sampling
  *
  * Paper    W. Hamilton, R. Ying, J. Leskovec, "Inductive Representation Learning on Large Graphs", 2017 (GraphSAGE),
@@ -45175,7 +46495,7 @@ TINYI_FN size_t tinyi_text_lines(const tinyi_text_file *f);
 TINYI_C_END
 #endif
 
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(5)
 /* src/gnn/graph/npy.c - .npy, .npz and features.coo
  * Papers   NEP 1 of NumPy (the .npy format, versions 1.0 to 3.0); PKWARE's APPNOTE 6.3 (zip).
  * Method   The header of a .npy file is a Python dict with three keys; nothing else is accepted. Members of a zip file
@@ -45794,7 +47114,7 @@ TINYI_FN void tinyi_tgraph_head(unsigned char head[64], uint32_t flags, uint64_t
 TINYI_C_END
 #endif
 
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(5)
 /* src/gnn/graph/read.c - the readers of graphs
  *
  * Formats  Matrix Market: R. Boisvert, R. Pozo, K. Remington, "The Matrix Market Exchange Formats", NISTIR 5935, 1996.
@@ -46740,7 +48060,7 @@ TINY_API void tgnn_data_free(tiny_ctx *ctx, tgnn_data *d)
 
 #endif
 #ifndef TINYI_NO_STREAM
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(5)
 /* src/gnn/graph/stream.c - graphs larger than memory: sorted runs, and their merge
  * Method   Edges are read once, and symmetrize and drop_loops are applied as they go into a run. A full run is sorted
  *          by destination, then source (two stable radix sorts of math/sort.h), and added to a file. A heap of
@@ -47507,7 +48827,7 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
 
 #endif
 #endif
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(5)
 /* src/gnn/layer/layer.c - graph convolutions
  * Papers   GCN: T. Kipf, M. Welling, 2017 (arXiv 1609.02907), eq. 2. GraphSAGE: W. Hamilton et al., 2017 (1706.02216),
  *          algorithm 1.
@@ -48134,7 +49454,7 @@ TINYI_FN void tinyi_net_put_f32(unsigned char *to, const float *v);    /* as a f
 TINYI_C_END
 #endif
 
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(6)
 /* src/gnn/layer/net.c - parses a description, knows the shape of each weight, and runs the layers
  *
  * The members of a layer are collected first and checked when its JSON object ends, because "kind" may come last. Every
@@ -48791,7 +50111,7 @@ tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_
 }
 
 #endif
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(6)
 /* src/gnn/layer/pool.c - top-k pooling
  * Paper    H. Gao, S. Ji, "Graph U-Nets", 2019 (arXiv 1905.05178), eq. 2, with tanh for the sigmoid; C. Cangea et al.,
  *          "Towards Sparse Hierarchical Graph Classifiers", 2018 (arXiv 1811.01287): ceil(ratio n) nodes of each graph.
@@ -48951,7 +50271,7 @@ TINY_API tiny_status tgnn_pool_run(tiny_ctx *ctx, const tgnn_pool *pool, const t
 
 #endif
 #ifndef TINYI_NO_QUANT
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(6)
 /* src/gnn/quant/bits.c - numbers of a few bits, eight at a time
  * Method   Eight numbers of b bits are one word of 8 b bits. It is spread in three steps: into halves, quarters and
  *          single numbers. Each step moves the upper half of every field to the position where it begins after
@@ -49078,7 +50398,7 @@ TINY_API void tgnn_bits_unpack(uint8_t *code, const unsigned char *from, size_t 
 #endif
 #endif
 #ifndef TINYI_NO_QUANT
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(6)
 /* src/gnn/quant/a2q.c - learnt steps and bits: the quantizer, its gradient, the nearest group
  * Paper    Z. Zhu et al., "A2Q: Aggregation-Aware Quantization for Graph Neural Networks", ICLR 2023 (arXiv
  *          2302.00193): eq. 1 (quantizer), the local gradient of section 3.2, the memory penalty of section 3.3, the
@@ -49699,7 +51019,7 @@ TINYI_C_END
 
 #endif
 #ifndef TINYI_NO_QUANT
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(6)
 /* src/gnn/quant/a2q_net.c - steps and bits of a net as parameters of its training
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), sections 3.1 to 3.3; the settings are those of the authors' program
  *          for a GCN on Cora.
@@ -50333,7 +51653,7 @@ TINYI_C_END
 
 #endif
 #ifndef TINYI_NO_QUANT
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(6)
 /* src/gnn/quant/packed.c - packed rows, their product with bytes, and sums of nibbles
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), section 3.1: X = diag(a) Xint, W = Wint diag(s), so XW is (Xint Wint)
  *          scaled by a_i s_j.
@@ -50826,7 +52146,7 @@ TINY_API tiny_status tgnn_nibbles_sum(tiny_ctx *ctx, const tiny_sparse *a, const
 #endif
 #endif
 #ifndef TINYI_NO_QUANT
-#if TINYI_SLICE(8)
+#if TINYI_SLICE(6)
 /* src/gnn/quant/quant.c - turns a trained net into one of integers, and runs it
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), section 3.1 and its appendix on integer arithmetic.
  * Formula  gcn, D the edges into each node:  Z = a_i s_j (Xint Wint);  B = quant(D^-1/2 Z) by column, steps t_j;
@@ -51141,7 +52461,7 @@ TINY_API tiny_status tgnn_quant_run(tiny_ctx *ctx, const tgnn_quant *n, const tg
 
 #endif
 #endif
-#if TINYI_SLICE(8)
+#if TINYI_SLICE(6)
 /* src/gnn/embed/fastrp.c - FastRP
  * Paper    H. Chen, S. Sultan, Y. Tian, M. Chen, S. Skiena, "Fast and Accurate Network Embeddings via Very Sparse
  *          Random Projection", 2019 (arXiv 1908.11512), section 3; R after P. Li, T. Hastie, K. Church, "Very Sparse
@@ -51707,7 +53027,7 @@ TINY_API tiny_status tgnn_fastrp(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_
 
 #endif
 #ifndef TINYI_NO_EQUIVARIANT
-#if TINYI_SLICE(8)
+#if TINYI_SLICE(6)
 /* src/gnn/equivariant/irreps.c - irreps strings: read, written, counted */
 #include <stdio.h>
 #include <string.h>
@@ -51819,7 +53139,7 @@ TINY_API tiny_idx tgnn_irreps_dim(const tgnn_irrep *list, int n)
 #endif
 #endif
 #ifndef TINYI_NO_EQUIVARIANT
-#if TINYI_SLICE(8)
+#if TINYI_SLICE(6)
 /* src/gnn/equivariant/so3.c - rotations, Wigner D and 3j of real spherical harmonics
  * Papers   D: J. Ivanic, K. Ruedenberg, "Rotation Matrices for Real Spherical Harmonics. Direct Determination by
  *          Recursion", J. Phys. Chem. 100 (1996), with the corrections of 102 (1998). Its axes y, z, x are x, y, z
@@ -52322,29 +53642,55 @@ typedef struct tinyi_sph_plan {
  *   slopes   y, and s: the 3 * count rows of their derivatives by x, then y, then z; with factor not NULL its row gets
  *            the number that they must still be multiplied by
  *   dots     dx[j] = factor * the sum over the n_terms rows k of g[k] s[j][k]
+ *   hessians y, s (3 count rows) and d (9 count rows: x x, x y, .. z z) of the vectors x, which it replaces
+ *   twice    dg (count rows) and dx (3 rows) of the vectors x and their w and g (3 and count rows); x is replaced, y
+ *            and d (count rows each) are scratch. Both have a plan of solid harmonics; x has room for a fourth row
  *   past     copies n numbers past the caches, where the target can; y begins on a line, n is a multiple of 16. With
  *            n = 0 it waits for those of all earlier calls: a fence after each block would halve the rate */
+/* Derivatives of solid harmonics as sums of those of one degree less: links 0 and 1 are those by x, 2 by y, 3 and 4 by
+ * z (harmonics_twice.c). solid 0: the numbers are those of the direction. */
+typedef struct tinyi_sph_links {
+    int count, solid;
+    short at[TINYI_SPH_MOST][5];
+    float by[TINYI_SPH_MOST][5];
+} tinyi_sph_links;
+
 typedef struct tinyi_sph_kernels {
     tiny_target from;
     int lanes;
     void (*values)(const tinyi_sph_plan *p, float *y, size_t step, const float *x, size_t n);
     void (*slopes)(const tinyi_sph_plan *p, float *y, float *s, float *factor, size_t step, const float *x, size_t n);
     void (*dots)(float *dx, const float *g, const float *s, const float *factor, size_t n_terms, size_t step, size_t n);
+    void (*hessians)(const tinyi_sph_plan *p, const tinyi_sph_links *links, float *x, float *y, float *s, float *d,
+                     size_t step, size_t n);
+    void (*twice)(const tinyi_sph_plan *p, const tinyi_sph_links *links, float *x, const float *w, float *y,
+                  const float *g, float *d, float *dg, float *dx, size_t step, size_t n);
     void (*past)(float *y, const float *x, size_t n);
 } tinyi_sph_kernels;
 TINYI_TABLES(tinyi_sph_kernels, tinyi_sph_kernels)
+
+/* The numbers of one vector in double, and s[3][count] where it is not NULL: their derivatives. The reference. */
+TINYI_FN void tinyi_sph_one(const double *vector, const tgnn_sph_harm_params *p, double *y, double *s);
 
 /* n rows of count numbers without gaps from a block, by squares: up to lanes - 1 numbers after the last row are written
  * too; n is a multiple of lanes */
 TINYI_FN void tinyi_sph_squares(const tiny_team *team, float *to, const float *block, tiny_idx step, tiny_idx n,
                                 tiny_idx count, tiny_idx lanes);
 
+/* what second derivatives share with harmonics.c */
+TINYI_FN double tinyi_sph_unit(double *v);      /* v becomes its direction; 1 / |v|, or 0 */
+TINYI_FN void tinyi_sph_plan_make(tinyi_sph_plan *plan, const tgnn_sph_harm_params *p);
+TINYI_FN tiny_status tinyi_sph_check(tiny_ctx *ctx, const tiny_op *op);
+TINYI_FN tiny_status tinyi_sph_grad(tiny_grad *g, const tiny_op *op);
+TINYI_FN tiny_status tinyi_sph_back_grad(tiny_grad *g, const tiny_op *op);
+TINYI_FN tiny_status tinyi_sph_slopes_grad(tiny_grad *g, const tiny_op *op);
+
 TINYI_C_END
 #endif
 
 #endif
 #ifndef TINYI_NO_EQUIVARIANT
-#if TINYI_SLICE(8)
+#if TINYI_SLICE(6)
 /* src/gnn/equivariant/harmonics.c - real spherical harmonics, their derivatives, and forces
  * Formula  With r = (x, y, z), c + i s = (z + i x)^m, and q_lm the polynomials in y and r^2 of
  *            q_mm = sqrt((2 m + 1) / (2 m)) q_(m-1,m-1),  q_00 = 1,
@@ -52365,7 +53711,7 @@ TINYI_C_END
  *          near the poles, where it changes fastest with y; so do the roundings of y q in the recursion. Together (8 +
  *          2 l^2) u of the largest number of the row. Slopes and forces, whose sums cancel: (16 + 3 l^2) u and (32 + 3
  *          l^2) u of the largest number of the output. Measured: half of that at most.
- * Left out degrees that are not wanted below l_max (take columns of y), and second derivatives. */
+ * Left out degrees that are not wanted below l_max (take columns of y). Second derivatives: harmonics_twice.c. */
 #include <string.h>
 
 TINYI_TABLE_CHOICE(tinyi_sph_kernels, tinyi_sph_kernels)
@@ -52397,7 +53743,7 @@ static double tinyi_sph_scale(int norm, int l)
 }
 
 /* One vector. v becomes its direction; returns 1 / |v|, or 0. */
-static double tinyi_sph_unit(double *v)
+double tinyi_sph_unit(double *v)
 {
     double most = 0.0, length;
     int i;
@@ -52420,7 +53766,7 @@ static double tinyi_sph_b(int l, int m)
 }
 
 /* The numbers of one vector, and s[3][count] where it is not NULL: their derivatives. */
-static void tinyi_sph_one(const double *vector, const tgnn_sph_harm_params *p, double *y, double *s)
+TINYI_FN void tinyi_sph_one(const double *vector, const tgnn_sph_harm_params *p, double *y, double *s)
 {
     const int count = tgnn_sph_harm_count(p->l_max);
     double v[3], r2, inverse = 0.0, c = 1.0, si = 0.0, c0 = 0.0, s0 = 0.0, start = 1.0, k;
@@ -52515,7 +53861,7 @@ static void tinyi_sph_back_ref(const tiny_op *op)
     }
 }
 
-static void tinyi_sph_plan_make(tinyi_sph_plan *plan, const tgnn_sph_harm_params *p)
+void tinyi_sph_plan_make(tinyi_sph_plan *plan, const tgnn_sph_harm_params *p)
 {
     double start = 1.0;
     int l, m;
@@ -52712,7 +54058,7 @@ static void tinyi_sph_back_work(const tiny_op *op, int n_threads, size_t *shared
 
 /* ---- the rows */
 
-static tiny_status tinyi_sph_check(tiny_ctx *ctx, const tiny_op *op)
+tiny_status tinyi_sph_check(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_tensor *x = op->in[0];
     const tgnn_sph_harm_params *p = tinyi_sph_params(op);
@@ -52799,16 +54145,16 @@ static const tiny_op_row tinyi_row_sph_harm_slopes = TINYI_ROW_OF(
     "sph_harm_slopes", TGNN_OP_SPH_HARM_SLOPES, TAKES(1, 1), GIVES(2), PARAMS(tgnn_sph_harm_params),
     FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_sph_shape), REFERENCE(tinyi_sph_ref),
     FAST(tinyi_sph_fast, tinyi_sph_work), COST(tinyi_sph_cost), CASES(tinyi_sph_cases), BOUND(TINY_BOUND_SCALE, 16, 3),
-    TERMS(tinyi_sph_terms), GRADIENT(NULL), KERNELS(tinyi_sph_slots),
+    TERMS(tinyi_sph_terms), GRADIENT(tinyi_sph_slopes_grad), KERNELS(tinyi_sph_slots),
     SAYS("y and dy = the harmonics of x and their derivatives by its three components"));
 static const tiny_op_row tinyi_row_sph_harm_back = TINYI_ROW_OF(
     "sph_harm_back", TGNN_OP_SPH_HARM_BACK, TAKES(2, 2), GIVES(1), PARAMS(tgnn_sph_harm_params),
     FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_sph_back_shape), REFERENCE(tinyi_sph_back_ref),
     FAST(tinyi_sph_back_fast, tinyi_sph_back_work), COST(tinyi_sph_cost), CASES(tinyi_sph_cases),
-    BOUND(TINY_BOUND_SCALE, 32, 3), TERMS(tinyi_sph_terms), GRADIENT(NULL), KERNELS(tinyi_sph_slots),
+    BOUND(TINY_BOUND_SCALE, 32, 3), TERMS(tinyi_sph_terms), GRADIENT(tinyi_sph_back_grad), KERNELS(tinyi_sph_slots),
     SAYS("dx = sum over k of g[k] d(harmonic k of x) / dx"));
 
-static tiny_status tinyi_sph_grad(tiny_grad *g, const tiny_op *op)
+tiny_status tinyi_sph_grad(tiny_grad *g, const tiny_op *op)
 {
     tiny_op back = *op;
     tiny_tensor dx;
@@ -52816,6 +54162,7 @@ static tiny_status tinyi_sph_grad(tiny_grad *g, const tiny_op *op)
     back.row = &tinyi_row_sph_harm_back;
     back.kind = TGNN_OP_SPH_HARM_BACK;
     back.in[1] = tiny_grad_of(g, 0);
+    back.out[1] = NULL;
     if (!back.in[1] || !tiny_grad_wants(g, 0)) return TINY_OK;
     st = tiny_grad_new(g, op->in[0]->dtype, 2, op->in[0]->dim, &dx);
     back.out[0] = &dx;
@@ -52913,6 +54260,16 @@ TINYI_FN void tinyi_pc_reverse(tinyi_pc *pc, const tinyi_pc *from);
 /* gives registers that are not read any more to later rows */
 TINYI_FN tiny_status tinyi_pc_finish(const tinyi_pc *pc, tinyi_program *to);
 
+/* Tables of FOLD and CP, each as f32 [0] and f64 [1], and for the gradient by x with the axes of x and the result
+ * exchanged [.][1].
+ *   FOLD   entry (n, 3): i, j, k, sorted by k, i, j; value (n); all numbers of M as (d1 d3, d2) in `dense`
+ *   CP     a (rank, d1), b (rank, d2), c (d3, rank) */
+typedef struct tinyi_pf {
+    int rank;                               /* 0: FOLD */
+    tiny_tensor entry[2], value[2][2], dense[2];
+    tiny_tensor a[2][2], b[2], c[2][2];
+} tinyi_pf;
+
 struct tgnn_product {
     tgnn_product_desc desc;
     int kind;
@@ -52923,12 +54280,23 @@ struct tgnn_product {
     tinyi_program forward, back;
     /* of gnn/equivariant/paths.h: tables of the operations there */
     tiny_tensor table, entry, value;
-    char why[256];
+    tinyi_pf fold;                        /* data NULL in other kinds */
+    char why[320];
 };
 
-/* fills pc with the program of a kind that is not CG or GAUNT; p->path is set for CG */
-TINYI_FN tiny_status tinyi_product_build(tiny_ctx *ctx, tgnn_product *p, int kind, tinyi_pc *pc);
+/* fills pc with the program of a kind that is not CG or GAUNT; p->path is set for CG; fold: tables of FOLD and CP */
+TINYI_FN tiny_status tinyi_product_build(tiny_ctx *ctx, tgnn_product *p, int kind, const tinyi_pf *fold,
+                                         tinyi_pc *pc);
 TINYI_FN void tinyi_program_free(tiny_ctx *ctx, tinyi_program *program);
+
+/* of product_fold.c: the tables of a kind FOLD or CP, their program, and its cost for each of `channels` channels */
+TINYI_FN tiny_status tinyi_pf_build(tiny_ctx *ctx, const tgnn_product *p, int kind, tinyi_pf *f);
+TINYI_FN void tinyi_pf_free(tiny_ctx *ctx, tinyi_pf *f);
+TINYI_FN void tinyi_pf_program(const tgnn_product *p, const tinyi_pf *f, tinyi_pc *pc);
+TINYI_FN double tinyi_pf_operations(const tinyi_pf *f, int channels);
+/* fills op where the plan has tables, and y one channel for several of x; 0: the program runs */
+TINYI_FN int tinyi_pf_op(const tgnn_product *p, tgnn_fold_params *params, const tiny_tensor *x, const tiny_tensor *y,
+                           const tiny_tensor *w, tiny_op *op);
 
 #define TINYI_PRODUCT_LANES 32 /* lanes that a program computes at a time: a register is that many floats */
 
@@ -52954,6 +54322,12 @@ typedef struct tinyi_product_kernels {
                  const float *w, const float *g, int shared, float *dx, float *dy, float *dw, float *t);
     void (*fold)(float *out, const float *x, const float *w, const float *t, int n1, int n3, size_t mul);
     void (*sums)(float *out, const float *block, size_t n);     /* out[k] += the sum over the lanes of number k */
+    /* the matrices of a sample in each lane: t[(k n1 + i) lanes + s] = sum of value y[j lanes + s] over the entries
+     * (i, j, k), which are sorted by k, i; what has no entry stays */
+    void (*matrix)(float *t, const int32_t *entry, const float *value, size_t n, size_t n1, const float *y);
+    /* out[k os + u] = by[k] w[u] sum_i t[k n_in + i] x[i xs + u], u < n; by, w: NULL for ones */
+    void (*mix)(float *out, size_t os, const float *t, size_t n_out, size_t n_in, const float *x, size_t xs, size_t n,
+                const float *by, const float *w);
 } tinyi_product_kernels;
 TINYI_TABLES(tinyi_product_kernels, tinyi_product_kernels)
 
@@ -52962,7 +54336,7 @@ TINYI_C_END
 
 #endif
 #ifndef TINYI_NO_EQUIVARIANT
-#if TINYI_SLICE(8)
+#if TINYI_SLICE(6)
 /* src/gnn/equivariant/product.c - plans of products, and the operations that run their programs
  * Papers, formulas: gnn/equivariant/product_kinds.c.
  * Method   A lane is a channel of a sample. Blocks of 32 lanes go through the program; each row of it is a few
@@ -52977,6 +54351,7 @@ TINYI_C_END
 TINYI_TABLE_CHOICE(tinyi_product_kernels, tinyi_product_kernels)
 
 #define TINYI_PRODUCT_ROW 4.0               /* cost of a row besides its terms */
+#define TINYI_PRODUCT_FOLD 0.5              /* cost of a multiply-add of FOLD and CP with one y for many channels */
 #define TINYI_PRODUCT_BLOCKS 4              /* blocks that a thread takes at a time */
 
 enum { TINYI_PRODUCT_IN_X, TINYI_PRODUCT_IN_Y, TINYI_PRODUCT_IN_CODE, TINYI_PRODUCT_IN_COEF, TINYI_PRODUCT_IN_W,
@@ -53420,7 +54795,7 @@ TINY_API const char *tgnn_product_kind_name(int kind)
 {
     static const char *const name[] = { "Clebsch-Gordan", "Clebsch-Gordan, dense", "Clebsch-Gordan, sparse", "Gaunt",
                                         "Gaunt by list", "Gaunt by Fourier series", "Gaunt by grid", "vector fields",
-                                        "matrices", "paths of irreps" };
+                                        "matrices", "fold", "CP", "paths of irreps" };
     return kind < 0 || kind > TGNN_PRODUCT_PATHS ? "?" : name[kind];
 }
 
@@ -53429,6 +54804,7 @@ TINY_API void tgnn_product_close(tiny_ctx *ctx, tgnn_product *p)
     if (!p || tinyi_ctx_check(ctx)) return;
     tinyi_program_free(ctx, &p->forward);
     tinyi_program_free(ctx, &p->back);
+    tinyi_pf_free(ctx, &p->fold);
     tiny_free(ctx, p->table.data);
     tiny_free(ctx, p->entry.data);
     tiny_free(ctx, p->value.data);
@@ -53436,9 +54812,22 @@ TINY_API void tgnn_product_close(tiny_ctx *ctx, tgnn_product *p)
     tiny_free(ctx, p);
 }
 
+/* Clebsch-Gordan in any form */
+static int tinyi_product_is_cg(int kind)
+{
+    return kind <= TGNN_PRODUCT_CG_SPARSE || kind == TGNN_PRODUCT_FOLD || kind == TGNN_PRODUCT_CP;
+}
+/* FOLD has no weights of paths and no blocks of paths; CP also no norm or choice of paths, and factors of its degree */
+static int tinyi_product_folds(const tgnn_product_desc *d) { return !d->apart && (!d->weighted || d->shared); }
+static int tinyi_product_factors(const tgnn_product_desc *d)
+{
+    const int l = tgnn_cp_degree(d->cp);
+    return tinyi_product_folds(d) && !d->norm && !d->even && d->l1 == l && d->l2 == l && d->l3 == l;
+}
+
 static tiny_status tinyi_product_check_desc(tiny_ctx *ctx, const tgnn_product_desc *d)
 {
-    const int cg = d->kind <= TGNN_PRODUCT_CG_SPARSE;
+    const int cg = tinyi_product_is_cg(d->kind);
     int i, l;
     if (d->kind < 0 || d->kind >= TGNN_PRODUCT_KINDS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: kind %d, it must be 0 to %d", d->kind,
@@ -53450,6 +54839,18 @@ static tiny_status tinyi_product_check_desc(tiny_ctx *ctx, const tgnn_product_de
     }
     if (d->norm < 0 || d->norm > TGNN_PRODUCT_NORM)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: norm %d, it must be 0 to %d", d->norm, TGNN_PRODUCT_NORM);
+    if (d->channels < 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: %d channels of x for each of y, it must be at least 0",
+                          d->channels);
+    if (d->kind == TGNN_PRODUCT_FOLD && !tinyi_product_folds(d))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: fold has no blocks or weights of single paths");
+    if (d->kind == TGNN_PRODUCT_CP && !d->cp)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: CP needs factors (tgnn_cp_fit)");
+    if (d->cp && (d->kind == TGNN_PRODUCT_CP || d->kind == TGNN_PRODUCT_CG) && !tinyi_product_factors(d))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "product: factors of degree %d do not fit degrees %d, %d and %d, or a norm, a choice of "
+                          "paths, or blocks or weights of single paths",
+                          tgnn_cp_degree(d->cp), d->l1, d->l2, d->l3);
     if (!cg && (d->norm || d->even || d->apart || d->weighted))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "product: %s has no norms, paths or weights to choose",
                           tgnn_product_kind_name(d->kind));
@@ -53486,17 +54887,26 @@ static int tinyi_product_paths(tgnn_product *p)
  * passed over where there is another. */
 static tiny_status tinyi_product_try(tiny_ctx *ctx, tgnn_product *p, int kind, int last, double *least, size_t *said)
 {
+    const int folds = kind == TGNN_PRODUCT_FOLD || kind == TGNN_PRODUCT_CP;
     tinyi_program forward, back;
+    tinyi_pf fold;
     tinyi_pc pc, reverse;
-    double cost = 0.0;
-    tiny_status st;
+    double cost = 0.0, operations = 0.0;
+    tiny_status st = TINY_OK;
+    memset(&fold, 0, sizeof fold);
     memset(&pc, 0, sizeof pc);
     memset(&reverse, 0, sizeof reverse);
     memset(&forward, 0, sizeof forward);
     memset(&back, 0, sizeof back);
-    st = tinyi_product_build(ctx, p, kind, &pc);
+    if (folds) st = tinyi_pf_build(ctx, p, kind, &fold);
+    if (!st) st = tinyi_product_build(ctx, p, kind, &fold, &pc);
     if (!st) {
-        cost = tinyi_pc_operations(&pc) + TINYI_PRODUCT_ROW * (double)pc.n_rows;
+        operations = tinyi_pc_operations(&pc);
+        cost = operations + TINYI_PRODUCT_ROW * (double)pc.n_rows;
+        if (folds && p->desc.channels > 1) {
+            operations = tinyi_pf_operations(&fold, p->desc.channels);
+            cost = TINYI_PRODUCT_FOLD * operations;
+        }
         *said += (size_t)snprintf(p->why + *said, sizeof p->why - *said, "%s%s %.0f", *said ? ", " : "",
                                   tgnn_product_kind_name(kind), cost);
         st = tinyi_pc_finish(&pc, &forward);
@@ -53506,14 +54916,17 @@ static tiny_status tinyi_product_try(tiny_ctx *ctx, tgnn_product *p, int kind, i
     if (!st && (p->kind < 0 || cost < *least)) {
         tinyi_program_free(ctx, &p->forward);
         tinyi_program_free(ctx, &p->back);
+        tinyi_pf_free(ctx, &p->fold);
         p->forward = forward;
         p->back = back;
+        p->fold = fold;
         p->kind = kind;
-        p->operations = tinyi_pc_operations(&pc);
+        p->operations = operations;
         *least = cost;
     } else {
         tinyi_program_free(ctx, &forward);
         tinyi_program_free(ctx, &back);
+        tinyi_pf_free(ctx, &fold);
     }
     tinyi_pc_free(&pc);
     tinyi_pc_free(&reverse);
@@ -53541,22 +54954,27 @@ TINY_API tiny_status tgnn_product_open(tiny_ctx *ctx, const tgnn_product_desc *d
     p->dim[TGNN_PRODUCT_X] = (desc->l1 + 1) * (desc->l1 + 1);
     p->dim[TGNN_PRODUCT_Y] = (desc->l2 + 1) * (desc->l2 + 1);
     p->dim[TGNN_PRODUCT_OUT] = (desc->l3 + 1) * (desc->l3 + 1);
-    if (desc->kind <= TGNN_PRODUCT_CG_SPARSE) {
+    if (tinyi_product_is_cg(desc->kind)) {
         size = tinyi_product_paths(p);
         p->path = (int (*)[3])tinyi_alloc(ctx, (size_t)p->n_paths + 1, sizeof *p->path);
         if (!p->path) st = tiny_ctx_status(ctx);
         else (void)tinyi_product_paths(p);
         if (desc->apart) p->dim[TGNN_PRODUCT_OUT] = size;
-        if (desc->weighted) p->dim[TGNN_PRODUCT_W] = p->n_paths;
+        if (desc->weighted) p->dim[TGNN_PRODUCT_W] = desc->shared ? 1 : p->n_paths;
     }
     first = last = desc->kind;
     if (desc->kind == TGNN_PRODUCT_CG) { first++; last = TGNN_PRODUCT_CG_SPARSE; }
     if (desc->kind == TGNN_PRODUCT_GAUNT) { first++; last = TGNN_PRODUCT_GAUNT_GRID; }
     for (kind = first; !st && kind <= last; kind++) st = tinyi_product_try(ctx, p, kind, kind == last, &least, &said);
+    if (!st && desc->kind == TGNN_PRODUCT_CG && desc->channels > 1 && tinyi_product_folds(desc))
+        st = tinyi_product_try(ctx, p, TGNN_PRODUCT_FOLD, 0, &least, &said);
+    if (!st && desc->kind == TGNN_PRODUCT_CG && desc->cp)
+        st = tinyi_product_try(ctx, p, TGNN_PRODUCT_CP, 0, &least, &said);
+    p->desc.cp = NULL;                      /* its numbers were copied */
     if (!st && said < sizeof p->why) {
         char list[sizeof p->why];
         memcpy(list, p->why, sizeof list);
-        (void)snprintf(p->why, sizeof p->why, "%s, %s (cost of a channel: %.150s)", tgnn_product_kind_name(p->kind),
+        (void)snprintf(p->why, sizeof p->why, "%s, %s (cost of a channel: %.200s)", tgnn_product_kind_name(p->kind),
                        first == last ? "as asked" : "the cheapest", list);
     }
     if (st) {
@@ -53593,10 +55011,24 @@ static tiny_status tinyi_product_plan_check(tiny_ctx *ctx, const tgnn_product *p
     return TINY_OK;
 }
 
-static void tinyi_product_op_of(const tgnn_product *p, tgnn_product_params *params, const tiny_tensor *x,
+/* what a call needs to stay while it runs */
+typedef struct tinyi_product_call {
+    tgnn_product_params params;
+    tgnn_fold_params fold;
+    tiny_tensor y;
+} tinyi_product_call;
+
+static void tinyi_product_op_of(const tgnn_product *p, tinyi_product_call *call, const tiny_tensor *x,
                                 const tiny_tensor *y, const tiny_tensor *w, tiny_op *op)
 {
-    params->plan = p;
+    if (tinyi_pf_op(p, &call->fold, x, y, w, op)) return;
+    call->params.plan = p;
+    if (x && y && x->rank == 3 && y->rank == 3 && y->dim[1] == 1 && x->dim[1] > 1) {    /* repeated */
+        call->y = *y;
+        call->y.dim[1] = x->dim[1];
+        call->y.stride[1] = 0;
+        y = &call->y;
+    }
     memset(op, 0, sizeof *op);
     op->row = &tinyi_row_product;
     op->kind = TGNN_OP_PRODUCT;
@@ -53605,17 +55037,17 @@ static void tinyi_product_op_of(const tgnn_product *p, tgnn_product_params *para
     op->in[TINYI_PRODUCT_IN_CODE] = &p->forward.code;
     op->in[TINYI_PRODUCT_IN_COEF] = x && x->dtype == TINY_F64 ? &p->forward.coef : &p->forward.coef_f32;
     op->in[TINYI_PRODUCT_IN_W] = w;
-    op->params = params;
+    op->params = &call->params;
 }
 
 TINY_API tiny_status tgnn_product_run(tiny_ctx *ctx, const tgnn_product *p, const tiny_tensor *x, const tiny_tensor *y,
                                       const tiny_tensor *w, const tiny_tensor *out)
 {
     const tiny_status st = tinyi_product_plan_check(ctx, p);
-    tgnn_product_params params;
+    tinyi_product_call call;
     tiny_op op;
     if (st) return st;
-    tinyi_product_op_of(p, &params, x, y, w, &op);
+    tinyi_product_op_of(p, &call, x, y, w, &op);
     op.out[0] = out;
     return tiny_run(ctx, &op);
 }
@@ -53650,21 +55082,490 @@ TINY_API tiny_status tgnn_product_back(tiny_ctx *ctx, const tgnn_product *p, con
     return tiny_run(ctx, &op);
 }
 
-TINY_API tiny_tensor tgnn_tape_product(tiny_tape *tape, const tgnn_product *p, const tiny_tensor *x,
-                                       const tiny_tensor *y, const tiny_tensor *w)
+static tiny_tensor tinyi_product_tape(tiny_tape *tape, const tgnn_product *p, const tiny_tensor *x,
+                                      const tiny_tensor *y, const tiny_tensor *w, const tiny_tensor *to)
 {
-    tgnn_product_params params;
+    tinyi_product_call call;
     tiny_tensor out;
     tiny_op op;
     memset(&out, 0, sizeof out);
-    if (!tape) return out;
     if (!p || !p->forward.code.data) {
         (void)tinyi_tape_refuse(tape, TINY_E_ARGUMENT, "product: the plan is missing, or one for irreps");
         return out;
     }
-    tinyi_product_op_of(p, &params, x, y, w, &op);
+    tinyi_product_op_of(p, &call, x, y, w, &op);
+    op.out[0] = to;
     (void)tiny_tape_op(tape, &op, &out);
     return out;
+}
+
+TINY_API tiny_tensor tgnn_tape_product(tiny_tape *tape, const tgnn_product *p, const tiny_tensor *x,
+                                       const tiny_tensor *y, const tiny_tensor *w)
+{
+    tiny_tensor none;
+    memset(&none, 0, sizeof none);
+    return tape ? tinyi_product_tape(tape, p, x, y, w, NULL) : none;
+}
+
+TINY_API tiny_tensor tgnn_tape_product_last(tiny_tape *tape, const tgnn_product *p, const tiny_tensor *x,
+                                            const tiny_tensor *y, const tiny_tensor *w)
+{
+    tiny_tensor none, to, turned;
+    tiny_idx dim[3];
+    memset(&none, 0, sizeof none);
+    if (!tape) return none;
+    if (!p || !x || x->rank != 3)
+        (void)tinyi_tape_refuse(tape, TINY_E_SHAPE, "product: a plan and x (samples, numbers, channels) are needed");
+    if (tiny_tape_status(tape)) return none;
+    dim[0] = x->dim[0];
+    dim[1] = p->dim[TGNN_PRODUCT_OUT];
+    dim[2] = x->dim[2];
+    to = tiny_tape_new(tape, x->dtype, 3, dim);
+    if (tiny_tape_status(tape)) return none;
+    to = tiny_tensor_swap(to, 1, 2);
+    turned = tiny_tensor_swap(*x, 1, 2);
+    to = tinyi_product_tape(tape, p, &turned, y, w, &to);
+    return tiny_tape_status(tape) ? none : tiny_tensor_swap(to, 1, 2);
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_EQUIVARIANT
+#if TINYI_SLICE(7)
+/* src/gnn/equivariant/cp.c - CP factors of the coupling tensor by alternating least squares, and their files
+ * Paper    "Tensor Decomposition Networks for Fast Machine Learning Interatomic Potential Computations", 2025 (arXiv
+ *          2507.01131): factors of the tensor of all paths. The paper fits them by AdamW on random
+ *          harmonics. With E[Y Y^T] = 1 the expectation of that loss is |M - M'| / |M|, which is minimised here itself.
+ * Formula  one factor after the other: F <- U K (K^T K + lambda 1)^-1, U the unfolding of M along its axis, K the
+ *          products r by r of the other two; K^T K is the elementwise product of their Gram matrices.
+ *          lambda_t = max(1e-9, 1e-3 0.99^t). After a sweep the three columns of each r get the same length, which
+ *          does not change M' and makes the sum of squares least. So with lambda fixed the loss never rises.
+ *          From (l + 1)^4 terms on: A B = all pairs (i, j), C[r] = M[i][j], which is exact.
+ * Cost     a sweep: 3 (nonzeros of M) rank + rank^3 + 6 (l + 1)^2 rank^2 multiply-adds
+ * Error    the residual of a fit is computed at its end from all numbers of M - M'
+ * Left out a polish by Adam: where least squares end, the ridge is 1e-9 and steps along the gradient gain nothing. */
+#include <stdio.h>
+#include <string.h>
+
+struct tgnn_cp {
+    int l, rank, d;
+    double error, norm;
+    double *factor[3];                      /* (rank, d) each, in one block */
+};
+
+typedef struct tinyi_cp_entry { double value; int32_t at[3]; } tinyi_cp_entry;
+
+typedef struct tinyi_cp_job {
+    tiny_ctx *ctx;
+    const tgnn_cp_desc *desc;
+    tinyi_cp_entry *entry;                  /* of M that are not 0 */
+    size_t n;
+    int d, rank;
+    double norm2;                           /* |M|^2 */
+    double *f[3], *best[3];                 /* (d, rank) each */
+    double *gram, *lower, *right;           /* (rank, rank) twice; (d, rank): U K */
+} tinyi_cp_job;
+
+TINY_API int tgnn_cp_rank(int l, int schedule)
+{
+    double x;
+    if (l < 0 || l > TGNN_CP_L_MAX || schedule < 0 || schedule > TGNN_CP_EXACT) return 0;
+    x = tinyi_log64(l + 1.0);
+    switch (schedule) {
+    case TGNN_CP_LINEAR: return TINYI_MAX(1, 7 * l);
+    case TGNN_CP_SQUARE: return TINYI_MAX(1, 7 * l * l);
+    case TGNN_CP_LOG: return TINYI_MAX(1, 16 * (int)(x * x));
+    default: return (l + 1) * (l + 1) * (l + 1) * (l + 1);
+    }
+}
+
+/* ---- the tensor */
+
+static tiny_status tinyi_cp_tensor(tinyi_cp_job *j)
+{
+    const int l = j->desc->l;
+    const tgnn_coupling *c;
+    tgnn_so3 *so3 = NULL;
+    size_t n, e, round;
+    int a, b, k;
+    const tiny_status st = tgnn_so3_open(j->ctx, l, &so3);
+    if (st) return st;
+    for (round = 0; round < 2; round++) {
+        j->n = 0;
+        for (a = 0; a <= l; a++)
+            for (b = 0; b <= l; b++)
+                for (k = 0; k <= l; k++) {
+                    c = tgnn_so3_couplings(so3, a, b, k, &n);
+                    for (e = 0; e < n; e++, j->n++) {
+                        if (!round) continue;
+                        j->entry[j->n].value = c[e].value;
+                        j->entry[j->n].at[0] = a * a + c[e].i;
+                        j->entry[j->n].at[1] = b * b + c[e].j;
+                        j->entry[j->n].at[2] = k * k + c[e].k;
+                        j->norm2 += c[e].value * c[e].value;
+                    }
+                }
+        if (round) break;
+        j->entry = (tinyi_cp_entry *)tinyi_alloc(j->ctx, j->n, sizeof *j->entry);
+        if (!j->entry) break;
+    }
+    tgnn_so3_close(j->ctx, so3);
+    return j->entry ? TINY_OK : tiny_ctx_status(j->ctx);
+}
+
+/* |M - M'| from every number of both */
+static double tinyi_cp_residual(const tinyi_cp_job *j, double *const f[3], double *row)
+{
+    const size_t d = (size_t)j->d, rank = (size_t)j->rank;
+    double sum = 0.0;
+    size_t i, k, m, r, e;
+    for (i = 0; i < d; i++)
+        for (k = 0; k < d; k++) {
+            const double *a = f[0] + i * rank, *b = f[1] + k * rank;
+            for (m = 0; m < d; m++) {
+                const double *c = f[2] + m * rank;
+                double v = 0.0;
+                for (r = 0; r < rank; r++) v += a[r] * b[r] * c[r];
+                row[m] = v;
+            }
+            for (e = 0; e < j->n; e++)
+                if ((size_t)j->entry[e].at[0] == i && (size_t)j->entry[e].at[1] == k)
+                    row[j->entry[e].at[2]] -= j->entry[e].value;
+            for (m = 0; m < d; m++) sum += row[m] * row[m];
+        }
+    return tinyi_sqrt(sum);
+}
+
+/* ---- alternating least squares */
+
+/* gram = or *= F^T F */
+static void tinyi_cp_gram(const tinyi_cp_job *j, const double *f, int first)
+{
+    const size_t rank = (size_t)j->rank;
+    size_t a, b, i;
+    for (a = 0; a < rank; a++)
+        for (b = 0; b <= a; b++) j->lower[a * rank + b] = 0.0;
+    for (i = 0; i < (size_t)j->d; i++)
+        for (a = 0; a < rank; a++) {
+            const double v = f[i * rank + a];
+            double *to = j->lower + a * rank;
+            for (b = 0; b <= a; b++) to[b] += v * f[i * rank + b];
+        }
+    for (a = 0; a < rank; a++)
+        for (b = 0; b <= a; b++) {
+            const double v = j->lower[a * rank + b];
+            j->gram[a * rank + b] = first ? v : j->gram[a * rank + b] * v;
+        }
+}
+
+/* The new factor of one axis: right = U K, gram = K^T K, then the solution. */
+static tiny_status tinyi_cp_solve(tinyi_cp_job *j, int axis, double lambda)
+{
+    const size_t rank = (size_t)j->rank, d = (size_t)j->d;
+    const int p = (axis + 1) % 3, q = (axis + 2) % 3;
+    tiny_tensor g = tiny_tensor_2d(j->gram, TINY_F64, j->rank, j->rank), l = g, u, x;
+    tiny_status st = TINY_E_NUMERIC;
+    size_t e, r;
+    int tries;
+    memset(j->right, 0, d * rank * sizeof *j->right);
+    for (e = 0; e < j->n; e++) {
+        const double v = j->entry[e].value, *a = j->f[p] + (size_t)j->entry[e].at[p] * rank,
+                     *b = j->f[q] + (size_t)j->entry[e].at[q] * rank;
+        double *to = j->right + (size_t)j->entry[e].at[axis] * rank;
+        for (r = 0; r < rank; r++) to[r] += v * a[r] * b[r];
+    }
+    tinyi_cp_gram(j, j->f[p], 1);
+    tinyi_cp_gram(j, j->f[q], 0);
+    l.data = j->lower;
+    for (tries = 0; st == TINY_E_NUMERIC && tries < 12; tries++) {     /* a border rank: columns grow and cancel */
+        for (r = 0; r < rank; r++) j->gram[r * rank + r] += lambda;
+        st = tiny_cholesky(j->ctx, &g, &l);
+        lambda *= 9.0;                      /* the sum is ten times the last one */
+    }
+    u = tiny_tensor_swap(tiny_tensor_2d(j->right, TINY_F64, j->d, j->rank), 0, 1);
+    x = tiny_tensor_swap(tiny_tensor_2d(j->f[axis], TINY_F64, j->d, j->rank), 0, 1);
+    return st ? st : tiny_cholesky_solve(j->ctx, &l, &u, &x);
+}
+
+/* the columns of each r get one length */
+static void tinyi_cp_balance(const tinyi_cp_job *j)
+{
+    const size_t rank = (size_t)j->rank;
+    size_t r, i;
+    int k;
+    for (r = 0; r < rank; r++) {
+        double n[3], mean;
+        for (k = 0; k < 3; k++) {
+            double s = 0.0;
+            for (i = 0; i < (size_t)j->d; i++) s += j->f[k][i * rank + r] * j->f[k][i * rank + r];
+            n[k] = tinyi_sqrt(s);
+        }
+        if (!(n[0] > 0.0 && n[1] > 0.0 && n[2] > 0.0)) continue;
+        mean = tinyi_exp64((tinyi_log64(n[0]) + tinyi_log64(n[1]) + tinyi_log64(n[2])) / 3.0);
+        for (k = 0; k < 3; k++)
+            for (i = 0; i < (size_t)j->d; i++) j->f[k][i * rank + r] *= mean / n[k];
+    }
+}
+
+/* |M - M'|^2 = |M|^2 - 2 <M, M'> + |M'|^2 after the last axis was solved: right and gram (without lambda) are its */
+static double tinyi_cp_loss(const tinyi_cp_job *j)
+{
+    const size_t rank = (size_t)j->rank, n = rank * (size_t)j->d;
+    double cross = 0.0, square = 0.0;
+    size_t a, b, i;
+    for (i = 0; i < n; i++) cross += j->right[i] * j->f[2][i];
+    tinyi_cp_gram(j, j->f[0], 1);
+    tinyi_cp_gram(j, j->f[1], 0);
+    tinyi_cp_gram(j, j->f[2], 0);
+    for (a = 0; a < rank; a++) {
+        for (b = 0; b < a; b++) square += 2.0 * j->gram[a * rank + b];
+        square += j->gram[a * rank + a];
+    }
+    return TINYI_MAX(0.0, j->norm2 - 2.0 * cross + square);
+}
+
+static tiny_status tinyi_cp_start(tinyi_cp_job *j, int start, double *loss)
+{
+    const tgnn_cp_desc *o = j->desc;
+    const size_t n = (size_t)j->rank * (size_t)j->d;
+    const int sweeps = o->sweeps ? o->sweeps : 2000;
+    const double tol = o->tol > 0.0 ? o->tol : 1e-8;
+    tiny_rng rng = tiny_rng_make(o->seed, (uint64_t)start);
+    double lambda = o->ridge > 0.0 ? o->ridge : 1e-3, last = -1.0, now = 0.0;
+    const double scale = tinyi_exp64(tinyi_log64(j->norm2 / (double)n) / 3.0) * 0.5;
+    size_t i;
+    int t, k, ends;
+    for (k = 0; k < 3; k++)
+        for (i = 0; i < n; i++) j->f[k][i] = scale * (double)tiny_rng_normal(&rng);
+    for (t = 0; t < sweeps; t++) {
+        double squares = 0.0;
+        for (k = 0; k < 3; k++) {
+            const tiny_status st = tinyi_cp_solve(j, k, lambda);
+            if (st) return st;
+        }
+        now = tinyi_cp_loss(j);
+        tinyi_cp_balance(j);
+        for (k = 0; k < 3; k++)
+            for (i = 0; i < n; i++) squares += j->f[k][i] * j->f[k][i];
+        now += lambda * squares;
+        ends = o->watch && o->watch(o->user, start, t, now);
+        if (ends || (last >= 0.0 && (lambda <= 1e-9 || o->ridge > 0.0) && last - now < tol * last)) break;
+        last = now;
+        if (!(o->ridge > 0.0)) lambda = TINYI_MAX(1e-9, lambda * 0.99);
+    }
+    *loss = tinyi_cp_residual(j, j->f, j->lower);
+    return TINY_OK;
+}
+
+/* ---- objects */
+
+static tiny_status tinyi_cp_make(tiny_ctx *ctx, int l, int rank, tgnn_cp **out)
+{
+    const size_t n = (size_t)(l + 1) * (size_t)(l + 1) * (size_t)rank;
+    tgnn_cp *cp = (tgnn_cp *)tinyi_alloc(ctx, 1, sizeof *cp);
+    if (!cp) return tiny_ctx_status(ctx);
+    memset(cp, 0, sizeof *cp);
+    cp->l = l;
+    cp->d = (l + 1) * (l + 1);
+    cp->rank = rank;
+    cp->factor[0] = (double *)tinyi_alloc(ctx, 3 * n, sizeof(double));
+    if (!cp->factor[0]) {
+        tiny_free(ctx, cp);
+        return tiny_ctx_status(ctx);
+    }
+    memset(cp->factor[0], 0, 3 * n * sizeof(double));
+    cp->factor[1] = cp->factor[0] + n;
+    cp->factor[2] = cp->factor[1] + n;
+    *out = cp;
+    return TINY_OK;
+}
+
+TINY_API void tgnn_cp_close(tiny_ctx *ctx, tgnn_cp *cp)
+{
+    if (!cp || tinyi_ctx_check(ctx)) return;
+    tiny_free(ctx, cp->factor[0]);
+    tiny_free(ctx, cp);
+}
+
+TINY_API int tgnn_cp_degree(const tgnn_cp *cp) { return cp ? cp->l : -1; }
+TINY_API int tgnn_cp_terms(const tgnn_cp *cp) { return cp ? cp->rank : 0; }
+TINY_API double tgnn_cp_error(const tgnn_cp *cp) { return cp ? cp->error : 0.0; }
+TINY_API double tgnn_cp_norm(const tgnn_cp *cp) { return cp ? cp->norm : 0.0; }
+TINY_API const double *tgnn_cp_factor(const tgnn_cp *cp, int which)
+{
+    return cp && which >= 0 && which < 3 ? cp->factor[which] : NULL;
+}
+
+static tiny_status tinyi_cp_check(tiny_ctx *ctx, const tgnn_cp_desc *d)
+{
+    if (d->l < 0 || d->l > TGNN_CP_L_MAX)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cp: degree %d, it must be 0 to %d", d->l, TGNN_CP_L_MAX);
+    if (d->rank < 1 || d->rank > TGNN_CP_RANK_MAX)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cp: rank %d, it must be 1 to %d", d->rank, TGNN_CP_RANK_MAX);
+    if (d->starts < 0 || d->sweeps < 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cp: %d starts of %d sweeps, both must be at least 0 (the default)",
+                          d->starts, d->sweeps);
+    if (!(d->tol >= 0.0 && d->tol < 1.0) || !(d->ridge >= 0.0 && d->ridge <= 1e6))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cp: tolerance %g and ridge %g, they must be in 0 to 1 and 0 to 1e6",
+                          d->tol, d->ridge);
+    return TINY_OK;
+}
+
+/* all pairs (i, j), and the row of M that belongs to each */
+static void tinyi_cp_exact(const tinyi_cp_job *j, tgnn_cp *cp)
+{
+    const size_t d = (size_t)j->d;
+    size_t r, e;
+    for (r = 0; r < d * d; r++) cp->factor[0][r * d + r / d] = cp->factor[1][r * d + r % d] = 1.0;
+    for (e = 0; e < j->n; e++) {
+        const int32_t *at = j->entry[e].at;
+        cp->factor[2][((size_t)at[0] * d + (size_t)at[1]) * d + (size_t)at[2]] = j->entry[e].value;
+    }
+}
+
+static tiny_status tinyi_cp_search(tinyi_cp_job *j, tgnn_cp *cp)
+{
+    const size_t n = (size_t)j->rank * (size_t)j->d, rank = (size_t)j->rank;
+    const int starts = j->desc->starts ? j->desc->starts : 3;
+    double *room, least = -1.0, loss = 0.0;
+    tiny_status st = TINY_OK;
+    size_t i, r;
+    int s, k;
+    room = (double *)tinyi_alloc(j->ctx, 7 * n + 2 * rank * rank + (size_t)j->d, sizeof(double));
+    if (!room) return tiny_ctx_status(j->ctx);
+    for (k = 0; k < 3; k++) {
+        j->f[k] = room + (size_t)k * n;
+        j->best[k] = room + (size_t)(k + 3) * n;
+    }
+    j->right = room + 6 * n;
+    j->gram = room + 7 * n;
+    j->lower = j->gram + rank * rank;
+    memset(j->gram, 0, (2 * rank * rank + (size_t)j->d) * sizeof(double));
+    for (s = 0; !st && s < starts; s++) {
+        st = tinyi_cp_start(j, s, &loss);
+        if (!st && (least < 0.0 || loss < least)) {
+            least = loss;
+            for (k = 0; k < 3; k++) memcpy(j->best[k], j->f[k], n * sizeof(double));
+        }
+    }
+    for (k = 0; !st && k < 3; k++)
+        for (i = 0; i < (size_t)j->d; i++)
+            for (r = 0; r < rank; r++) cp->factor[k][r * (size_t)j->d + i] = j->best[k][i * rank + r];
+    cp->error = least / cp->norm;
+    tiny_free(j->ctx, room);
+    return st;
+}
+
+static int tinyi_cp_is_there(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    if (f) (void)fclose(f);
+    return f != NULL;
+}
+
+TINY_API tiny_status tgnn_cp_fit(tiny_ctx *ctx, const tgnn_cp_desc *desc, tgnn_cp **out)
+{
+    tinyi_cp_job j;
+    tgnn_cp *cp = NULL;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!desc || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cp: the description or the place of the factors is missing");
+    st = tinyi_cp_check(ctx, desc);
+    if (st) return st;
+    if (desc->file && tinyi_cp_is_there(desc->file)) {
+        st = tgnn_cp_load(ctx, desc->file, &cp);
+        if (!st && (cp->l != desc->l || cp->rank != desc->rank))
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s has factors of degree %d and rank %d, not of %d and %d",
+                            desc->file, cp->l, cp->rank, desc->l, desc->rank);
+        if (st) tgnn_cp_close(ctx, cp);
+        else *out = cp;
+        return st;
+    }
+    memset(&j, 0, sizeof j);
+    j.ctx = ctx;
+    j.desc = desc;
+    j.d = (desc->l + 1) * (desc->l + 1);
+    j.rank = desc->rank;
+    st = tinyi_cp_tensor(&j);
+    if (!st) st = tinyi_cp_make(ctx, desc->l, desc->rank, &cp);
+    if (!st) {
+        cp->norm = tinyi_sqrt(j.norm2);
+        if (j.rank >= j.d * j.d) tinyi_cp_exact(&j, cp);
+        else st = tinyi_cp_search(&j, cp);
+    }
+    if (!st && desc->file) st = tgnn_cp_save(ctx, cp, desc->file);
+    tiny_free(ctx, j.entry);
+    if (st) tgnn_cp_close(ctx, cp);
+    else *out = cp;
+    return st;
+}
+
+/* ---- files: a checkpoint with the entries l, rank, error, norm, and one tensor (3, rank, d) */
+
+TINY_API tiny_status tgnn_cp_save(tiny_ctx *ctx, const tgnn_cp *cp, const char *path)
+{
+    tiny_checkpoint_writer_desc d;
+    tiny_checkpoint_writer *w = NULL;
+    tiny_tensor t;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!cp || !path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cp: factors and a path are needed");
+    memset(&d, 0, sizeof d);
+    d.path = path;
+    t = tiny_tensor_3d(cp->factor[0], TINY_F64, 3, cp->rank, cp->d);
+    st = tiny_checkpoint_create(ctx, &d, &w);
+    if (st) return st;
+    (void)tiny_checkpoint_put_text(ctx, w, "kind", "tgnn_cp");
+    (void)tiny_checkpoint_put_u64(ctx, w, "l", (uint64_t)cp->l);
+    (void)tiny_checkpoint_put_u64(ctx, w, "rank", (uint64_t)cp->rank);
+    (void)tiny_checkpoint_put_f64(ctx, w, "error", cp->error);
+    (void)tiny_checkpoint_put_f64(ctx, w, "norm", cp->norm);
+    (void)tiny_checkpoint_put_tensor(ctx, w, "factors", &t);
+    st = tiny_checkpoint_finish(ctx, w);
+    tiny_checkpoint_writer_close(ctx, w);
+    return st;
+}
+
+TINY_API tiny_status tgnn_cp_load(tiny_ctx *ctx, const char *path, tgnn_cp **out)
+{
+    tiny_checkpoint_desc d;
+    tiny_checkpoint *c = NULL;
+    tgnn_cp *cp = NULL;
+    const char *kind = NULL;
+    uint64_t l = 0, rank = 0;
+    tiny_tensor t;
+    tiny_status st = tinyi_ctx_check(ctx);
+    tiny_idx i;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cp: a path and the place of the factors are needed");
+    memset(&d, 0, sizeof d);
+    d.path = path;
+    st = tiny_checkpoint_open(ctx, &d, &c);
+    if (!st) st = tiny_checkpoint_get_text(ctx, c, "kind", &kind);
+    if (!st) st = tiny_checkpoint_get_u64(ctx, c, "l", &l);
+    if (!st) st = tiny_checkpoint_get_u64(ctx, c, "rank", &rank);
+    if (!st && (strcmp(kind, "tgnn_cp") || l > TGNN_CP_L_MAX || rank < 1 || rank > TGNN_CP_RANK_MAX))
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s has no factors of a coupling tensor, or of an unknown size", path);
+    if (!st) st = tinyi_cp_make(ctx, (int)l, (int)rank, &cp);
+    if (!st) {
+        t = tiny_tensor_3d(cp->factor[0], TINY_F64, 3, cp->rank, cp->d);
+        st = tiny_checkpoint_get_f64(ctx, c, "error", &cp->error);
+        if (!st) st = tiny_checkpoint_get_f64(ctx, c, "norm", &cp->norm);
+        if (!st) st = tiny_checkpoint_get_tensor(ctx, c, "factors", &t);
+        for (i = 0; !st && i < tiny_tensor_count(&t); i++)
+            if (!(cp->factor[0][i] - cp->factor[0][i] == 0.0))
+                st = tinyi_fail(ctx, TINY_E_NUMERIC, "%s: number %td of the factors is not finite", path, i);
+        if (!st && !(cp->error >= 0.0 && cp->norm > 0.0 && cp->norm < 1e6))
+            st = tinyi_fail(ctx, TINY_E_NUMERIC, "%s: an error of %g and a norm of %g are impossible", path, cp->error,
+                            cp->norm);
+    }
+    tiny_checkpoint_close(ctx, c);
+    if (st) tgnn_cp_close(ctx, cp);
+    else *out = cp;
+    return st;
 }
 
 #endif
@@ -53749,7 +55650,7 @@ TINYI_C_END
 
 #endif
 #ifndef TINYI_NO_EQUIVARIANT
-#if TINYI_SLICE(8)
+#if TINYI_SLICE(7)
 /* src/gnn/equivariant/paths.c - weighted products of irreps, their gradients, and their sums over edges
  * Papers   M. Geiger, T. Smidt, "e3nn: Euclidean Neural Networks", 2022 (arXiv 2207.09453): modes and factors. S.
  *          Batzner et al., "E(3)-equivariant graph neural networks for data-efficient and accurate interatomic
@@ -54445,7 +56346,7 @@ TINY_API const tiny_op_row *tgnn_paths_back_row(void) { return &tinyi_row_paths_
 #endif
 #endif
 #ifndef TINYI_NO_EQUIVARIANT
-#if TINYI_SLICE(8)
+#if TINYI_SLICE(7)
 /* src/gnn/equivariant/layers.c - linear maps of irreps and gates, as views and operations of math
  * Paper    M. Geiger, T. Smidt, "e3nn: Euclidean Neural Networks", 2022 (arXiv 2207.09453): both layers.
  * Formula  y[w][k] = sum over blocks i of the same irrep, u of W_i[u][w] x_i[u][k] / sqrt(s); gates: gnn/equivariant/
@@ -54803,6 +56704,1601 @@ TINY_API tiny_status tgnn_gate(tiny_ctx *ctx, const tgnn_gate_desc *desc, const 
 
 #endif
 #endif
+#ifndef TINYI_NO_TDN
+/* src/gnn/equivariant/tdn_inside.h - what the network (tdn.c) and its runs and training (tdn_run.c) share */
+#ifndef TINYI_GNN_TDN_H
+#define TINYI_GNN_TDN_H
+TINYI_C_BEGIN
+
+#define TINYI_TDN_BLOCKS 16
+#define TINYI_TDN_NAME 32
+#define TINYI_TDN_DEGREES (TGNN_CP_L_MAX + 1)
+#define TINYI_TDN_EPS 1e-5f
+enum { TINYI_TDN_RADIAL = 10, TINYI_TDN_ATTEND = 8, TINYI_TDN_BLOCK = 2 + TINYI_TDN_RADIAL + TINYI_TDN_ATTEND + 4 };
+
+/* A tape that is kept, and what it has room for. */
+typedef struct tinyi_tdn_room {
+    tiny_tape *tape;
+    tiny_tape_mark begin;
+    tiny_idx n, m, molecules;
+    int seeds;
+} tinyi_tdn_room;
+
+struct tgnn_tdn {
+    tiny_ctx *ctx;
+    tgnn_tdn_desc desc;
+    tgnn_product *plan;
+    tgnn_irrep irreps[4][TINYI_TDN_DEGREES];        /* of features, mix, the inner network before and after its gate */
+    size_t n, n_numbers, at_block, at_end;
+    tiny_param *params;
+    char (*names)[TINYI_TDN_NAME];
+    unsigned char *memory;                  /* values, then gradients */
+    tinyi_tdn_room room[2];                 /* of positions, of parameters */
+    unsigned char *pos;                     /* positions and dE/dr of n_pos atoms, which the first tape knows */
+    tiny_idx n_pos;
+};
+
+/* the edges of a call, and its atoms in the type of the network */
+typedef struct tinyi_tdn_graph {
+    tiny_idx n, m, molecules;
+    int64_t *offset, *first;
+    int32_t *type, *src, *dst;
+    unsigned char *pos, *slope;             /* positions and dE/dr */
+    void *memory;
+} tinyi_tdn_graph;
+
+/* what the edges have in all blocks */
+typedef struct tinyi_tdn_edges { tiny_tensor offset, src, dst, y, basis, env, score; } tinyi_tdn_edges;
+
+/* positions as a parameter */
+TINYI_FN tiny_param tinyi_tdn_pos(const tgnn_tdn *net, const tinyi_tdn_graph *g);
+TINYI_FN void tinyi_tdn_clear(tgnn_tdn *net);               /* the gradients */
+/* the edges, and the first features of the atoms; a block; energies (molecules, 1), and forces (n, 3) of the direct
+ * head if wanted */
+TINYI_FN tiny_tensor tinyi_tdn_begin(tiny_tape *tape, const tgnn_tdn *net, const tinyi_tdn_graph *g,
+                                     const tiny_tensor *pos, tinyi_tdn_edges *e);
+TINYI_FN tiny_tensor tinyi_tdn_block(tiny_tape *tape, const tgnn_tdn *net, const tinyi_tdn_edges *e,
+                                     const tiny_tensor *x, int i);
+TINYI_FN tiny_tensor tinyi_tdn_end(tiny_tape *tape, const tgnn_tdn *net, const tinyi_tdn_graph *g,
+                                   const tinyi_tdn_edges *e, const tiny_tensor *x, tiny_tensor *forces);
+
+TINYI_C_END
+#endif
+
+#endif
+#ifndef TINYI_NO_TDN
+#if TINYI_SLICE(7)
+/* src/gnn/equivariant/tdn.c - the potential of tensor decomposition networks, on the tape
+ * Paper    "Tensor Decomposition Networks for Fast Machine Learning Interatomic Potential Computations", 2025 (arXiv
+ *          2507.01131), and the authors' model; its blocks are those of Y.-L. Liao, T. Smidt,
+ *          "Equiformer", 2023 (arXiv 2206.11990).
+ * Formula  features x (atoms, (l + 1)^2, C); TP(x, Y; w) the product of all paths with one weight for each channel
+ *          edge (j -> i): Y = harmonics of r_j - r_i (component), g_k = exp(-((a d / cut + b - mu_k) / sd_k)^2 / 2) /
+ *          (sqrt(2 pi) sd_k), sd = |s| + 1e-5; w = a network of g: twice linear, layer norm, SiLU; then linear
+ *          x = table[type] at l = 0, + sum over edges of TP(1, Y; w) / sqrt(mean degree)
+ *          block: x += attention(norm x); x += network(norm x)
+ *          attention: m = TP(W_s x_j + W_d x_i, Y; w); scores: per head a . leaky(scalars of W m), leaky(z) = 0.2 z +
+ *          0.8 SiLU(z), which is the smooth one; softmax over the edges of i; value TP(gate(W m), Y; w'); W_o sum
+ *          gate: SiLU at l = 0, the others times the sigmoid of a second half at l = 0
+ *          norm: l = 0 minus its mean over the channels; each degree / sqrt(mean of squares over m and channels +
+ *          1e-5), times a factor of channel and degree. network: C -> 2 C, gate, C.
+ *          energy: sum over atoms of linear(SiLU(linear(l = 0 of norm x))) / sqrt(mean atoms)
+ *          direct forces: one more attention, its l = 1, channels summed with weights
+ *          smooth: q = 1 - (d / cut)^2; 3 log q is added to the scores, w' and the first w are multiplied by q^3
+ * Parity   is not kept: all paths of a product have one weight, so a degree mixes both parities, as in the paper.
+ * Memory   a run of energies alone keeps one block; forces and gradients keep all
+ * Left out drop paths and dropout of the authors' training; periodic cells; lists of cells (neighbours are searched
+ *          among all pairs of a molecule) */
+#include <stdio.h>
+#include <string.h>
+
+/* ---- parameters: counted first, then placed */
+
+static void tinyi_tdn_add(tgnn_tdn *net, const char *place, const char *name, int rank, tiny_idx a, tiny_idx b)
+{
+    tiny_idx dim[2];
+    tiny_tensor t;
+    dim[0] = a;
+    dim[1] = b;
+    t = tiny_tensor_nd(NULL, net->desc.wide ? TINY_F64 : TINY_F32, rank, dim);
+    if (net->params) {
+        tiny_param *p = &net->params[net->n];
+        const size_t size = tiny_dtype_bytes(t.dtype);
+        memset(p, 0, sizeof *p);
+        (void)snprintf(net->names[net->n], TINYI_TDN_NAME, "%s%s", place, name);
+        p->name = net->names[net->n];
+        p->value = p->grad = t;
+        p->value.data = net->memory + net->n_numbers * size;
+    }
+    net->n++;
+    net->n_numbers += (size_t)tiny_tensor_count(&t);
+}
+
+static void tinyi_tdn_radial_list(tgnn_tdn *net, const char *place, tiny_idx out)
+{
+    const tiny_idx h = net->desc.hidden, k = net->desc.n_basis;
+    tinyi_tdn_add(net, place, "radial.0.weight", 2, h, k);
+    tinyi_tdn_add(net, place, "radial.0.bias", 1, h, 0);
+    tinyi_tdn_add(net, place, "radial.0.gain", 1, h, 0);
+    tinyi_tdn_add(net, place, "radial.0.shift", 1, h, 0);
+    tinyi_tdn_add(net, place, "radial.1.weight", 2, h, h);
+    tinyi_tdn_add(net, place, "radial.1.bias", 1, h, 0);
+    tinyi_tdn_add(net, place, "radial.1.gain", 1, h, 0);
+    tinyi_tdn_add(net, place, "radial.1.shift", 1, h, 0);
+    tinyi_tdn_add(net, place, "radial.2.weight", 2, out, h);
+    tinyi_tdn_add(net, place, "radial.2.offset", 1, out, 0);
+}
+
+static void tinyi_tdn_attend_list(tgnn_tdn *net, const char *place)
+{
+    const tiny_idx c = net->desc.width, l = net->desc.l, all = c * c * (l + 1);
+    tinyi_tdn_add(net, place, "src.linear", 1, all, 0);
+    tinyi_tdn_add(net, place, "dst.linear", 1, all, 0);
+    tinyi_tdn_add(net, place, "dst.bias", 1, c, 0);
+    tinyi_tdn_add(net, place, "mix.linear", 1, all + 2 * c * c, 0);
+    tinyi_tdn_add(net, place, "mix.bias", 1, 3 * c, 0);
+    tinyi_tdn_add(net, place, "attention", 1, c, 0);
+    tinyi_tdn_add(net, place, "out.linear", 1, all, 0);
+    tinyi_tdn_add(net, place, "out.bias", 1, c, 0);
+}
+
+static void tinyi_tdn_list(tgnn_tdn *net)
+{
+    const tgnn_tdn_desc *d = &net->desc;
+    const tiny_idx c = d->width, all = c * c * (d->l + 1);
+    char place[TINYI_TDN_NAME];
+    int i;
+    net->n = net->n_numbers = 0;
+    tinyi_tdn_add(net, "", "types", 2, d->n_types, c);
+    tinyi_tdn_add(net, "", "basis.scale", 1, 1, 0);
+    tinyi_tdn_add(net, "", "basis.shift", 1, 1, 0);
+    tinyi_tdn_add(net, "", "basis.mean", 1, d->n_basis, 0);
+    tinyi_tdn_add(net, "", "basis.width", 1, d->n_basis, 0);
+    tinyi_tdn_radial_list(net, "degree.", c);
+    net->at_block = net->n;
+    for (i = 0; i < d->blocks; i++) {
+        (void)snprintf(place, sizeof place, "block.%d.", i);
+        tinyi_tdn_add(net, place, "norm.0.gain", 2, d->l + 1, c);
+        tinyi_tdn_add(net, place, "norm.1.gain", 2, d->l + 1, c);
+        tinyi_tdn_radial_list(net, place, 2 * c);
+        tinyi_tdn_attend_list(net, place);
+        tinyi_tdn_add(net, place, "inner.0.linear", 1, 2 * all + 2 * c * c, 0);
+        tinyi_tdn_add(net, place, "inner.0.bias", 1, 4 * c, 0);
+        tinyi_tdn_add(net, place, "inner.1.linear", 1, 2 * all, 0);
+        tinyi_tdn_add(net, place, "inner.1.bias", 1, c, 0);
+    }
+    net->at_end = net->n;
+    tinyi_tdn_add(net, "", "norm.gain", 2, d->l + 1, c);
+    tinyi_tdn_add(net, "energy.", "0.weight", 2, c, c);
+    tinyi_tdn_add(net, "energy.", "0.bias", 1, c, 0);
+    tinyi_tdn_add(net, "energy.", "1.weight", 2, 1, c);
+    tinyi_tdn_add(net, "energy.", "1.bias", 1, 1, 0);
+    if (!d->direct) return;
+    tinyi_tdn_radial_list(net, "force.", 2 * c);
+    tinyi_tdn_attend_list(net, "force.");
+    tinyi_tdn_add(net, "force.", "vector", 2, c, 1);
+}
+
+/* Weights of linear maps of irreps, of which a layer takes W / sqrt(inputs), are normal; those of other linear layers
+ * and the score vectors uniform of deviation 1 / sqrt(inputs); gains 1; the basis spread over the cutoff. */
+static void tinyi_tdn_draw(tgnn_tdn *net)
+{
+    size_t i;
+    tiny_idx k;
+    for (i = 0; i < net->n; i++) {
+        const tiny_tensor *t = &net->params[i].value;
+        const char *name = net->params[i].name, *end = strrchr(name, '.');
+        const tiny_idx n = tiny_tensor_count(t);
+        const double ways = t->rank == 2 ? (double)t->dim[1] : (double)net->desc.width / net->desc.heads,
+                     most = tinyi_sqrt(3.0 / ways);
+        tiny_rng rng = tiny_rng_make(net->desc.seed, i);
+        for (k = 0; k < n; k++) {
+            const double part = ((double)k + 0.5) / (double)n;
+            double v = 0.0;
+            if (!strcmp(name, "types") || !strcmp(name, "force.vector") || (end && !strcmp(end, ".linear")))
+                v = (double)tiny_rng_normal(&rng);
+            else if (end && (!strcmp(end, ".weight") || !strcmp(end, ".attention")))
+                v = most * (2.0 * tiny_rng_uniform64(&rng) - 1.0);
+            else if ((end && !strcmp(end, ".gain")) || !strcmp(name, "basis.scale")) v = 1.0;
+            else if (!strcmp(name, "basis.mean")) v = part;
+            else if (!strcmp(name, "basis.width")) v = 1.5 / (double)n;
+            tinyi_real_set(t->data, t->dtype, k, v);
+        }
+    }
+}
+
+void tinyi_tdn_clear(tgnn_tdn *net)
+{
+    const size_t size = net->desc.wide ? sizeof(double) : sizeof(float);
+    memset(net->memory + net->n_numbers * size, 0, net->n_numbers * size);
+}
+
+/* ---- open and close */
+
+static tiny_status tinyi_tdn_check(tiny_ctx *ctx, tgnn_tdn_desc *d)
+{
+    int *size[6], i;
+    static const int usual[6] = { 128, 4, 8, 80, 128, 64 };
+    static const char *const what[6] = { "channels", "blocks", "heads", "types of atoms", "basis functions",
+                                         "hidden numbers" };
+    size[0] = &d->width;
+    size[1] = &d->blocks;
+    size[2] = &d->heads;
+    size[3] = &d->n_types;
+    size[4] = &d->n_basis;
+    size[5] = &d->hidden;
+    if (!d->l) d->l = 2;
+    if (d->l < 1 || d->l > TGNN_CP_L_MAX)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tdn: degree %d, it must be 1 to %d", d->l, TGNN_CP_L_MAX);
+    for (i = 0; i < 6; i++) {
+        const int most = i == 1 ? TINYI_TDN_BLOCKS : i == 3 ? 65536 : 1024;
+        if (!*size[i]) *size[i] = usual[i];
+        if (*size[i] < 1 || *size[i] > most)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "tdn: %d %s, there can be 1 to %d", *size[i], what[i], most);
+    }
+    if (d->width % d->heads)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tdn: %d heads do not divide %d channels", d->heads, d->width);
+    if (!(d->cutoff > 0.0 && d->cutoff < 1e6))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tdn: the cutoff is %g, it must be above 0 and below 1e6", d->cutoff);
+    if (d->mean_degree == 0.0) d->mean_degree = 1.0;
+    if (d->mean_atoms == 0.0) d->mean_atoms = 1.0;
+    if (!(d->mean_degree > 0.0 && d->mean_degree < 1e9) || !(d->mean_atoms > 0.0 && d->mean_atoms < 1e9))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tdn: %g neighbours and %g atoms on average, both must be above 0",
+                          d->mean_degree, d->mean_atoms);
+    if (d->product != TGNN_PRODUCT_CG && d->product != TGNN_PRODUCT_CG_DENSE && d->product != TGNN_PRODUCT_CG_SPARSE &&
+        d->product != TGNN_PRODUCT_FOLD && d->product != TGNN_PRODUCT_CP)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tdn: the product is %s, it must be of Clebsch-Gordan, fold or CP",
+                          tgnn_product_kind_name(d->product));
+    return TINY_OK;
+}
+
+static void tinyi_tdn_irreps(tgnn_tdn *net)
+{
+    const int c = net->desc.width;
+    int i, l;
+    for (i = 0; i < 4; i++)
+        for (l = 0; l <= net->desc.l; l++) {
+            net->irreps[i][l].l = l;
+            net->irreps[i][l].parity = 1;   /* not kept: see the head comment */
+            net->irreps[i][l].mul = i >= 2 ? 2 * c : c;
+        }
+    net->irreps[1][0].mul = 3 * c;          /* scores, values, gates */
+    net->irreps[2][0].mul = 4 * c;
+}
+
+TINY_API tiny_status tgnn_tdn_open(tiny_ctx *ctx, const tgnn_tdn_desc *desc, tgnn_tdn **out)
+{
+    tgnn_product_desc p;
+    tgnn_tdn *net;
+    size_t size, i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!desc || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tdn: a description and an output are needed");
+    net = (tgnn_tdn *)tinyi_alloc(ctx, 1, sizeof *net);
+    if (!net) return tiny_ctx_status(ctx);
+    memset(net, 0, sizeof *net);
+    net->ctx = ctx;
+    net->desc = *desc;
+    st = tinyi_tdn_check(ctx, &net->desc);
+    memset(&p, 0, sizeof p);
+    p.kind = desc->product;
+    p.l1 = p.l2 = p.l3 = net->desc.l;
+    p.weighted = p.shared = 1;
+    p.channels = net->desc.width;
+    p.cp = desc->product == TGNN_PRODUCT_CG || desc->product == TGNN_PRODUCT_CP ? desc->cp : NULL;
+    net->desc.cp = NULL;
+    if (!st) st = tgnn_product_open(ctx, &p, &net->plan);
+    if (!st) {
+        tinyi_tdn_irreps(net);
+        tinyi_tdn_list(net);
+        size = net->desc.wide ? sizeof(double) : sizeof(float);
+        net->names = (char (*)[TINYI_TDN_NAME])tinyi_alloc(ctx, net->n, sizeof *net->names);
+        if (net->names) net->memory = (unsigned char *)tinyi_alloc(ctx, net->n_numbers, 2 * size);
+        if (net->memory) net->params = (tiny_param *)tinyi_alloc(ctx, net->n, sizeof *net->params);
+        if (!net->params) st = tiny_ctx_status(ctx);
+    }
+    if (!st) {
+        tinyi_tdn_list(net);
+        for (i = 0; i < net->n; i++)
+            net->params[i].grad.data = (unsigned char *)net->params[i].value.data + net->n_numbers * size;
+        tinyi_tdn_clear(net);
+        tinyi_tdn_draw(net);
+    }
+    if (st) tgnn_tdn_close(net);
+    else *out = net;
+    return st;
+}
+
+TINY_API void tgnn_tdn_close(tgnn_tdn *net)
+{
+    tiny_ctx *ctx;
+    if (!net) return;
+    ctx = net->ctx;
+    tiny_tape_close(net->room[0].tape);
+    tiny_tape_close(net->room[1].tape);
+    tiny_free(ctx, net->pos);
+    tgnn_product_close(ctx, net->plan);
+    tiny_free(ctx, net->params);
+    tiny_free(ctx, net->memory);
+    tiny_free(ctx, net->names);
+    tiny_free(ctx, net);
+}
+
+TINY_API const tgnn_tdn_desc *tgnn_tdn_description(const tgnn_tdn *net) { return net ? &net->desc : NULL; }
+TINY_API const tiny_param *tgnn_tdn_params(const tgnn_tdn *net, size_t *n)
+{
+    if (n) *n = net ? net->n : 0;
+    return net ? net->params : NULL;
+}
+TINY_API double tgnn_tdn_count(const tgnn_tdn *net) { return net ? (double)net->n_numbers : 0.0; }
+TINY_API const tgnn_product *tgnn_tdn_product(const tgnn_tdn *net) { return net ? net->plan : NULL; }
+
+/* ---- pieces of the network */
+
+static tiny_tensor tinyi_tdn_one(tiny_tape *tape, int kind, const tiny_tensor *x)
+{
+    return tiny_tape_call(tape, kind, x, NULL, NULL, NULL, NULL);
+}
+
+/* numbers first .. first + n - 1 of each row */
+static tiny_tensor tinyi_tdn_part(const tiny_tensor *t, tiny_idx first, tiny_idx n)
+{
+    tiny_tensor b = *t;
+    if (b.data) b.data = (unsigned char *)b.data + first * b.stride[1] * (tiny_idx)tiny_dtype_bytes(b.dtype);
+    b.dim[1] = n;
+    return b;
+}
+
+/* rows of a * c numbers as (rows, a, c) */
+static tiny_tensor tinyi_tdn_split(const tiny_tensor *t, tiny_idx a, tiny_idx c)
+{
+    tiny_tensor b = *t;
+    b.rank = 3;
+    b.dim[1] = a;
+    b.dim[2] = c;
+    b.stride[2] = t->stride[1];
+    b.stride[1] = c * t->stride[1];
+    return b;
+}
+
+/* dense (rows, a, c) as rows */
+static tiny_tensor tinyi_tdn_flat(tiny_tape *tape, const tiny_tensor *t)
+{
+    tiny_idx dim[2];
+    dim[0] = t->dim[0];
+    dim[1] = t->dim[1] * t->dim[2] * (t->rank == 4 ? t->dim[3] : 1);
+    return tiny_tape_reshape(tape, t, 2, dim);
+}
+
+/* a constant of the tape's kind: one number */
+static tiny_tensor tinyi_tdn_number(tiny_tape *tape, const tgnn_tdn *net, double v)
+{
+    const tiny_idx dim[1] = { 1 };
+    const tiny_tensor t = tiny_tape_new(tape, net->desc.wide ? TINY_F64 : TINY_F32, 1, dim);
+    if (t.data && !tiny_tape_dry(tape)) tinyi_real_set(t.data, t.dtype, 0, v);
+    return t;
+}
+
+static tiny_tensor tinyi_tdn_linear(tiny_tape *tape, const tgnn_tdn *net, const tiny_tensor *x, int in, int out,
+                                    const tiny_param *w, const tiny_param *bias)
+{
+    tgnn_irreps_linear_desc d;
+    memset(&d, 0, sizeof d);
+    d.in = net->irreps[in];
+    d.out = net->irreps[out];
+    d.n_in = d.n_out = net->desc.l + 1;
+    d.last = 1;
+    return tgnn_tape_irreps_linear(tape, &d, x, &w->value, bias ? &bias->value : NULL);
+}
+
+/* two layers with norm and SiLU, one linear */
+static tiny_tensor tinyi_tdn_radial(tiny_tape *tape, const tiny_param *p, const tiny_tensor *basis)
+{
+    tiny_norm_params eps;
+    tiny_tensor h = *basis;
+    int i;
+    memset(&eps, 0, sizeof eps);
+    for (i = 0; i < 2; i++, p += 4) {
+        h = tiny_tape_linear(tape, &h, &p[0].value, &p[1].value, TINY_ACT_NONE);
+        h = tiny_tape_call(tape, TINY_OP_LAYERNORM, &h, &p[2].value, &p[3].value, NULL, &eps);
+        h = tinyi_tdn_one(tape, TINY_OP_SILU, &h);
+    }
+    return tiny_tape_linear(tape, &h, &p[0].value, &p[1].value, TINY_ACT_NONE);
+}
+
+/* each degree over m and channels */
+static tiny_tensor tinyi_tdn_norm(tiny_tape *tape, const tgnn_tdn *net, const tiny_tensor *x, const tiny_param *gain)
+{
+    const tiny_idx c = net->desc.width;
+    tiny_tensor part[TINYI_TDN_DEGREES], mean, g;
+    tiny_reduce_params keep;
+    tiny_norm_params eps;
+    int l;
+    memset(&keep, 0, sizeof keep);
+    memset(&eps, 0, sizeof eps);
+    keep.keep = 1;
+    eps.eps = TINYI_TDN_EPS;
+    for (l = 0; l <= net->desc.l; l++) {
+        part[l] = tinyi_tdn_part(x, l * l * c, (2 * l + 1) * c);
+        if (!l) {
+            mean = tiny_tape_call(tape, TINY_OP_MEAN, &part[0], NULL, NULL, NULL, &keep);
+            part[0] = tiny_tape_sub(tape, &part[0], &mean);
+        }
+        part[l] = tiny_tape_call(tape, TINY_OP_RMSNORM, &part[l], NULL, NULL, NULL, &eps);
+        part[l] = tinyi_tdn_split(&part[l], 2 * l + 1, c);
+        g = gain->value;
+        g.rank = 1;
+        g.dim[0] = c;
+        g.stride[0] = 1;
+        g.data = (unsigned char *)g.data + l * c * (tiny_idx)tiny_dtype_bytes(g.dtype);
+        part[l] = tiny_tape_mul(tape, &part[l], &g);
+    }
+    g = tiny_tape_concat(tape, net->desc.l + 1, part, 1);
+    return tiny_tape_status(tape) ? g : tinyi_tdn_flat(tape, &g);
+}
+
+/* rows: `skip` numbers, c scalars, c gates, then (d - 1, c) */
+static tiny_tensor tinyi_tdn_gate(tiny_tape *tape, const tgnn_tdn *net, const tiny_tensor *x, tiny_idx skip, tiny_idx c)
+{
+    const tiny_idx d = (net->desc.l + 1) * (net->desc.l + 1);
+    tiny_tensor part[2], g, rest;
+    if (tiny_tape_status(tape)) return *x;
+    part[0] = tinyi_tdn_part(x, skip, c);
+    part[0] = tinyi_tdn_one(tape, TINY_OP_SILU, &part[0]);
+    part[0] = tinyi_tdn_split(&part[0], 1, c);
+    g = tinyi_tdn_part(x, skip + c, c);
+    g = tinyi_tdn_one(tape, TINY_OP_SIGMOID, &g);
+    g = tinyi_tdn_split(&g, 1, c);
+    rest = tinyi_tdn_part(x, skip + 2 * c, (d - 1) * c);
+    rest = tinyi_tdn_split(&rest, d - 1, c);
+    part[1] = tiny_tape_mul(tape, &rest, &g);
+    g = tiny_tape_concat(tape, 2, part, 1);
+    return tiny_tape_status(tape) ? g : tinyi_tdn_flat(tape, &g);
+}
+
+/* TP(x, Y; w): x (edges, d C), w (edges, C) */
+static tiny_tensor tinyi_tdn_product_of(tiny_tape *tape, const tgnn_tdn *net, const tinyi_tdn_edges *e,
+                                        const tiny_tensor *x, const tiny_tensor *w)
+{
+    const tiny_idx c = net->desc.width, d = (net->desc.l + 1) * (net->desc.l + 1);
+    tiny_tensor tx, ty = tinyi_tdn_split(&e->y, 1, d), tw = tinyi_tdn_split(w, c, 1), y;
+    if (tiny_tape_status(tape)) return *x;
+    tx = x->rank == 3 ? *x : tinyi_tdn_split(x, d, c);
+    y = tgnn_tape_product_last(tape, net->plan, &tx, &ty, &tw);
+    return tiny_tape_status(tape) ? y : tinyi_tdn_flat(tape, &y);
+}
+
+/* sums of rows of edges, or of atoms, over the segments of offset */
+static tiny_tensor tinyi_tdn_sum(tiny_tape *tape, const tiny_tensor *offset, const tiny_tensor *x)
+{
+    tiny_spmm_params sum;
+    memset(&sum, 0, sizeof sum);
+    return tiny_tape_call(tape, TINY_OP_SPMM, offset, x, NULL, NULL, &sum);
+}
+
+/* zeros that no operation recorded */
+static tiny_tensor tinyi_tdn_zeros(tiny_tape *tape, const tgnn_tdn *net, tiny_idx rows, tiny_idx columns)
+{
+    tiny_idx dim[2];
+    tiny_tensor t;
+    dim[0] = rows;
+    dim[1] = columns;
+    t = tiny_tape_new(tape, net->desc.wide ? TINY_F64 : TINY_F32, 2, dim);
+    if (t.data && !tiny_tape_dry(tape)) memset(t.data, 0, (size_t)(rows * columns) * tiny_dtype_bytes(t.dtype));
+    return t;
+}
+
+/* p: src, dst, bias, mix, bias, vector of scores, out, bias; radial before them */
+static tiny_tensor tinyi_tdn_attention(tiny_tape *tape, const tgnn_tdn *net, const tinyi_tdn_edges *e,
+                                       const tiny_tensor *x, const tiny_param *radial, const tiny_param *p)
+{
+    const tiny_idx c = net->desc.width, d = (net->desc.l + 1) * (net->desc.l + 1), heads = net->desc.heads;
+    tiny_tensor w, w1, w2, s, t, m;
+    if (!e->src.dim[0]) {                   /* sums over nothing */
+        m = tinyi_tdn_zeros(tape, net, x->dim[0], d * c);
+        return tinyi_tdn_linear(tape, net, &m, 0, 0, &p[6], &p[7]);
+    }
+    w = tinyi_tdn_radial(tape, radial, &e->basis);
+    if (tiny_tape_status(tape)) return w;
+    w1 = tinyi_tdn_part(&w, 0, c);
+    w2 = tinyi_tdn_part(&w, c, c);
+    if (net->desc.smooth) w2 = tiny_tape_mul(tape, &w2, &e->env);
+    s = tinyi_tdn_linear(tape, net, x, 0, 0, &p[0], NULL);
+    t = tinyi_tdn_linear(tape, net, x, 0, 0, &p[1], &p[2]);
+    s = tiny_tape_call(tape, TINY_OP_GATHER, &s, &e->src, NULL, NULL, NULL);
+    t = tiny_tape_call(tape, TINY_OP_GATHER, &t, &e->dst, NULL, NULL, NULL);
+    m = tiny_tape_add(tape, &s, &t);
+    m = tinyi_tdn_product_of(tape, net, e, &m, &w1);
+    m = tinyi_tdn_linear(tape, net, &m, 0, 1, &p[3], &p[4]);
+    if (tiny_tape_status(tape)) return m;
+    t = tinyi_tdn_part(&m, 0, c);
+    s = tinyi_tdn_one(tape, TINY_OP_SILU, &t);
+    s = tiny_tape_scale(tape, &s, 0.8, 0.0);
+    t = tiny_tape_scale(tape, &t, 0.2, 0.0);
+    s = tiny_tape_add(tape, &s, &t);
+    s = tiny_tape_mul(tape, &s, &p[5].value);
+    s = tinyi_tdn_split(&s, heads, c / heads);
+    s = tinyi_tdn_one(tape, TINY_OP_SUM, &s);
+    if (net->desc.smooth) s = tiny_tape_add(tape, &s, &e->score);
+    s = tiny_tape_call(tape, TINY_OP_SEGMENT_SOFTMAX, &e->offset, &s, NULL, NULL, NULL);
+    m = tinyi_tdn_gate(tape, net, &m, c, c);
+    m = tinyi_tdn_product_of(tape, net, e, &m, &w2);
+    if (tiny_tape_status(tape)) return m;
+    m = tinyi_tdn_split(&m, d, c);          /* (edges, d, heads, C / heads) times (edges, 1, heads, 1) */
+    m.rank = 4;
+    m.dim[2] = heads;
+    m.dim[3] = c / heads;
+    m.stride[3] = m.stride[2];
+    m.stride[2] = c / heads * m.stride[3];
+    s = tinyi_tdn_split(&s, heads, 1);
+    s.rank = 4;
+    s.dim[3] = s.dim[1] = 1;
+    s.dim[2] = heads;
+    s.stride[3] = s.stride[2];
+    s.stride[2] = s.stride[3];
+    s.stride[1] = 0;
+    m = tiny_tape_mul(tape, &m, &s);
+    if (tiny_tape_status(tape)) return m;
+    m = tinyi_tdn_flat(tape, &m);
+    m = tinyi_tdn_sum(tape, &e->offset, &m);
+    return tinyi_tdn_linear(tape, net, &m, 0, 0, &p[6], &p[7]);
+}
+
+tiny_tensor tinyi_tdn_block(tiny_tape *tape, const tgnn_tdn *net, const tinyi_tdn_edges *e, const tiny_tensor *x,
+                                   int i)
+{
+    const tiny_param *p = net->params + net->at_block + (size_t)i * TINYI_TDN_BLOCK, *inner = p + TINYI_TDN_BLOCK - 4;
+    tiny_tensor h = tinyi_tdn_norm(tape, net, x, &p[0]), y;
+    h = tinyi_tdn_attention(tape, net, e, &h, p + 2, p + 2 + TINYI_TDN_RADIAL);
+    y = tiny_tape_add(tape, x, &h);
+    h = tinyi_tdn_norm(tape, net, &y, &p[1]);
+    h = tinyi_tdn_linear(tape, net, &h, 0, 2, &inner[0], &inner[1]);
+    h = tinyi_tdn_gate(tape, net, &h, 0, 2 * net->desc.width);
+    h = tinyi_tdn_linear(tape, net, &h, 3, 0, &inner[2], &inner[3]);
+    return tiny_tape_add(tape, &y, &h);
+}
+
+/* distances to basis functions */
+static tiny_tensor tinyi_tdn_basis(tiny_tape *tape, const tgnn_tdn *net, const tiny_tensor *square)
+{
+    const tiny_param *p = net->params + 1;
+    tiny_tensor t = tinyi_tdn_one(tape, TINY_OP_SQRT, square), sd, by = tinyi_tdn_number(tape, net, net->desc.cutoff);
+    t = tiny_tape_call(tape, TINY_OP_DIV, &t, &by, NULL, NULL, NULL);
+    t = tiny_tape_mul(tape, &t, &p[0].value);
+    t = tiny_tape_add(tape, &t, &p[1].value);
+    t = tiny_tape_sub(tape, &t, &p[2].value);
+    sd = tinyi_tdn_one(tape, TINY_OP_ABS, &p[3].value);
+    by = tinyi_tdn_number(tape, net, 1e-5);
+    sd = tiny_tape_add(tape, &sd, &by);
+    t = tiny_tape_call(tape, TINY_OP_DIV, &t, &sd, NULL, NULL, NULL);
+    t = tiny_tape_mul(tape, &t, &t);
+    t = tiny_tape_scale(tape, &t, -0.5, 0.0);
+    t = tinyi_tdn_one(tape, TINY_OP_EXP, &t);
+    by = tinyi_tdn_number(tape, net, 2.50662827463100050242);       /* sqrt(2 pi) */
+    sd = tiny_tape_mul(tape, &sd, &by);
+    return tiny_tape_call(tape, TINY_OP_DIV, &t, &sd, NULL, NULL, NULL);
+}
+
+/* the edges, and the first features of the atoms */
+tiny_tensor tinyi_tdn_begin(tiny_tape *tape, const tgnn_tdn *net, const tinyi_tdn_graph *g,
+                                   const tiny_tensor *pos, tinyi_tdn_edges *e)
+{
+    static const double one[(TGNN_CP_L_MAX + 1) * (TGNN_CP_L_MAX + 1)] = { 1.0 };
+    static const float one_f32[(TGNN_CP_L_MAX + 1) * (TGNN_CP_L_MAX + 1)] = { 1.0f };
+    const tiny_idx c = net->desc.width, d = (net->desc.l + 1) * (net->desc.l + 1);
+    const tiny_tensor type = tiny_tensor_1d(g->type, TINY_I32, g->n);
+    tgnn_sph_harm_params harmonics;
+    tiny_tensor r, s, x, w, part[2];
+    tiny_op op;
+    memset(&harmonics, 0, sizeof harmonics);
+    harmonics.l_max = net->desc.l;
+    e->offset = tiny_tensor_1d(g->offset, TINY_I64, g->n + 1);
+    e->src = tiny_tensor_1d(g->src, TINY_I32, g->m);
+    e->dst = tiny_tensor_1d(g->dst, TINY_I32, g->m);
+    if (!g->m) {
+        part[0] = tiny_tape_call(tape, TINY_OP_GATHER, &net->params[0].value, &type, NULL, NULL, NULL);
+        part[1] = tinyi_tdn_zeros(tape, net, g->n, (d - 1) * c);
+        return tiny_tape_concat(tape, 2, part, 1);
+    }
+    r = tiny_tape_call(tape, TINY_OP_GATHER, pos, &e->src, NULL, NULL, NULL);
+    s = tiny_tape_call(tape, TINY_OP_GATHER, pos, &e->dst, NULL, NULL, NULL);
+    r = tiny_tape_sub(tape, &r, &s);
+    memset(&op, 0, sizeof op);
+    memset(&e->y, 0, sizeof e->y);
+    op.row = tgnn_sph_harm_row();
+    op.kind = TGNN_OP_SPH_HARM;
+    op.in[0] = &r;
+    op.params = &harmonics;
+    (void)tiny_tape_op(tape, &op, &e->y);
+    {
+        tiny_reduce_params keep;
+        memset(&keep, 0, sizeof keep);
+        keep.keep = 1;
+        s = tiny_tape_call(tape, TINY_OP_NORM2, &r, NULL, NULL, NULL, &keep);
+    }
+    e->basis = tinyi_tdn_basis(tape, net, &s);
+    if (net->desc.smooth) {
+        tiny_tensor q = tinyi_tdn_number(tape, net, -net->desc.cutoff * net->desc.cutoff);
+        q = tiny_tape_call(tape, TINY_OP_DIV, &s, &q, NULL, NULL, NULL);
+        q = tiny_tape_scale(tape, &q, 1.0, 1.0);
+        e->env = tiny_tape_mul(tape, &q, &q);
+        e->env = tiny_tape_mul(tape, &e->env, &q);
+        q = tiny_tape_clamp(tape, &q, 1e-4, 1.0);
+        e->score = tinyi_tdn_one(tape, TINY_OP_LOG, &q);
+        e->score = tiny_tape_scale(tape, &e->score, 3.0, 0.0);
+    }
+    w = tinyi_tdn_radial(tape, net->params + 5, &e->basis);
+    if (net->desc.smooth) w = tiny_tape_mul(tape, &w, &e->env);
+    x = tiny_tensor_3d(net->desc.wide ? (void *)(uintptr_t)one : (void *)(uintptr_t)one_f32,
+                       net->desc.wide ? TINY_F64 : TINY_F32, g->m, d, c);
+    x.stride[0] = x.stride[2] = 0;
+    x.stride[1] = 1;
+    x = tinyi_tdn_product_of(tape, net, e, &x, &w);
+    x = tinyi_tdn_sum(tape, &e->offset, &x);
+    if (tiny_tape_status(tape)) return x;
+    w = tinyi_tdn_number(tape, net, tinyi_sqrt(net->desc.mean_degree));
+    x = tiny_tape_call(tape, TINY_OP_DIV, &x, &w, NULL, NULL, NULL);
+    if (tiny_tape_status(tape)) return x;
+    s = tiny_tape_call(tape, TINY_OP_GATHER, &net->params[0].value, &type, NULL, NULL, NULL);
+    part[0] = tinyi_tdn_part(&x, 0, c);
+    part[0] = tiny_tape_add(tape, &part[0], &s);
+    part[1] = tinyi_tdn_part(&x, c, (d - 1) * c);
+    return tiny_tape_concat(tape, 2, part, 1);
+}
+
+/* energies (molecules, 1), and forces (n, 3) of the direct head if wanted */
+tiny_tensor tinyi_tdn_end(tiny_tape *tape, const tgnn_tdn *net, const tinyi_tdn_graph *g,
+                                 const tinyi_tdn_edges *e, const tiny_tensor *x, tiny_tensor *forces)
+{
+    const tiny_idx c = net->desc.width;
+    const tiny_param *p = net->params + net->at_end;
+    const tiny_tensor first = tiny_tensor_1d(g->first, TINY_I64, g->molecules + 1);
+    tiny_tensor h = tinyi_tdn_norm(tape, net, x, &p[0]), s, by;
+    if (tiny_tape_status(tape)) return h;
+    s = tinyi_tdn_part(&h, 0, c);
+    s = tiny_tape_linear(tape, &s, &p[1].value, &p[2].value, TINY_ACT_NONE);
+    s = tinyi_tdn_one(tape, TINY_OP_SILU, &s);
+    s = tiny_tape_linear(tape, &s, &p[3].value, &p[4].value, TINY_ACT_NONE);
+    s = tinyi_tdn_sum(tape, &first, &s);
+    by = tinyi_tdn_number(tape, net, tinyi_sqrt(net->desc.mean_atoms));
+    s = tiny_tape_call(tape, TINY_OP_DIV, &s, &by, NULL, NULL, NULL);
+    if (forces && net->desc.direct) {
+        h = tinyi_tdn_attention(tape, net, e, &h, p + 5, p + 5 + TINYI_TDN_RADIAL);
+        if (tiny_tape_status(tape)) return h;
+        h = tinyi_tdn_part(&h, c, 3 * c);
+        h = tinyi_tdn_split(&h, 3, c);
+        h = tiny_tape_call(tape, TINY_OP_MATMUL, &h, &p[5 + TINYI_TDN_RADIAL + TINYI_TDN_ATTEND].value, NULL, NULL,
+                           NULL);
+        by = tinyi_tdn_number(tape, net, tinyi_sqrt((double)c));
+        h = tiny_tape_call(tape, TINY_OP_DIV, &h, &by, NULL, NULL, NULL);
+        if (!tiny_tape_status(tape)) *forces = tinyi_tdn_flat(tape, &h);
+    }
+    return s;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_POTENTIAL
+#if TINYI_SLICE(7)
+/* src/gnn/equivariant/neighbours.c - neighbours by a list of cells (D. Allen, M. Tildesley, "Computer Simulation of
+ * Liquids", 1987, section 5.3.2), for any cell
+ * Method   Positions in units of the cell, wrapped into it, fall into boxes that are at least about `distance` wide
+ *          where the cell is that large. The boxes that a sphere of that radius can reach are searched. Their number is
+ *          carried over the borders, so a small cell is met again as its images. Each pair is found once and gives two
+ *          edges. Two counting sorts order them by atom and neighbour.
+ * Cost     O(n + pairs): about 6.4 distances for each neighbour that is found.
+ * Error    vectors are those of the given positions, rounded once for each product with the cell. */
+#include <math.h>                           /* INFINITY; no function of it is called */
+#include <string.h>
+
+#define TINYI_NB_FAR 1e6                    /* cells from the origin */
+#define TINYI_NB_REACH 4e6                  /* boxes around an atom */
+#define TINYI_NB_FLAT 1e-6                  /* volume over the product of the edges: a smaller cell is flat */
+
+TINY_REF_BEGIN
+static int tinyi_nb_finite(double x) { return x - x == 0.0; }
+static double tinyi_nb_floor(double x)
+{
+    const double whole = (double)(int64_t)x;
+    return whole > x ? whole - 1.0 : whole;
+}
+static void tinyi_nb_cross(const double *a, const double *b, double *c)
+{
+    c[0] = a[1] * b[2] - a[2] * b[1];
+    c[1] = a[2] * b[0] - a[0] * b[2];
+    c[2] = a[0] * b[1] - a[1] * b[0];
+}
+static double tinyi_nb_length(const double *a) { return tinyi_sqrt(a[0] * a[0] + a[1] * a[1] + a[2] * a[2]); }
+
+/* rows of directions without period: units that are at right angles to the periodic ones and to each other */
+static void tinyi_nb_complete(const int *periodic, double *row)
+{
+    int k, best = 0, n = 0;
+    for (k = 0; k < 3; k++) n += periodic[k] != 0;
+    if (n == 3) return;
+    if (n == 0) {
+        for (k = 0; k < 9; k++) row[k] = k % 4 == 0;
+        return;
+    }
+    for (k = 0; k < 3; k++) {
+        double *to = row + 3 * k, *a = row + 3 * ((k + 1) % 3), *b = row + 3 * ((k + 2) % 3), length;
+        int j;
+        if (periodic[k]) continue;
+        if (n == 1) {                       /* b, or a, is not there yet: the axis that is least along the other one */
+            double *known = periodic[(k + 1) % 3] ? a : b, axis[3] = { 0, 0, 0 };
+            for (j = 1; j < 3; j++)
+                if ((known[j] < 0 ? -known[j] : known[j]) < (known[best] < 0 ? -known[best] : known[best])) best = j;
+            axis[best] = 1.0;
+            tinyi_nb_cross(known, axis, to);
+        } else tinyi_nb_cross(a, b, to);
+        length = tinyi_nb_length(to);
+        for (j = 0; j < 3; j++) to[j] /= length;
+        n++;
+    }
+}
+
+TINYI_FN tiny_status tinyi_cell_of(tiny_ctx *ctx, const tgnn_structure *s, tinyi_cell *cell)
+{
+    double edges = 1.0, c[3];
+    int k, j, any = 0, n = 0;
+    tiny_idx i;
+    if (s->n < 0 || s->n > 0x3fffffff)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "structure: %td atoms, there can be 0 to %d", s->n, 0x3fffffff);
+    if (s->n && !s->positions) return tinyi_fail(ctx, TINY_E_ARGUMENT, "structure: the positions are missing");
+    for (i = 0; i < 3 * s->n; i++)
+        if (!tinyi_nb_finite(s->positions[i]))
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "structure: the position of atom %td (counted from 1) is not finite",
+                              i / 3 + 1);
+    for (k = 0; k < 3; k++) any |= s->periodic[k];
+    memset(cell, 0, sizeof *cell);
+    if (any && !s->cell)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "structure: it is periodic, but its cell is missing");
+    for (k = 0; k < 3; k++)
+        if (s->periodic[k]) {
+            memcpy(cell->row + 3 * k, s->cell + 3 * k, 3 * sizeof(double));
+            for (j = 0; j < 3; j++)
+                if (!tinyi_nb_finite(cell->row[3 * k + j]) || cell->row[3 * k + j] > 1e6 || cell->row[3 * k + j] < -1e6)
+                    return tinyi_fail(ctx, TINY_E_NUMERIC, "structure: row %d of the cell is not finite, or longer than "
+                                      "a million", k + 1);
+            edges *= tinyi_nb_length(cell->row + 3 * k);
+            n = k;
+        }
+    /* with one periodic direction the complement cannot fail; with two, the area is that of the two rows */
+    if (any && edges == 0.0)
+        return tinyi_fail(ctx, TINY_E_NUMERIC, "structure: a periodic row of the cell is zero, so the cell has no volume");
+    (void)n;
+    tinyi_nb_complete(s->periodic, cell->row);
+    tinyi_nb_cross(cell->row + 3, cell->row + 6, c);
+    cell->volume = cell->row[0] * c[0] + cell->row[1] * c[1] + cell->row[2] * c[2];
+    {
+        const double size = cell->volume < 0 ? -cell->volume : cell->volume;
+        /* the unit row of two flat ones is 0 / 0 */
+        if (!(size > TINYI_NB_FLAT * edges))
+            return tinyi_fail(ctx, TINY_E_NUMERIC,
+                              "structure: the cell has no volume: its periodic rows lie in a plane or on a line");
+    }
+    for (k = 0; k < 3; k++) {
+        tinyi_nb_cross(cell->row + 3 * ((k + 1) % 3), cell->row + 3 * ((k + 2) % 3), c);
+        for (j = 0; j < 3; j++) cell->inverse[3 * j + k] = c[j] / cell->volume;
+        cell->height[k] = (cell->volume < 0 ? -cell->volume : cell->volume) / tinyi_nb_length(c);
+    }
+    if (cell->volume < 0) cell->volume = -cell->volume;
+    return TINY_OK;
+}
+
+typedef struct tinyi_nb {                   /* a search */
+    tiny_ctx *ctx;
+    const tgnn_structure *s;
+    const int32_t *order;
+    tinyi_cell cell;
+    double square, lo[3];                   /* of the distance; where the boxes begin, in units of the cell */
+    int n_box[3], reach[3];
+    double *frac;                           /* (n, 3), wrapped where it is periodic */
+    int32_t *wrap, *next, *head;            /* (n, 3): cells that were taken away; chains of boxes */
+    int32_t *pair;                          /* (n_pairs, 5): i, j, shift */
+    size_t n_pairs, room;
+} tinyi_nb;
+
+/* of an atom in sentences */
+static tiny_idx tinyi_nb_number(const tinyi_nb *w, tiny_idx i) { return (w->order ? (tiny_idx)w->order[i] : i) + 1; }
+
+static tiny_status tinyi_nb_add(tinyi_nb *w, tiny_idx i, tiny_idx j, const int *image)
+{
+    int32_t *p;
+    int k;
+    if (w->n_pairs == w->room) {
+        const size_t room = w->room ? 2 * w->room : (size_t)w->s->n * 16 + 64;
+        int32_t *more = NULL;
+        if (w->n_pairs > 0x3fffffff)
+            return tinyi_fail(w->ctx, TINY_E_OVERFLOW, "structure: more than %d pairs of neighbours", 0x3fffffff);
+        more = (int32_t *)tinyi_alloc(w->ctx, room, 5 * sizeof *more);
+        if (!more) return tiny_ctx_status(w->ctx);
+        if (w->n_pairs) memcpy(more, w->pair, w->n_pairs * 5 * sizeof *more);
+        tiny_free(w->ctx, w->pair);
+        w->pair = more;
+        w->room = room;
+    }
+    p = w->pair + 5 * w->n_pairs++;
+    p[0] = (int32_t)i;
+    p[1] = (int32_t)j;
+    for (k = 0; k < 3; k++) p[2 + k] = image[k] + w->wrap[3 * i + k] - w->wrap[3 * j + k];
+    return TINY_OK;
+}
+
+/* r_i - (r_j + shift cell) of a pair */
+static void tinyi_nb_vector(const tinyi_nb *w, const int32_t *p, double *v)
+{
+    const double *a = w->s->positions + 3 * (size_t)p[0], *b = w->s->positions + 3 * (size_t)p[1];
+    int k, j;
+    for (j = 0; j < 3; j++) {
+        double to = 0.0;
+        for (k = 0; k < 3; k++) if (p[2 + k]) to += p[2 + k] * w->cell.row[3 * k + j];
+        v[j] = (a[j] - b[j]) - to;
+    }
+}
+
+/* the boxes: sizes, and the chain of each */
+static tiny_status tinyi_nb_boxes(tinyi_nb *w, double distance)
+{
+    const tiny_idx n = w->s->n;
+    double hi[3], reach = 1.0, boxes = 1.0, width[3];
+    int k;
+    tiny_idx i;
+    for (k = 0; k < 3; k++) {
+        w->lo[k] = w->s->periodic[k] ? 0.0 : (double)INFINITY;
+        hi[k] = w->s->periodic[k] ? 1.0 : -(double)INFINITY;
+    }
+    for (i = 0; i < n; i++)
+        for (k = 0; k < 3; k++) {
+            const double *x = w->s->positions + 3 * i;
+            double f = x[0] * w->cell.inverse[k] + x[1] * w->cell.inverse[3 + k] + x[2] * w->cell.inverse[6 + k];
+            if (!(f < TINYI_NB_FAR && f > -TINYI_NB_FAR))
+                return tinyi_fail(w->ctx, TINY_E_NUMERIC,
+                                  "structure: atom %td (counted from 1) is more than a million %s away", tinyi_nb_number(w, i),
+                                  w->s->periodic[k] ? "cells" : "lengths");
+            w->wrap[3 * i + k] = 0;
+            if (w->s->periodic[k]) {
+                const double whole = tinyi_nb_floor(f);
+                w->wrap[3 * i + k] = (int32_t)whole;
+                f -= whole;
+                if (f >= 1.0) f = 0.0;      /* a tiny negative number rounds up to 1; the edge is the same */
+            } else {
+                if (f < w->lo[k]) w->lo[k] = f;
+                if (f > hi[k]) hi[k] = f;
+            }
+            w->frac[3 * i + k] = f;
+        }
+    for (k = 0; k < 3; k++) {
+        const double span = hi[k] - w->lo[k], size = span * w->cell.height[k];
+        w->n_box[k] = size < 2.0 * distance ? 1 : size > 1000.0 * distance ? 1000 : (int)(size / distance);
+        width[k] = size;
+    }
+    while ((boxes = (double)w->n_box[0] * w->n_box[1] * w->n_box[2]) > 2.0 * (double)n + 64.0) {
+        k = w->n_box[0] >= w->n_box[1] && w->n_box[0] >= w->n_box[2] ? 0 : w->n_box[1] >= w->n_box[2] ? 1 : 2;
+        w->n_box[k] = (w->n_box[k] + 1) / 2;
+    }
+    for (k = 0; k < 3; k++) {
+        const double each = width[k] / w->n_box[k], r = each > 0.0 ? distance / each : 0.0;
+        if (w->s->periodic[k]) {
+            reach *= 2.0 * r + 3.0;
+            w->reach[k] = r < 1e6 ? (int)r + 1 : 1000000;
+        } else w->reach[k] = r < w->n_box[k] ? (int)r + 1 : w->n_box[k];
+    }
+    if (reach > TINYI_NB_REACH)
+        return tinyi_fail(w->ctx, TINY_E_ARGUMENT,
+                          "structure: the cell is so small that it has %.3g images within the distance of %g, the limit "
+                          "is %g", reach, distance, TINYI_NB_REACH);
+    w->head = (int32_t *)tinyi_alloc(w->ctx, (size_t)boxes, sizeof *w->head);
+    if (!w->head) return tiny_ctx_status(w->ctx);
+    for (i = 0; i < (tiny_idx)boxes; i++) w->head[i] = -1;
+    for (i = n; i-- > 0;) {
+        int box[3];
+        tiny_idx at;
+        for (k = 0; k < 3; k++) {
+            const double span = hi[k] - w->lo[k];
+            const double part = span > 0.0 ? (w->frac[3 * i + k] - w->lo[k]) / span * w->n_box[k] : 0.0;
+            box[k] = (int)part < w->n_box[k] ? (int)part : w->n_box[k] - 1;
+        }
+        at = ((tiny_idx)box[0] * w->n_box[1] + box[1]) * w->n_box[2] + box[2];
+        w->next[i] = w->head[at];
+        w->head[at] = (int32_t)i;
+    }
+    return TINY_OK;
+}
+
+/* pairs of atom i, which is in box[], with those of the box `at` in the image: j > i, or i with a later image */
+static tiny_status tinyi_nb_meet(tinyi_nb *w, tiny_idx i, tiny_idx at, const int *image, tiny_idx *found)
+{
+    const int later = image[0] ? image[0] > 0 : image[1] ? image[1] > 0 : image[2] > 0;
+    int32_t j;
+    for (j = w->head[at]; j >= 0; j = w->next[j]) {
+        const double *a = w->frac + 3 * i, *b = w->frac + 3 * (size_t)j;
+        double d[3], square = 0.0;
+        int32_t p[5];
+        int k, m;
+        tiny_status st;
+        if (j < i || (j == i && !later)) continue;
+        for (k = 0; k < 3; k++) d[k] = a[k] - b[k] - image[k];
+        for (m = 0; m < 3; m++) {
+            const double x = d[0] * w->cell.row[m] + d[1] * w->cell.row[3 + m] + d[2] * w->cell.row[6 + m];
+            square += x * x;
+        }
+        if (square > w->square * 1.0000001) continue;
+        p[0] = (int32_t)i;
+        p[1] = j;
+        for (k = 0; k < 3; k++) p[2 + k] = image[k] + w->wrap[3 * i + k] - w->wrap[3 * j + k];
+        tinyi_nb_vector(w, p, d);
+        square = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
+        if (!(square < w->square)) continue;
+        if (square < 1e-20)
+            return tinyi_fail(w->ctx, TINY_E_NUMERIC, "structure: atoms %td and %td (counted from 1) are in one place",
+                              TINYI_MIN(tinyi_nb_number(w, i), tinyi_nb_number(w, j)),
+                              TINYI_MAX(tinyi_nb_number(w, i), tinyi_nb_number(w, j)));
+        if (++*found > TGNN_NEIGHBOURS_MOST)
+            return tinyi_fail(w->ctx, TINY_E_ARGUMENT,
+                              "structure: atom %td (counted from 1) has more than %d neighbours: the cell is too small "
+                              "or the distance too large", tinyi_nb_number(w, i), TGNN_NEIGHBOURS_MOST);
+        st = tinyi_nb_add(w, i, j, image);
+        if (st) return st;
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_nb_search(tinyi_nb *w)
+{
+    tiny_idx i, found;
+    int box[3], d[3], to[3], image[3], k;
+    tiny_status st = TINY_OK;
+    for (box[0] = 0; !st && box[0] < w->n_box[0]; box[0]++)
+        for (box[1] = 0; !st && box[1] < w->n_box[1]; box[1]++)
+            for (box[2] = 0; !st && box[2] < w->n_box[2]; box[2]++) {
+                const tiny_idx here = ((tiny_idx)box[0] * w->n_box[1] + box[1]) * w->n_box[2] + box[2];
+                if (w->ctx->desc.cancel && w->ctx->desc.cancel(w->ctx->desc.user))
+                    return tinyi_fail(w->ctx, TINY_E_CANCELLED, "structure: cancelled while neighbours were searched");
+                for (i = w->head[here]; !st && i >= 0; i = w->next[i]) {
+                    found = 0;
+                    for (d[0] = -w->reach[0]; !st && d[0] <= w->reach[0]; d[0]++)
+                        for (d[1] = -w->reach[1]; !st && d[1] <= w->reach[1]; d[1]++)
+                            for (d[2] = -w->reach[2]; !st && d[2] <= w->reach[2]; d[2]++) {
+                                int inside = 1;
+                                for (k = 0; k < 3; k++) {
+                                    const int n = w->n_box[k];
+                                    to[k] = box[k] + d[k];
+                                    image[k] = 0;
+                                    if (to[k] >= 0 && to[k] < n) continue;
+                                    if (!w->s->periodic[k]) inside = 0;
+                                    image[k] = to[k] >= 0 ? to[k] / n : -((n - 1 - to[k]) / n);
+                                    to[k] -= image[k] * n;
+                                }
+                                if (inside)
+                                    st = tinyi_nb_meet(w, i,
+                                                       ((tiny_idx)to[0] * w->n_box[1] + to[1]) * w->n_box[2] + to[2],
+                                                       image, &found);
+                            }
+                }
+            }
+    return st;
+}
+
+/* Edge 2 p is that of the first atom of pair p, 2 p + 1 that of the second one: its atom, or with other its neighbour */
+static size_t tinyi_nb_end(const tinyi_nb *w, size_t e, size_t other)
+{
+    return (size_t)w->pair[5 * (e / 2) + ((e ^ other) & 1)];
+}
+
+/* where the edges with each atom at that end begin */
+static void tinyi_nb_count(const tinyi_nb *w, size_t other, int64_t *start)
+{
+    const size_t n = (size_t)w->s->n;
+    size_t e;
+    memset(start, 0, (n + 1) * sizeof *start);
+    for (e = 0; e < 2 * w->n_pairs; e++) start[tinyi_nb_end(w, e, other) + 1]++;
+    for (e = 0; e < n; e++) start[e + 1] += start[e];
+}
+
+/* sorted by neighbour, then by atom; order and place stay in the pairs' numbers until the end */
+static tiny_status tinyi_nb_sort(tinyi_nb *w, tgnn_neighbours *out)
+{
+    const size_t n = (size_t)w->s->n, m = 2 * w->n_pairs;
+    int64_t *start = NULL, *order = NULL, *place = NULL;
+    size_t e, i;
+    tiny_status st = TINY_OK;
+    int k;
+    out->n = w->s->n;
+    out->n_edges = (tiny_idx)m;
+    out->offset = (int64_t *)tinyi_alloc(w->ctx, n + 1, sizeof *out->offset);
+    out->col = (int32_t *)tinyi_alloc(w->ctx, m + 1, sizeof *out->col);
+    out->shift = (int32_t *)tinyi_alloc(w->ctx, m + 1, 3 * sizeof *out->shift);
+    out->reverse = (int64_t *)tinyi_alloc(w->ctx, m + 1, sizeof *out->reverse);
+    out->vector = (double *)tinyi_alloc(w->ctx, m + 1, 3 * sizeof *out->vector);
+    start = (int64_t *)tinyi_alloc(w->ctx, n + 1, sizeof *start);
+    order = (int64_t *)tinyi_alloc(w->ctx, m + 1, sizeof *order);
+    place = (int64_t *)tinyi_alloc(w->ctx, m + 1, sizeof *place);
+    if (!out->offset || !out->col || !out->shift || !out->reverse || !out->vector || !start || !order || !place)
+        st = tiny_ctx_status(w->ctx);
+    if (!st) {
+        tinyi_nb_count(w, 1, start);
+        for (e = 0; e < m; e++) order[start[tinyi_nb_end(w, e, 1)]++] = (int64_t)e;
+        tinyi_nb_count(w, 0, start);
+        memcpy(out->offset, start, (n + 1) * sizeof *start);
+        for (i = 0; i < m; i++) place[order[i]] = start[tinyi_nb_end(w, (size_t)order[i], 0)]++;
+    }
+    for (e = 0; !st && e < m; e++) {
+        const int32_t *p = w->pair + 5 * (e / 2);
+        const size_t at = (size_t)place[e];
+        double v[3];
+        tinyi_nb_vector(w, p, v);
+        out->col[at] = p[1 - (e & 1)];
+        out->reverse[at] = place[e ^ 1];
+        for (k = 0; k < 3; k++) {
+            out->shift[3 * at + (size_t)k] = e & 1 ? -p[2 + k] : p[2 + k];
+            out->vector[3 * at + (size_t)k] = e & 1 ? -v[k] : v[k];
+        }
+    }
+    tiny_free(w->ctx, start);
+    tiny_free(w->ctx, order);
+    tiny_free(w->ctx, place);
+    return st;
+}
+TINY_REF_END
+
+TINY_API void tgnn_neighbours_free(tiny_ctx *ctx, tgnn_neighbours *list)
+{
+    if (!list || tinyi_ctx_check(ctx)) return;
+    tiny_free(ctx, list->offset);
+    tiny_free(ctx, list->col);
+    tiny_free(ctx, list->shift);
+    tiny_free(ctx, list->reverse);
+    tiny_free(ctx, list->vector);
+    memset(list, 0, sizeof *list);
+}
+
+TINY_API tiny_status tgnn_neighbours_find(tiny_ctx *ctx, const tgnn_structure *s, double distance,
+                                          tgnn_neighbours *out)
+{
+    return tinyi_neighbours_sorted(ctx, s, distance, NULL, out);
+}
+
+TINYI_FN tiny_status tinyi_neighbours_sorted(tiny_ctx *ctx, const tgnn_structure *s, double distance,
+                                             const int32_t *order, tgnn_neighbours *out)
+{
+    tinyi_nb w;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) memset(out, 0, sizeof *out);
+    if (st) return st;
+    if (!s || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "neighbours: a structure and an output are needed");
+    if (!(distance > 0.0 && distance < 1000.0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "neighbours: the distance is %g, it must be above 0 and below 1000",
+                          distance);
+    memset(&w, 0, sizeof w);
+    w.ctx = ctx;
+    w.s = s;
+    w.order = order;
+    w.square = distance * distance;
+    st = tinyi_cell_of(ctx, s, &w.cell);
+    if (st) return st;
+    w.frac = (double *)tinyi_alloc(ctx, (size_t)s->n + 1, 3 * sizeof *w.frac);
+    w.wrap = (int32_t *)tinyi_alloc(ctx, (size_t)s->n + 1, 3 * sizeof *w.wrap);
+    w.next = (int32_t *)tinyi_alloc(ctx, (size_t)s->n + 1, sizeof *w.next);
+    if (!w.frac || !w.wrap || !w.next) st = tiny_ctx_status(ctx);
+    if (!st && s->n) st = tinyi_nb_boxes(&w, distance);
+    if (!st && s->n) st = tinyi_nb_search(&w);
+    if (!st) st = tinyi_nb_sort(&w, out);
+    tiny_free(ctx, w.frac);
+    tiny_free(ctx, w.wrap);
+    tiny_free(ctx, w.next);
+    tiny_free(ctx, w.head);
+    tiny_free(ctx, w.pair);
+    if (st) tgnn_neighbours_free(ctx, out);
+    return st;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_POTENTIAL
+/* src/gnn/equivariant/mace_inside.h - what the files of MACE share: a model, its packed form, the kernels
+ *
+ * Numbers of an atom stand as (component, channel): row l l + l + m of a feature holds that component of all channels.
+ * In packed form a row has `width` numbers, the channels and zeros up to a whole number of panels of two vectors. */
+#ifndef TINYI_GNN_MACE_H
+#define TINYI_GNN_MACE_H
+TINYI_C_BEGIN
+
+#define TINYI_MACE_NAME 40
+#define TINYI_MACE_SIDE (TGNN_MACE_L + 1)
+
+typedef struct tinyi_mace_param { char name[TINYI_MACE_NAME]; int rank; tiny_idx dim[3]; double *value; } tinyi_mace_param;
+
+/* One coupling of a layer: features of degree l1, harmonics of l2, message of l3. Its message has the rows from `row`
+ * on. Its coefficients for an edge, (2 l1 + 1, 2 l3 + 1) numbers, stand from `at` on. */
+typedef struct tinyi_mace_path { int l1, l2, l3, row, at; } tinyi_mace_path;
+typedef struct tinyi_mace_term { int32_t k, m2; double value; } tinyi_mace_term;    /* c[k] += value * Y[m2] */
+typedef struct tinyi_mace_paths {
+    tinyi_mace_path *path;
+    tinyi_mace_term *term;
+    int n, n_terms, n_rows, n_coefs;
+} tinyi_mace_paths;
+
+/* Invariant polynomials of degree nu with values of degree L: n_k of them, term by term: component m of the value, up
+ * to three components of x in rising order (-1: none), which polynomial. */
+typedef struct tinyi_mace_basis { int n, n_k; int32_t (*term)[5]; double *value; } tinyi_mace_basis;
+
+/* All contractions of a layer as one polynomial of each channel. Coefficients stand in this order: each line
+ * (out += c x_i), then each row: out += x_i x_j (c + sum of c x_k). */
+typedef struct tinyi_mace_line { int16_t out, i; } tinyi_mace_line;
+typedef struct tinyi_mace_row { int16_t out, i, j, unused; int32_t first, end; } tinyi_mace_row;
+typedef struct tinyi_mace_poly {
+    int n_in, n_out, n_lines, n_rows, n_coefs;
+    tinyi_mace_line *line;
+    tinyi_mace_row *row;
+    uint8_t *k;
+    int32_t *at[TINYI_MACE_SIDE][3];        /* of each term of a basis: its coefficient */
+} tinyi_mace_poly;
+
+/* Rows of one type. Pointers are to numbers of it.
+ *   rows       y[i] (+)= x[i] B for n rows: B (k, n_panels panels), packed panel by panel
+ *   couple     c of an edge from its harmonics; uncouple: the gradient of that, added to that of the harmonics
+ *   fold       a[m3] += sum over edges e and m1 of r[e] c[e][m1][m3] up[e][m1]: r (n, width), up[e] + up_at the rows
+ *   unfold     its gradients for one edge: gx += , gc =, the result is that by the distance, dr the slope of r
+ *   outer      s[m][k] = sum over edges of y[e][m] h[e][k], n_y a multiple of 4; outer_back its gradients
+ *   poly       the contraction of one atom and its gradient by x (set, not added)
+ *   muladd     y += a x for n rows, a one row */
+typedef struct tinyi_mace_kernels {
+    tiny_target from;
+    int lanes;
+    size_t bytes;
+    void (*rows)(void *const *y, const void *const *x, int n, int k, const void *b, int n_panels, int add);
+    void (*couple)(void *c, const void *y, const tinyi_mace_term *term, int n_terms, int n);
+    void (*uncouple)(void *gy, const void *gc, const tinyi_mace_term *term, int n_terms);
+    void (*fold)(void *a, int n3, int n1, size_t width, int n, const void *r, const void *const *up, size_t up_at,
+                 const void *c, size_t c_step);
+    double (*unfold)(void *gx, void *gc, int n3, int n1, size_t width, const void *r, const void *dr, const void *x,
+                     const void *g, const void *c);
+    void (*outer)(void *s, const void *const *h, const void *y, int n, int n_y, int width);
+    double (*outer_back)(void *gy, const void *q, const void *h, const void *dh, const void *y, int n_y, int width);
+    void (*poly)(void *out, const void *x, const tinyi_mace_poly *p, const void *coef, size_t width);
+    void (*poly_back)(void *gx, const void *g, const void *x, const tinyi_mace_poly *p, const void *coef,
+                      size_t width);
+    void (*muladd)(void *y, const void *x, const void *a, int n, size_t width);
+    double (*dot)(const void *x, const void *y, size_t n);
+    void (*axpy)(void *y, const void *x, double a, size_t n);
+} tinyi_mace_kernels;
+typedef struct tinyi_mace_pair { const tinyi_mace_kernels *of[2]; } tinyi_mace_pair;   /* float, double */
+TINYI_TABLES(tinyi_mace_pair, tinyi_mace_pair)
+
+/* The weights of one type for the elements of a structure, packed for the kernels. A matrix with a second pointer has
+ * its transpose there. */
+typedef struct tinyi_mace_matrix { const void *to, *back; } tinyi_mace_matrix;
+typedef struct tinyi_mace_plan {
+    const tinyi_mace_kernels *k;
+    unsigned char *memory;
+    size_t bytes, used;
+    int n_local, local[TGNN_MACE_ELEMENTS], element[TGNN_MACE_ELEMENTS];    /* of an element of the model: or -1 */
+    int width, panels, n_y;                 /* of a row; harmonics of an edge, a multiple of 4 */
+    int radial[TGNN_MACE_RADIAL], read;     /* padded widths */
+    const void *embed, *first;              /* (n_local, width): the features; those of the first layer's messages */
+    tinyi_mace_matrix up[TGNN_MACE_LAYERS][TINYI_MACE_SIDE], out[TGNN_MACE_LAYERS][TINYI_MACE_SIDE];
+    tinyi_mace_matrix hide[TGNN_MACE_LAYERS][TGNN_MACE_RADIAL];
+    tinyi_mace_matrix *weight[TGNN_MACE_LAYERS];    /* of each path: from the last hidden layer */
+    tinyi_mace_matrix *mix[TGNN_MACE_LAYERS];       /* (n_local or 1, paths) */
+    tinyi_mace_matrix *skip[TGNN_MACE_LAYERS];      /* (n_local, SIDE); residual layers only */
+    const void **coef[TGNN_MACE_LAYERS];            /* (n_local) */
+    const void *readout[TGNN_MACE_LAYERS];          /* one row each; the last one's is the row after its hidden layer */
+    tinyi_mace_matrix readin;
+} tinyi_mace_plan;
+
+struct tgnn_mace {
+    tiny_ctx *ctx;
+    tgnn_mace_desc desc;
+    int place[TGNN_MACE_ELEMENTS + 1];      /* of an atomic number among the elements; -1: not there */
+    tinyi_mace_paths paths[TGNN_MACE_LAYERS];
+    tinyi_mace_basis basis[TINYI_MACE_SIDE][3];
+    tinyi_mace_poly poly[TGNN_MACE_LAYERS];
+    tinyi_mace_param *param;
+    int n_params;
+    double *values, n_values;
+    /* places in param */
+    int energies, bessel, embed, up[TGNN_MACE_LAYERS][TINYI_MACE_SIDE], radial[TGNN_MACE_LAYERS][TGNN_MACE_RADIAL + 1],
+        mix[TGNN_MACE_LAYERS][TINYI_MACE_SIDE], skip[TGNN_MACE_LAYERS][TINYI_MACE_SIDE], density[TGNN_MACE_LAYERS],
+        weight[TGNN_MACE_LAYERS][TINYI_MACE_SIDE][3], out[TGNN_MACE_LAYERS][TINYI_MACE_SIDE],
+        readout[TGNN_MACE_LAYERS], readin;
+    tinyi_mace_plan *plan[2];
+};
+
+/* the highest degree of the features before layer t, and after the last one for t = layers */
+TINYI_FN int tinyi_mace_degree(const tgnn_mace_desc *d, int t);
+TINYI_FN int tinyi_mace_nonlinear(const tgnn_mace_desc *d, int t);      /* the readout after layer t */
+TINYI_FN tiny_status tinyi_mace_check(tiny_ctx *ctx, const char *what, tgnn_mace_desc *d);
+/* A model of a checked description: its paths, and the lists of its parameters, all 0. Bases that are not given are
+ * made. */
+TINYI_FN tiny_status tinyi_mace_make(tiny_ctx *ctx, const tgnn_mace_desc *desc,
+                                     tinyi_mace_basis given[TINYI_MACE_SIDE][3], tgnn_mace **out);
+TINYI_FN tiny_status tinyi_mace_basis_make(tiny_ctx *ctx, int l_max, int l, int nu, tinyi_mace_basis *out);
+TINYI_FN void tinyi_mace_basis_free(tiny_ctx *ctx, tinyi_mace_basis *b);
+TINYI_FN tiny_status tinyi_mace_poly_make(tiny_ctx *ctx, const tgnn_mace *m, int t, tinyi_mace_poly *p);
+/* coefficient `at` of every channel: to (n_coefs, channels) for an element of the model */
+TINYI_FN void tinyi_mace_poly_fill(const tgnn_mace *m, int t, int element, double *to);
+/* The plan for a structure's elements (a bit for each element of the model), made or reused. */
+TINYI_FN tiny_status tinyi_mace_plan_for(tiny_ctx *ctx, tgnn_mace *m, int type, const unsigned char *present,
+                                         const tinyi_mace_plan **out);
+/* The radial basis at a distance and its slope, n_bessel numbers each, and in cut[2] what the last hidden layer and the
+ * density are still multiplied by: 1, or with `late` the cutoff and its slope. */
+TINYI_FN void tinyi_mace_radial(const tgnn_mace *m, double r, double *b, double *db, double *cut);
+
+TINYI_C_END
+#endif
+
+#endif
+#ifndef TINYI_NO_POTENTIAL
+#if TINYI_SLICE(7)
+/* src/gnn/equivariant/mace.c - MACE: description, parameters and couplings of a potential
+ * Paper    I. Batatia, D. Kovacs, G. Simm, C. Ortner, G. Csanyi, "MACE: Higher Order Equivariant Message Passing Neural
+ *          Networks for Fast and Accurate Force Fields", 2022 (arXiv 2206.07697), section 4. Basis and cutoff: J.
+ *          Gasteiger, J. Gross, S. Guennemann, "Directional Message Passing for Molecular Graphs", 2020 (arXiv
+ *          2003.03123), eq. 7 and 8.
+ * Formula  h^0_i = row of the element of i. For each layer, with r the vector from atom j to atom i, c a channel:
+ *            R_(c, l1 l2 l3)(r) = MLP(b(|r|)),  b_n = sqrt(2 / r_max) sin(n pi r / r_max) / r  f(r / r_max),
+ *            f(u) = 1 - (p + 1)(p + 2) / 2 u^p + p (p + 2) u^(p + 1) - p (p + 1) / 2 u^(p + 2),
+ *            A_(i, l3 m3, c) = sum_j R sum_(m1 m2) C^(l1 l2 l3)_(m1 m2 m3) (W_up h_j)_(l1 m1, c) Y_(l2 m2)(r),
+ *            M_i = W_mix A_i / average,  or W_mix A_i / (1 + sum_j tanh((w b)^2)): density,
+ *            PLAIN: M_i is multiplied by the matrix of the element; RESIDUAL: h_i is, and added to the new h_i,
+ *            h_i <- W_out B(M_i) (+ residual),  B of gnn/equivariant/mace_couple.c.
+ *          E_i = E_element + shift + scale (sum over layers of a linear readout of h_i; of a small network after the
+ *          last layer of two or more).
+ *          C are the real 3j times sqrt(2 l3 + 1). All matrices hold e3nn's factors, 1 / sqrt(fan in) and the constants
+ *          of normalised activations.
+ * Files    mace_couple.c the polynomials, mace_file.c files, mace_plain.c the formula in plain loops, mace_plan.c
+ *                                 packed
+ *          weights, mace_run.c the fast form.
+ * Left out interactions with non-linear messages or an attention of elements, several heads, the repulsion of Ziegler,
+ *          Biersack and Littmark, transformed distances, features without natural parity, charges and dipoles,
+ *                                 training.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+TINYI_TABLE_CHOICE(tinyi_mace_pair, tinyi_mace_pair)
+
+TINYI_FN int tinyi_mace_degree(const tgnn_mace_desc *d, int t)
+{
+    return t == 0 ? 0 : t < d->layers ? d->hidden : d->last;
+}
+TINYI_FN int tinyi_mace_nonlinear(const tgnn_mace_desc *d, int t) { return d->layers > 1 && t == d->layers - 1; }
+
+/* ---- description */
+
+static int tinyi_mace_finite(double x) { return x - x == 0.0; }
+
+TINYI_FN tiny_status tinyi_mace_check(tiny_ctx *ctx, const char *what, tgnn_mace_desc *d)
+{
+    struct { const char *name; int *at, normal, least, most; } n[] = {
+        { "channels", &d->channels, 16, 1, TGNN_MACE_CHANNELS },
+        { "layers", &d->layers, 2, 1, TGNN_MACE_LAYERS },
+        { "degrees of harmonics", &d->l_max, 0, 0, TGNN_MACE_L },
+        { "degrees of features", &d->hidden, 0, 0, TGNN_MACE_L },
+        { "degrees of the last features", &d->last, 0, 0, TGNN_MACE_L },
+        { "Bessel functions", &d->n_bessel, 8, 1, 64 },
+        { "powers of the cutoff", &d->power, 5, 1, 64 },
+        { "hidden radial layers", &d->n_radial, 3, 1, TGNN_MACE_RADIAL },
+        { "numbers of the last readout", &d->readout, 16, 1, 1024 },
+        { "elements", &d->n_elements, 0, 1, TGNN_MACE_ELEMENTS }
+    };
+    size_t i;
+    int k, j, radial = d->n_radial;
+    for (i = 0; i < TINYI_COUNT(n); i++) {
+        if (!*n[i].at) *n[i].at = n[i].normal;
+        if (*n[i].at < n[i].least || *n[i].at > n[i].most)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %d %s, there can be %d to %d", what, *n[i].at, n[i].name,
+                              n[i].least, n[i].most);
+    }
+    if (d->hidden > d->l_max || d->last > d->l_max)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: features of degree %d with harmonics of degree %d: messages have "
+                          "none of that degree", what, d->hidden > d->last ? d->hidden : d->last, d->l_max);
+    if (d->layers == 1) d->hidden = d->last;
+    for (k = 0; k < d->n_elements; k++) {
+        if (d->elements[k] < 1 || d->elements[k] > TGNN_MACE_ELEMENTS)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %d is no atomic number from 1 to %d", what, d->elements[k],
+                              TGNN_MACE_ELEMENTS);
+        for (j = 0; j < k; j++)
+            if (d->elements[j] == d->elements[k])
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the element %d stands there twice", what, d->elements[k]);
+    }
+    for (k = 0; k < d->n_radial; k++) {
+        if (!radial) d->radial[k] = 64;
+        if (d->radial[k] < 1 || d->radial[k] > 1024)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a radial layer of %d numbers, there can be 1 to 1024", what,
+                              d->radial[k]);
+    }
+    for (k = 0; k < d->layers; k++) {
+        if (!d->correlation[k]) d->correlation[k] = 3;
+        if (!d->kinds) d->kind[k] = k ? TGNN_MACE_RESIDUAL : TGNN_MACE_PLAIN;
+        if (d->correlation[k] < 1 || d->correlation[k] > 3)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a correlation of %d in layer %d, it can be 1 to 3", what,
+                              d->correlation[k], k + 1);
+        if (d->kind[k] < 0 || d->kind[k] > TGNN_MACE_RESIDUAL)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %d is no kind of interaction", what, d->kind[k]);
+        d->density[k] = d->density[k] != 0;
+    }
+    d->kinds = 1;
+    if (d->r_max == 0.0) d->r_max = 5.0;
+    if (d->average == 0.0) d->average = 10.0;
+    if (d->scale == 0.0) d->scale = 1.0;
+    if (!(d->r_max > 0.0 && d->r_max <= 100.0) || !(d->average > 0.0 && d->average < 1e6) ||
+        !tinyi_mace_finite(d->scale) || !tinyi_mace_finite(d->shift))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: r_max %g, average %g, scale %g, shift %g: r_max must be above 0 and "
+                          "at most 100, average above 0, all finite", what, d->r_max, d->average, d->scale, d->shift);
+    return TINY_OK;
+}
+
+/* ---- couplings of a layer */
+
+static tiny_status tinyi_mace_paths_make(tiny_ctx *ctx, const tgnn_so3 *so3, int l1_max, int l_max,
+                                         tinyi_mace_paths *p)
+{
+    int pass, l1, l2, l3;
+    for (pass = 0; pass < 2; pass++) {
+        p->n = p->n_terms = p->n_rows = p->n_coefs = 0;
+        for (l3 = 0; l3 <= l_max; l3++)
+            for (l1 = 0; l1 <= l1_max; l1++)
+                for (l2 = 0; l2 <= l_max; l2++) {
+                    const tgnn_coupling *c;
+                    const int n3 = 2 * l3 + 1;
+                    size_t n, i;
+                    if ((l1 + l2 + l3) & 1 || l3 < (l1 > l2 ? l1 - l2 : l2 - l1) || l3 > l1 + l2) continue;
+                    c = tgnn_so3_couplings(so3, l1, l2, l3, &n);
+                    if (pass) {
+                        tinyi_mace_path *to = &p->path[p->n];
+                        to->l1 = l1;
+                        to->l2 = l2;
+                        to->l3 = l3;
+                        to->row = p->n_rows;
+                        to->at = p->n_coefs;
+                        for (i = 0; i < n; i++) {
+                            tinyi_mace_term *e = &p->term[p->n_terms + (int)i];
+                            e->k = p->n_coefs + c[i].i * n3 + c[i].k;
+                            e->m2 = l2 * l2 + c[i].j;
+                            e->value = c[i].value * tinyi_sqrt((double)n3);
+                        }
+                    }
+                    p->n++;
+                    p->n_terms += (int)n;
+                    p->n_rows += n3;
+                    p->n_coefs += (2 * l1 + 1) * n3;
+                }
+        if (pass) break;
+        p->path = (tinyi_mace_path *)tinyi_alloc(ctx, (size_t)p->n, sizeof *p->path);
+        p->term = (tinyi_mace_term *)tinyi_alloc(ctx, (size_t)p->n_terms, sizeof *p->term);
+        if (!p->path || !p->term) return tiny_ctx_status(ctx);
+    }
+    return TINY_OK;
+}
+
+/* ---- parameters */
+
+/* the next one; without memory it is counted only. Returns its place. */
+static int tinyi_mace_add(tgnn_mace *m, tiny_idx a, tiny_idx b, tiny_idx c, const char *format, ...)
+    TINYI_PRINTF(5, 6);
+static int tinyi_mace_add(tgnn_mace *m, tiny_idx a, tiny_idx b, tiny_idx c, const char *format, ...)
+{
+    const tiny_idx dim[3] = { a, b, c };
+    double n = 1.0;
+    int i, rank = c ? 3 : b ? 2 : 1;
+    for (i = 0; i < rank; i++) n *= (double)dim[i];
+    if (m->param) {
+        tinyi_mace_param *p = &m->param[m->n_params];
+        va_list args;
+        va_start(args, format);
+        (void)vsnprintf(p->name, sizeof p->name, format, args);
+        va_end(args);
+        p->rank = rank;
+        memcpy(p->dim, dim, sizeof dim);
+        p->value = m->values ? m->values + (size_t)m->n_values : NULL;
+    }
+    m->n_values += n;
+    return m->n_params++;
+}
+
+static void tinyi_mace_list(tgnn_mace *m)
+{
+    const tgnn_mace_desc *d = &m->desc;
+    const tiny_idx z = d->n_elements, c = d->channels;
+    int t, l, i, nu;
+    m->n_params = 0;
+    m->n_values = 0.0;
+    m->energies = tinyi_mace_add(m, z, 0, 0, "energies");
+    m->bessel = tinyi_mace_add(m, d->n_bessel, 0, 0, "bessel");
+    m->embed = tinyi_mace_add(m, z, c, 0, "embed");
+    for (t = 0; t < d->layers; t++) {
+        const int from = tinyi_mace_degree(d, t), to = tinyi_mace_degree(d, t + 1);
+        const int most = d->kind[t] == TGNN_MACE_PLAIN ? d->l_max : from < to ? from : to;
+        for (l = 0; l <= from; l++) m->up[t][l] = tinyi_mace_add(m, c, c, 0, "layer.%d.up.%d", t, l);
+        for (i = 0; i <= d->n_radial; i++)
+            m->radial[t][i] = tinyi_mace_add(m, i ? d->radial[i - 1] : d->n_bessel,
+                                             i < d->n_radial ? d->radial[i] : m->paths[t].n * c, 0,
+                                             "layer.%d.radial.%d", t, i);
+        for (l = 0; l <= d->l_max; l++) {
+            tiny_idx n = 0;
+            for (i = 0; i < m->paths[t].n; i++) n += m->paths[t].path[i].l3 == l;
+            m->mix[t][l] = tinyi_mace_add(m, n * c, c, 0, "layer.%d.mix.%d", t, l);
+        }
+        for (l = 0; l <= most; l++) m->skip[t][l] = tinyi_mace_add(m, z, c, c, "layer.%d.skip.%d", t, l);
+        if (d->density[t]) m->density[t] = tinyi_mace_add(m, d->n_bessel, 0, 0, "layer.%d.density", t);
+        for (l = 0; l <= to; l++) {
+            for (nu = 0; nu < d->correlation[t]; nu++)
+                m->weight[t][l][nu] = tinyi_mace_add(m, z, m->basis[l][nu].n_k, c, "layer.%d.product.%d.%d", t, l,
+                                                     nu + 1);
+            m->out[t][l] = tinyi_mace_add(m, c, c, 0, "layer.%d.out.%d", t, l);
+        }
+        if (tinyi_mace_nonlinear(d, t)) {
+            m->readin = tinyi_mace_add(m, c, d->readout, 0, "layer.%d.readin", t);
+            m->readout[t] = tinyi_mace_add(m, d->readout, 0, 0, "layer.%d.readout", t);
+        } else m->readout[t] = tinyi_mace_add(m, c, 0, 0, "layer.%d.readout", t);
+    }
+}
+
+TINYI_FN tiny_status tinyi_mace_make(tiny_ctx *ctx, const tgnn_mace_desc *desc,
+                                     tinyi_mace_basis given[TINYI_MACE_SIDE][3], tgnn_mace **out)
+{
+    tgnn_mace *m = (tgnn_mace *)tinyi_alloc(ctx, 1, sizeof *m);
+    tgnn_so3 *so3 = NULL;
+    int t, l, nu, i, most = 0, degree = 0;
+    tiny_status st;
+    *out = NULL;
+    if (!m) return tiny_ctx_status(ctx);
+    memset(m, 0, sizeof *m);
+    m->ctx = ctx;
+    m->desc = *desc;
+    for (i = 0; i <= TGNN_MACE_ELEMENTS; i++) m->place[i] = -1;
+    for (i = 0; i < desc->n_elements; i++) m->place[desc->elements[i]] = i;
+    st = tgnn_so3_open(ctx, desc->l_max, &so3);
+    for (t = 0; !st && t < desc->layers; t++)
+        st = tinyi_mace_paths_make(ctx, so3, tinyi_mace_degree(desc, t), desc->l_max, &m->paths[t]);
+    tgnn_so3_close(ctx, so3);
+    for (t = 0; t < desc->layers; t++) {
+        most = desc->correlation[t] > most ? desc->correlation[t] : most;
+        degree = tinyi_mace_degree(desc, t + 1) > degree ? tinyi_mace_degree(desc, t + 1) : degree;
+    }
+    for (l = 0; !st && l <= degree; l++)
+        for (nu = 0; !st && nu < most; nu++) {
+            if (given && given[l][nu].term) {
+                m->basis[l][nu] = given[l][nu];         /* the model's from here on */
+                memset(&given[l][nu], 0, sizeof given[l][nu]);
+            } else st = tinyi_mace_basis_make(ctx, desc->l_max, l, nu + 1, &m->basis[l][nu]);
+        }
+    for (t = 0; !st && t < desc->layers; t++) st = tinyi_mace_poly_make(ctx, m, t, &m->poly[t]);
+    if (!st) {
+        tinyi_mace_list(m);
+        if (m->n_values > 1e9)
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "mace: a model of %.3g numbers, the limit is 1e9", m->n_values);
+    }
+    if (!st) {
+        m->param = (tinyi_mace_param *)tinyi_alloc(ctx, (size_t)m->n_params, sizeof *m->param);
+        m->values = (double *)tinyi_alloc(ctx, (size_t)m->n_values, sizeof *m->values);
+        if (!m->param || !m->values) st = tiny_ctx_status(ctx);
+    }
+    if (!st) {
+        memset(m->values, 0, (size_t)m->n_values * sizeof *m->values);
+        tinyi_mace_list(m);
+        for (i = 0; i < desc->n_bessel; i++)
+            m->param[m->bessel].value[i] = 3.14159265358979323846 * (i + 1) / desc->r_max;
+        *out = m;
+    } else tgnn_mace_close(m);
+    return st;
+}
+
+TINY_REF_BEGIN
+static void tinyi_mace_draw(tiny_rng *rng, tinyi_mace_param *p, double by)
+{
+    tiny_idx n = p->dim[0] * (p->rank > 1 ? p->dim[1] : 1) * (p->rank > 2 ? p->dim[2] : 1), i;
+    for (i = 0; i < n; i++) p->value[i] = (double)tiny_rng_normal(rng) * by;
+}
+
+/* mace-torch's initial weights, with e3nn's factors: 1 / sqrt(fan in), 1.6790 for a SiLU before */
+static void tinyi_mace_random(tgnn_mace *m)
+{
+    const tgnn_mace_desc *d = &m->desc;
+    const double c = d->channels, z = d->n_elements, silu = 1.6791767;
+    tiny_rng rng = tiny_rng_make(d->seed, 0x6d616365);
+    int t, l, i, nu;
+    tinyi_mace_draw(&rng, &m->param[m->embed], 1.0 / tinyi_sqrt(z));
+    for (t = 0; t < d->layers; t++) {
+        const int from = tinyi_mace_degree(d, t), to = tinyi_mace_degree(d, t + 1);
+        const int most = d->kind[t] == TGNN_MACE_PLAIN ? d->l_max : from < to ? from : to;
+        for (l = 0; l <= from; l++) tinyi_mace_draw(&rng, &m->param[m->up[t][l]], 1.0 / tinyi_sqrt(c));
+        for (i = 0; i <= d->n_radial; i++)
+            tinyi_mace_draw(&rng, &m->param[m->radial[t][i]],
+                            (i ? silu : 1.0) / tinyi_sqrt((double)m->param[m->radial[t][i]].dim[0]));
+        for (l = 0; l <= d->l_max; l++)
+            tinyi_mace_draw(&rng, &m->param[m->mix[t][l]], 1.0 / tinyi_sqrt((double)m->param[m->mix[t][l]].dim[0]));
+        for (l = 0; l <= most; l++) tinyi_mace_draw(&rng, &m->param[m->skip[t][l]], 1.0 / tinyi_sqrt(c * z));
+        if (d->density[t]) tinyi_mace_draw(&rng, &m->param[m->density[t]], 1.0 / tinyi_sqrt((double)d->n_bessel));
+        for (l = 0; l <= to; l++) {
+            for (nu = 0; nu < d->correlation[t]; nu++)
+                tinyi_mace_draw(&rng, &m->param[m->weight[t][l][nu]], 1.0 / (double)m->basis[l][nu].n_k);
+            tinyi_mace_draw(&rng, &m->param[m->out[t][l]], 1.0 / tinyi_sqrt(c));
+        }
+        if (tinyi_mace_nonlinear(d, t)) {
+            tinyi_mace_draw(&rng, &m->param[m->readin], 1.0 / tinyi_sqrt(c));
+            tinyi_mace_draw(&rng, &m->param[m->readout[t]], silu / tinyi_sqrt((double)d->readout));
+        } else tinyi_mace_draw(&rng, &m->param[m->readout[t]], 1.0 / tinyi_sqrt(c));
+    }
+}
+
+TINYI_FN void tinyi_mace_radial(const tgnn_mace *m, double r, double *b, double *db, double *cut)
+{
+    const double *w = m->param[m->bessel].value, rc = m->desc.r_max, u = r / rc, p = m->desc.power;
+    const double root = tinyi_sqrt(2.0 / rc);
+    double up = 1.0, f, df;                 /* u^(p - 1) */
+    int i;
+    for (i = 1; i < m->desc.power; i++) up *= u;
+    f = 1.0 + up * u * (-(p + 1.0) * (p + 2.0) / 2.0 + u * (p * (p + 2.0) - u * (p * (p + 1.0) / 2.0)));
+    df = up * p * (p + 1.0) * (p + 2.0) / rc * (-0.5 + u * (1.0 - 0.5 * u));
+    if (u >= 1.0) f = df = 0.0;
+    cut[0] = m->desc.late ? f : 1.0;
+    cut[1] = m->desc.late ? df : 0.0;
+    if (m->desc.late) {
+        f = 1.0;
+        df = 0.0;
+    }
+    for (i = 0; i < m->desc.n_bessel; i++) {
+        double s, c, y, dy;
+        tinyi_sincos64(w[i] * r, &s, &c);
+        y = root * s / r;
+        dy = (root * w[i] * c - y) / r;
+        b[i] = y * f;
+        db[i] = dy * f + y * df;
+    }
+}
+TINY_REF_END
+
+TINY_API tiny_status tgnn_mace_open(tiny_ctx *ctx, const tgnn_mace_desc *desc, tgnn_mace **out)
+{
+    tgnn_mace_desc d;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!desc || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: a description and an output are needed");
+    d = *desc;
+    st = tinyi_mace_check(ctx, "mace", &d);
+    if (!st) st = tinyi_mace_make(ctx, &d, NULL, out);
+    if (!st) tinyi_mace_random(*out);
+    return st;
+}
+
+TINY_API void tgnn_mace_close(tgnn_mace *m)
+{
+    int t, l, nu, i;
+    tiny_ctx *ctx;
+    if (!m) return;
+    ctx = m->ctx;
+    for (t = 0; t < TGNN_MACE_LAYERS; t++) {
+        tiny_free(ctx, m->paths[t].path);
+        tiny_free(ctx, m->paths[t].term);
+        tiny_free(ctx, m->poly[t].line);
+        tiny_free(ctx, m->poly[t].row);
+        tiny_free(ctx, m->poly[t].k);
+        for (l = 0; l < TINYI_MACE_SIDE; l++)
+            for (nu = 0; nu < 3; nu++) tiny_free(ctx, m->poly[t].at[l][nu]);
+    }
+    for (l = 0; l < TINYI_MACE_SIDE; l++)
+        for (nu = 0; nu < 3; nu++) tinyi_mace_basis_free(ctx, &m->basis[l][nu]);
+    for (i = 0; i < 2; i++)
+        if (m->plan[i]) {
+            tiny_free(ctx, m->plan[i]->memory);
+            tiny_free(ctx, m->plan[i]);
+        }
+    tiny_free(ctx, m->param);
+    tiny_free(ctx, m->values);
+    tiny_free(ctx, m);
+}
+
+TINY_API const tgnn_mace_desc *tgnn_mace_desc_of(const tgnn_mace *m) { return m ? &m->desc : NULL; }
+TINY_API double tgnn_mace_count(const tgnn_mace *m) { return m ? m->n_values : 0.0; }
+
+#endif
+#endif
 #ifndef TINYI_NO_OPERATOR
 /* src/gnn/operator/modes_inside.h - the kernels of modes, as modes.c calls them and each target has them
  *
@@ -54845,7 +58341,7 @@ TINYI_C_END
 
 #endif
 #ifndef TINYI_NO_OPERATOR
-#if TINYI_SLICE(9)
+#if TINYI_SLICE(7)
 /* src/gnn/operator/modes.c - the low Fourier modes of fields: to modes, back to fields, products by mode
  * Paper    Z. Li et al., "Fourier Neural Operator for Parametric Partial Differential Equations", 2020 (arXiv
  *          2010.08895), section 4: F, R_phi and the inverse of F on the kept modes.
@@ -55611,7 +59107,7 @@ TINY_API tiny_status tgnn_modes_mix(tiny_ctx *ctx, const tiny_tensor *x, const t
 #endif
 #endif
 #ifndef TINYI_NO_OPERATOR
-#if TINYI_SLICE(9)
+#if TINYI_SLICE(7)
 /* src/gnn/operator/spectral.c - spectral convolutions whose weights are whole, CP, Tucker or tensor trains
  * Paper    J. Kossaifi, N. Kovachki, K. Azizzadenesheli, A. Anandkumar, "Multi-Grid Tensorized Fourier Neural Operator
  *          for High-Resolution PDEs", 2023 (arXiv 2310.00120), section 3; Z. Li et al., 2020 (arXiv 2010.08895).
@@ -56254,7 +59750,7 @@ TINY_API tiny_tensor tgnn_tape_spectral(tiny_tape *tape, const tgnn_spectral *s,
 #endif
 #endif
 #ifndef TINYI_NO_OPERATOR
-#if TINYI_SLICE(9)
+#if TINYI_SLICE(7)
 /* src/gnn/operator/fno.c - Fourier neural operators: lift, blocks of a spectral convolution and an MLP, projection
  * Paper    Z. Li et al., 2020 (arXiv 2010.08895), section 4; J. Kossaifi et al., 2023 (arXiv 2310.00120), section 3.
  * Formula  z = lift([x, grid]): two linear layers, GELU between; then for each block
@@ -56944,8 +60440,4167 @@ TINY_API tiny_status tgnn_fno_save(tiny_ctx *ctx, const tgnn_fno *net, const cha
 
 #endif
 #endif
+#ifndef TINYI_NO_METAPRUNE
+#if TINYI_SLICE(8)
+/* src/gnn/prune/cnn.c - small convolution networks with shortcuts
+ * Paper    K. He et al., "Deep Residual Learning for Image Recognition", 2015 (arXiv 1512.03385).
+ * Formula  layer: y = act(norm(w * x) + s), s = 0, the added signal, or norm'(w' * signal) with w' of 1 x 1.
+ * Data     one block: trained numbers, their gradients, running values. */
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_CNN_PARAMS (10 * TGNN_CNN_LAYERS)
+
+struct tgnn_cnn {
+    tiny_ctx *ctx;
+    tgnn_cnn_desc is;
+    tgnn_cnn_layer layer[TGNN_CNN_LAYERS];
+    tgnn_cnn_at at[TGNN_CNN_LAYERS];
+    size_t n_param, n_all, n_trained, n_number;
+    tiny_param param[TINYI_CNN_PARAMS];
+    char name[TINYI_CNN_PARAMS][32];
+    void *numbers;
+};
+
+static tiny_tensor tinyi_cnn_none(void)
+{
+    tiny_tensor t;
+    memset(&t, 0, sizeof t);
+    return t;
+}
+
+TINYI_FN tiny_ctx *tinyi_cnn_ctx(const tgnn_cnn *cnn) { return cnn->ctx; }
+
+static tiny_status tinyi_cnn_bad(const tgnn_cnn *cnn, size_t i, const char *why)
+{
+    return tinyi_fail(cnn->ctx, TINY_E_ARGUMENT, "cnn: layer %zu: %s", i, why);
+}
+
+/* One tensor; without memory only counted. grads: where the gradients begin, 0: it has none. */
+static int tinyi_cnn_add(tgnn_cnn *cnn, size_t i, const char *what, int rank, const tiny_idx *dim, size_t *at,
+                         size_t grads)
+{
+    tiny_param *p = &cnn->param[cnn->n_all];
+    const size_t bytes = tiny_dtype_bytes(cnn->is.dtype);
+    size_t n = 1;
+    int k;
+    for (k = 0; k < rank; k++)
+        if (!tinyi_size_mul(n, (size_t)dim[k], &n)) return -1;
+    (void)snprintf(cnn->name[cnn->n_all], sizeof cnn->name[0], "%u.%s", (unsigned)i, what);
+    p->name = cnn->name[cnn->n_all];
+    p->group = 0;
+    if (cnn->numbers) {
+        p->value = tiny_tensor_nd((unsigned char *)cnn->numbers + *at * bytes, cnn->is.dtype, rank, dim);
+        p->grad = p->value;
+        if (grads) p->grad.data = (unsigned char *)cnn->numbers + (grads + *at) * bytes;
+    }
+    cnn->n_all++;
+    if (!tinyi_size_add(*at, n, at) || *at > UINT32_MAX / 4) return -1;
+    return (int)cnn->n_all - 1;
+}
+
+/* Called twice: to count, and with memory. */
+static tiny_status tinyi_cnn_lay(tgnn_cnn *cnn)
+{
+    const size_t grads = cnn->n_trained;
+    tiny_idx dim[4], one[4];
+    size_t i, at = 0;
+    int ok = 1;
+    cnn->n_all = 0;
+    for (i = 0; i < cnn->is.n_layer; i++) {
+        const tgnn_cnn_layer *l = &cnn->layer[i];
+        const tiny_idx *from = i ? cnn->at[i - 1].shape : cnn->is.in;
+        tgnn_cnn_at *a = &cnn->at[i];
+        memset(a, -1, sizeof *a);
+        a->side_stride = 1;
+        a->shape[0] = l->n_out;
+        a->shape[1] = l->size ? (from[1] - 1) / l->stride + 1 : 1;
+        a->shape[2] = l->size ? (from[2] - 1) / l->stride + 1 : 1;
+        dim[0] = l->n_out;
+        dim[1] = from[0];
+        dim[2] = dim[3] = l->size;
+        a->weight = tinyi_cnn_add(cnn, i, "weight", l->size ? 4 : 2, dim, &at, grads);
+        if (l->norm) ok &= (a->gain = tinyi_cnn_add(cnn, i, "gain", 1, dim, &at, grads)) >= 0;
+        a->bias = tinyi_cnn_add(cnn, i, "bias", 1, dim, &at, grads);
+        ok &= a->weight >= 0 && a->bias >= 0;
+        if (l->add) {
+            const tiny_idx *added = cnn->at[l->add - 1].shape;
+            if (l->side) {
+                one[0] = l->n_out;
+                one[1] = added[0];
+                one[2] = one[3] = 1;
+                a->side_stride = (int)(added[1] / a->shape[1]);
+                if (added[1] % a->shape[1] || added[2] != a->shape[2] * (tiny_idx)a->side_stride)
+                    return tinyi_fail(cnn->ctx, TINY_E_SHAPE,
+                                      "cnn: layer %zu: a shortcut from %td x %td to %td x %td", i, added[1], added[2],
+                                      a->shape[1], a->shape[2]);
+                a->side = tinyi_cnn_add(cnn, i, "side.weight", 4, one, &at, grads);
+                a->side_gain = tinyi_cnn_add(cnn, i, "side.gain", 1, one, &at, grads);
+                a->side_bias = tinyi_cnn_add(cnn, i, "side.bias", 1, one, &at, grads);
+                ok &= a->side >= 0 && a->side_gain >= 0 && a->side_bias >= 0;
+            } else if (memcmp(added, a->shape, sizeof a->shape))
+                return tinyi_fail(cnn->ctx, TINY_E_SHAPE,
+                                  "cnn: layer %zu: a shortcut of %td x %td x %td numbers to %td x %td x %td", i,
+                                  added[0], added[1], added[2], a->shape[0], a->shape[1], a->shape[2]);
+        }
+    }
+    cnn->n_param = cnn->n_all;
+    cnn->n_trained = at;
+    at *= 2;
+    for (i = 0; i < cnn->is.n_layer; i++) {
+        tgnn_cnn_at *a = &cnn->at[i];
+        if (cnn->layer[i].norm) {
+            a->mean = tinyi_cnn_add(cnn, i, "mean", 1, &a->shape[0], &at, 0);
+            a->variance = tinyi_cnn_add(cnn, i, "variance", 1, &a->shape[0], &at, 0);
+            ok &= a->mean >= 0 && a->variance >= 0;
+        }
+        if (a->side < 0) continue;
+        a->side_mean = tinyi_cnn_add(cnn, i, "side.mean", 1, &a->shape[0], &at, 0);
+        a->side_variance = tinyi_cnn_add(cnn, i, "side.variance", 1, &a->shape[0], &at, 0);
+        ok &= a->side_mean >= 0 && a->side_variance >= 0;
+    }
+    cnn->n_number = at;
+    return ok ? TINY_OK : tinyi_fail(cnn->ctx, TINY_E_OVERFLOW, "cnn: more than 2^30 numbers");
+}
+
+static tiny_status tinyi_cnn_check(tgnn_cnn *cnn)
+{
+    size_t i;
+    for (i = 0; i < 3; i++) {
+        if (i && !cnn->is.in[i]) cnn->is.in[i] = 1;
+        if (cnn->is.in[i] < 1 || cnn->is.in[i] > 65536)
+            return tinyi_fail(cnn->ctx, TINY_E_ARGUMENT, "cnn: an image of %td x %td x %td", cnn->is.in[0],
+                              cnn->is.in[1], cnn->is.in[2]);
+    }
+    for (i = 0; i < cnn->is.n_layer; i++) {
+        tgnn_cnn_layer *l = &cnn->layer[i];
+        if (!l->stride) l->stride = 1;
+        if (l->n_out < 1 || l->n_out > 65536) return tinyi_cnn_bad(cnn, i, "1 to 65536 outputs are allowed");
+        if (l->size != 0 && l->size != 1 && l->size != 3) return tinyi_cnn_bad(cnn, i, "its size must be 0, 1 or 3");
+        if (l->stride < 1 || l->stride > 8) return tinyi_cnn_bad(cnn, i, "a stride is 1 to 8");
+        if (!l->size && (l->norm || l->stride != 1)) return tinyi_cnn_bad(cnn, i, "a matrix has no norm and no stride");
+        if (i && l->size && !cnn->layer[i - 1].size) return tinyi_cnn_bad(cnn, i, "a convolution after a matrix");
+        if (l->add < 0 || (size_t)l->add > i) return tinyi_cnn_bad(cnn, i, "it adds a signal that is not there yet");
+        if (l->side && (!l->add || !l->size)) return tinyi_cnn_bad(cnn, i, "a side needs a convolution and a signal");
+        if (l->add && !l->side && !l->size != !cnn->layer[l->add - 1].size)
+            return tinyi_cnn_bad(cnn, i, "it adds an image to a vector");
+    }
+    if (cnn->layer[cnn->is.n_layer - 1].size)
+        return tinyi_cnn_bad(cnn, cnn->is.n_layer - 1, "the last layer must be a matrix");
+    return TINY_OK;
+}
+
+TINY_API void tgnn_cnn_close(tgnn_cnn *cnn)
+{
+    if (!cnn) return;
+    tiny_free(cnn->ctx, cnn->numbers);
+    tiny_free(cnn->ctx, cnn);
+}
+
+TINY_API tiny_status tgnn_cnn_open(tiny_ctx *ctx, const tgnn_cnn_desc *desc, tgnn_cnn **out)
+{
+    tgnn_cnn *cnn;
+    tiny_rng rng;
+    size_t i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!desc || !out || !desc->layer || desc->n_layer < 1 || desc->n_layer > TGNN_CNN_LAYERS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cnn: 1 to %d layers and a result pointer are needed", TGNN_CNN_LAYERS);
+    if (desc->dtype != TINY_F32 && desc->dtype != TINY_F64)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "cnn: the weights are f32 or f64, not %s", tiny_dtype_name(desc->dtype));
+    cnn = (tgnn_cnn *)tinyi_alloc(ctx, 1, sizeof *cnn);
+    if (!cnn) return tiny_ctx_status(ctx);
+    memset(cnn, 0, sizeof *cnn);
+    cnn->ctx = ctx;
+    cnn->is = *desc;
+    memcpy(cnn->layer, desc->layer, desc->n_layer * sizeof *desc->layer);
+    cnn->is.layer = cnn->layer;
+    st = tinyi_cnn_check(cnn);
+    if (!st) st = tinyi_cnn_lay(cnn);
+    if (!st) {
+        cnn->numbers = tinyi_alloc(ctx, cnn->n_number, tiny_dtype_bytes(desc->dtype));
+        if (!cnn->numbers) st = tiny_ctx_status(ctx);
+    }
+    if (!st) {
+        memset(cnn->numbers, 0, cnn->n_number * tiny_dtype_bytes(desc->dtype));
+        st = tinyi_cnn_lay(cnn);
+    }
+    rng = tiny_rng_make(desc->seed, 0x636e6e);
+    for (i = 0; !st && i < cnn->is.n_layer; i++) {
+        const tgnn_cnn_at *a = &cnn->at[i];
+        st = tiny_init_he(ctx, &rng, &cnn->param[a->weight].value, 0);
+        if (!st && a->gain >= 0) st = tiny_init_constant(ctx, &cnn->param[a->gain].value, 1.0);
+        if (!st && a->variance >= 0) st = tiny_init_constant(ctx, &cnn->param[a->variance].value, 1.0);
+        if (st || a->side < 0) continue;
+        st = tiny_init_he(ctx, &rng, &cnn->param[a->side].value, 0);
+        if (!st) st = tiny_init_constant(ctx, &cnn->param[a->side_gain].value, 1.0);
+        if (!st) st = tiny_init_constant(ctx, &cnn->param[a->side_variance].value, 1.0);
+    }
+    if (st) tgnn_cnn_close(cnn);
+    else *out = cnn;
+    return st;
+}
+
+TINY_API tiny_status tgnn_cnn_copy(const tgnn_cnn *cnn, tgnn_cnn **out)
+{
+    tiny_status st;
+    if (out) *out = NULL;
+    if (!cnn) return TINY_E_ARGUMENT;
+    st = tgnn_cnn_open(cnn->ctx, &cnn->is, out);
+    if (!st) memcpy((*out)->numbers, cnn->numbers, cnn->n_number * tiny_dtype_bytes(cnn->is.dtype));
+    return st;
+}
+
+TINY_API const tgnn_cnn_desc *tgnn_cnn_is(const tgnn_cnn *cnn) { return cnn ? &cnn->is : NULL; }
+TINY_API const tgnn_cnn_at *tgnn_cnn_layers(const tgnn_cnn *cnn) { return cnn ? cnn->at : NULL; }
+TINY_API const tiny_param *tgnn_cnn_params(const tgnn_cnn *cnn, size_t *n, size_t *n_all)
+{
+    if (n) *n = cnn ? cnn->n_param : 0;
+    if (n_all) *n_all = cnn ? cnn->n_all : 0;
+    return cnn ? cnn->param : NULL;
+}
+TINY_API tiny_idx tgnn_cnn_channels(const tgnn_cnn *cnn, size_t signal)
+{
+    if (!cnn || signal > cnn->is.n_layer) return 0;
+    return signal ? cnn->at[signal - 1].shape[0] : cnn->is.in[0];
+}
+
+TINY_API double tgnn_cnn_flops(const tgnn_cnn *cnn)
+{
+    double f = 0.0;
+    size_t i;
+    for (i = 0; cnn && i < cnn->is.n_layer; i++) {
+        const tgnn_cnn_at *a = &cnn->at[i];
+        double n = (double)tiny_tensor_count(&cnn->param[a->weight].value);
+        if (a->side >= 0) n += (double)tiny_tensor_count(&cnn->param[a->side].value);
+        f += 2.0 * n * (double)(a->shape[1] * a->shape[2]);
+    }
+    return f;
+}
+
+/* ---- the run */
+
+static tiny_tensor tinyi_cnn_conv(tiny_tape *tape, const tgnn_cnn *cnn, const tiny_tensor *x, int weight, int stride,
+                                  const tiny_tensor *bias)
+{
+    const tiny_tensor *w = &cnn->param[weight].value;
+    tiny_conv2d_params p;
+    memset(&p, 0, sizeof p);
+    p.stride[0] = p.stride[1] = stride;
+    p.pad[0] = p.pad[1] = p.pad[2] = p.pad[3] = (int)w->dim[2] / 2;
+    return tiny_tape_call(tape, TINY_OP_CONV2D, x, w, bias, NULL, &p);
+}
+
+static tiny_tensor tinyi_cnn_norm(tiny_tape *tape, const tgnn_cnn *cnn, const tiny_tensor *x, int gain, int bias,
+                                  int mean, int variance, int train)
+{
+    tiny_batch_norm_params p;
+    memset(&p, 0, sizeof p);
+    p.train = train;
+    return tiny_tape_batch_norm(tape, x, &cnn->param[gain].value, &cnn->param[bias].value, &cnn->param[mean].value,
+                                &cnn->param[variance].value, &p);
+}
+
+TINY_API tiny_tensor tgnn_cnn_run(tiny_tape *tape, const tgnn_cnn *cnn, const tiny_tensor *x, int train)
+{
+    tiny_tensor signal[TGNN_CNN_LAYERS + 1], h, s;
+    tiny_idx dim[3];
+    size_t i;
+    if (!tape || tiny_tape_status(tape)) return tinyi_cnn_none();
+    if (!cnn || !x || tiny_tensor_check(x) || x->dtype != cnn->is.dtype || x->rank != 4 || x->dim[0] < 1 ||
+        x->dim[1] != cnn->is.in[0] || x->dim[2] != cnn->is.in[1] || x->dim[3] != cnn->is.in[2]) {
+        (void)tinyi_tape_refuse(tape, TINY_E_SHAPE, "cnn: x must be (at least 1, channels, height, width), of the type "
+                                                    "of the weights");
+        return tinyi_cnn_none();
+    }
+    signal[0] = *x;
+    for (i = 0; i < cnn->is.n_layer; i++) {
+        const tgnn_cnn_layer *l = &cnn->layer[i];
+        const tgnn_cnn_at *a = &cnn->at[i];
+        h = signal[i];
+        if (l->size) {
+            h = tinyi_cnn_conv(tape, cnn, &h, a->weight, l->stride, l->norm ? NULL : &cnn->param[a->bias].value);
+            if (l->norm) h = tinyi_cnn_norm(tape, cnn, &h, a->gain, a->bias, a->mean, a->variance, train);
+        } else {
+            if (h.rank == 4) {              /* the mean over the image */
+                dim[0] = h.dim[0];
+                dim[1] = h.dim[1];
+                dim[2] = h.dim[2] * h.dim[3];
+                h = tiny_tape_reshape(tape, &h, 3, dim);
+                h = tiny_tape_call(tape, TINY_OP_MEAN, &h, NULL, NULL, NULL, NULL);
+            }
+            h = tiny_tape_linear(tape, &h, &cnn->param[a->weight].value, &cnn->param[a->bias].value, TINY_ACT_NONE);
+        }
+        if (l->add) {
+            s = signal[l->add];
+            if (l->side) {
+                s = tinyi_cnn_conv(tape, cnn, &s, a->side, a->side_stride, NULL);
+                s = tinyi_cnn_norm(tape, cnn, &s, a->side_gain, a->side_bias, a->side_mean, a->side_variance, train);
+            }
+            h = tiny_tape_add(tape, &h, &s);
+        }
+        if (l->relu) h = tiny_tape_call(tape, TINY_OP_RELU, &h, NULL, NULL, NULL, NULL);
+        if (tiny_tape_status(tape)) return tinyi_cnn_none();
+        signal[i + 1] = h;
+    }
+    return h;
+}
+
+TINYI_FN tiny_status tinyi_cnn_set_check(const tgnn_cnn *cnn, const tgnn_images *set)
+{
+    const tiny_idx classes = cnn->layer[cnn->is.n_layer - 1].n_out;
+    tiny_idx i;
+    if (!set || tiny_tensor_check(&set->x) || tiny_tensor_check(&set->label) || set->x.dtype != TINY_F32 ||
+        set->label.dtype != TINY_I32 || set->x.rank != 4 || set->label.rank != 1 || set->x.dim[0] < 1 ||
+        set->x.dim[0] != set->label.dim[0] || set->x.dim[0] > INT32_MAX || !tiny_tensor_is_dense(&set->x) ||
+        !tiny_tensor_is_dense(&set->label) || set->x.dim[1] != cnn->is.in[0] || set->x.dim[2] != cnn->is.in[1] ||
+        set->x.dim[3] != cnn->is.in[2])
+        return tinyi_fail(cnn->ctx, TINY_E_SHAPE,
+                          "cnn: images are (n, %td, %td, %td) f32 and labels (n) i32, both dense", cnn->is.in[0],
+                          cnn->is.in[1], cnn->is.in[2]);
+    for (i = 0; i < set->label.dim[0]; i++)
+        if (((const int32_t *)set->label.data)[i] < 0 || ((const int32_t *)set->label.data)[i] >= classes)
+            return tinyi_fail(cnn->ctx, TINY_E_ARGUMENT,
+                              "cnn: image %td has the label %d; there are classes 0 to %td", i,
+                              (int)((const int32_t *)set->label.data)[i], classes - 1);
+    return TINY_OK;
+}
+
+TINYI_FN tiny_status tinyi_cnn_rows(const tgnn_cnn *cnn, const tgnn_images *set, tiny_idx first, tiny_idx n,
+                                    tgnn_images *out)
+{
+    const tiny_idx each = cnn->is.in[0] * cnn->is.in[1] * cnn->is.in[2];
+    const size_t bytes = tiny_dtype_bytes(cnn->is.dtype);
+    void *memory = tinyi_alloc(cnn->ctx, (size_t)n, (size_t)each * bytes + 4);
+    tiny_idx i;
+    memset(out, 0, sizeof *out);
+    if (!memory) return tiny_ctx_status(cnn->ctx);
+    out->x = tiny_tensor_nd(memory, cnn->is.dtype, 4, set->x.dim);
+    out->x.dim[0] = n;
+    out->label = tiny_tensor_1d((unsigned char *)memory + (size_t)(n * each) * bytes, TINY_I32, n);
+    for (i = 0; i < n * each; i++)
+        tinyi_real_set(memory, cnn->is.dtype, i, (double)((const float *)set->x.data)[first * each + i]);
+    memcpy(out->label.data, (const int32_t *)set->label.data + first, (size_t)n * 4);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_cnn_right(const tgnn_cnn *cnn, const tgnn_images *set, tiny_idx *n_right)
+{
+    tiny_tape_desc d;
+    tiny_tape *tape = NULL;
+    tiny_idx at, n, i, k, best, classes;
+    tiny_status st;
+    int dry;
+    if (n_right) *n_right = 0;
+    if (!cnn) return TINY_E_ARGUMENT;
+    if (!n_right) return tinyi_fail(cnn->ctx, TINY_E_ARGUMENT, "cnn: a result pointer is needed");
+    st = tinyi_cnn_set_check(cnn, set);
+    if (st) return st;
+    classes = cnn->layer[cnn->is.n_layer - 1].n_out;
+    n = TINYI_MIN(set->x.dim[0], 250);
+    memset(&d, 0, sizeof d);
+    d.no_grad = 1;
+    for (dry = 1; !st && dry >= 0; dry--) {
+        d.dry = dry;
+        st = tiny_tape_open(cnn->ctx, &d, &tape);
+        for (at = 0; !st && at < (dry ? 1 : set->x.dim[0]); at += n) {
+            const tiny_tape_mark mark = tiny_tape_now(tape);
+            tgnn_images part;
+            tiny_tensor y;
+            st = tinyi_cnn_rows(cnn, set, at, TINYI_MIN(n, set->x.dim[0] - at), &part);
+            if (st) break;
+            y = tgnn_cnn_run(tape, cnn, &part.x, 0);
+            st = tiny_tape_status(tape);
+            for (i = 0; !st && !dry && i < part.x.dim[0]; i++) {
+                for (best = 0, k = 1; k < classes; k++)
+                    if (tinyi_real(y.data, y.dtype, i * classes + k) > tinyi_real(y.data, y.dtype, i * classes + best))
+                        best = k;
+                *n_right += ((const int32_t *)part.label.data)[i] == (int32_t)best;
+            }
+            tiny_free(cnn->ctx, part.x.data);
+            tiny_tape_release(tape, mark);
+        }
+        d.bytes = tiny_tape_high(tape);
+        tiny_tape_close(tape);
+        tape = NULL;
+    }
+    return st;
+}
+
+/* ---- training */
+
+typedef struct tinyi_cnn_fit { const tgnn_cnn *cnn; tgnn_images set; const tgnn_cnn_fit_desc *d; } tinyi_cnn_fit;
+
+static tiny_tensor tinyi_cnn_loss(tiny_tape *tape, void *user, const uint32_t *sample, tiny_idx n)
+{
+    const tinyi_cnn_fit *f = (const tinyi_cnn_fit *)user;
+    const tiny_tensor x = tiny_tape_rows(tape, &f->set.x, sample, n),
+                      label = tiny_tape_rows(tape, &f->set.label, sample, n);
+    const tiny_tensor y = tgnn_cnn_run(tape, f->cnn, &x, 1);
+    return tiny_tape_cross_entropy(tape, &y, &label, 0.0);
+}
+
+static int tinyi_cnn_step(void *user, const tiny_train_state *state)
+{
+    const tinyi_cnn_fit *f = (const tinyi_cnn_fit *)user;
+    return f->d->callback(f->d->user, state);
+}
+
+TINY_API tiny_status tgnn_cnn_fit(tgnn_cnn *cnn, const tgnn_images *set, const tgnn_cnn_fit_desc *desc)
+{
+    tgnn_cnn_fit_desc d;
+    tinyi_cnn_fit f;
+    tiny_train_desc t;
+    tiny_status st;
+    if (!cnn) return TINY_E_ARGUMENT;
+    st = tinyi_cnn_set_check(cnn, set);
+    if (st) return st;
+    memset(&d, 0, sizeof d);
+    if (desc) d = *desc;
+    memset(&t, 0, sizeof t);
+    if (!(d.lr >= 0.0 && d.lr < 1e6)) return tinyi_fail(cnn->ctx, TINY_E_ARGUMENT, "cnn: a rate of %g", d.lr);
+    f.cnn = cnn;
+    f.d = &d;
+    st = tinyi_cnn_rows(cnn, set, 0, set->x.dim[0], &f.set);
+    if (st) return st;
+    t.params = cnn->param;
+    t.n_params = cnn->n_param;
+    t.model = tinyi_cnn_loss;
+    t.callback = d.callback ? tinyi_cnn_step : NULL;
+    t.user = &f;
+    t.n_samples = (uint32_t)set->x.dim[0];
+    t.batch = d.batch ? d.batch : TINYI_MIN(50, set->x.dim[0]);
+    t.epochs = d.epochs ? d.epochs : 10;
+    t.seed = d.seed;
+    t.optim.group[0].kind = TINY_OPTIM_SGD;
+    t.optim.group[0].lr = d.lr != 0.0 ? d.lr : 0.05;
+    t.optim.group[0].momentum = 0.9;
+    t.optim.group[0].nesterov = 1;
+    t.optim.group[0].decay = 5e-4;
+    t.schedule.kind = TINY_SCHEDULE_COSINE;
+    st = tiny_train(cnn->ctx, &t, NULL);
+    tiny_free(cnn->ctx, f.set.x.data);
+    return st;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_METAPRUNE
+#if TINYI_SLICE(8)
+/* src/gnn/prune/group.c - groups of channels that depend on each other, and their removal
+ * Paper    G. Fang et al., "DepGraph: Towards Any Structural Pruning", 2023 (arXiv 2301.12900): groups, and the norm of
+ *          a group. Used by Y. Liu et al., "Meta Pruning via Graph Metanetworks", 2025 (arXiv 2506.12041).
+ * Formula  see gnn/prune/group.h. A network here ties channels only by shortcuts, so groups are found by uniting the
+ *          signals of each shortcut without weights.
+ * Cost     importance reads each weight twice; choosing does that once a step. */
+#include <string.h>
+
+TINY_API tiny_idx tgnn_cnn_node(const tgnn_cnn *cnn, size_t signal)
+{
+    tiny_idx at = 0;
+    size_t k;
+    for (k = 0; k < signal; k++) at += tgnn_cnn_channels(cnn, k);
+    return at;
+}
+TINY_API tiny_idx tgnn_cnn_nodes(const tgnn_cnn *cnn)
+{
+    return cnn ? tgnn_cnn_node(cnn, tgnn_cnn_is(cnn)->n_layer + 1) : 0;
+}
+
+TINY_API void tgnn_cnn_ties(const tgnn_cnn *cnn, size_t *group)
+{
+    const tgnn_cnn_desc *is = tgnn_cnn_is(cnn);
+    size_t i, k;
+    if (!cnn || !group) return;
+    for (k = 0; k <= is->n_layer; k++) group[k] = k;
+    for (i = 0; i < is->n_layer; i++) {
+        const size_t a = group[i + 1], b = is->layer[i].add && !is->layer[i].side ? group[is->layer[i].add] : a;
+        const size_t low = TINYI_MIN(a, b), high = TINYI_MAX(a, b);
+        for (k = 0; low != high && k <= is->n_layer; k++)
+            if (group[k] == high) group[k] = low;
+    }
+}
+
+TINY_API int tgnn_cnn_free(const tgnn_cnn *cnn, const size_t *group, size_t signal)
+{
+    return cnn && group && group[signal] != group[0] && group[signal] != group[tgnn_cnn_is(cnn)->n_layer];
+}
+
+/* Adds, to sum[c], the squares of row c (axis 0) or column c (axis 1) of a weight. Rows and columns that are gone do
+ * not count. keep_row, keep_column: of the channels that the axes stand for; NULL: all. */
+static void tinyi_group_squares(const tiny_tensor *w, int axis, const unsigned char *keep_row,
+                                const unsigned char *keep_column, double *sum)
+{
+    const tiny_idx rows = w->dim[0], columns = w->rank > 1 ? w->dim[1] : 1;
+    const tiny_idx taps = w->rank > 2 ? w->dim[2] * w->dim[3] : 1;
+    tiny_idx r, c, t;
+    for (r = 0; r < rows; r++)
+        for (c = 0; c < columns; c++) {
+            double s = 0.0;
+            if ((keep_row && !keep_row[r]) || (keep_column && !keep_column[c])) continue;
+            for (t = 0; t < taps; t++) {
+                const double x = tinyi_real(w->data, w->dtype, (r * columns + c) * taps + t);
+                s += x * x;
+            }
+            sum[axis ? c : r] += s;
+        }
+}
+
+TINY_API tiny_status tgnn_cnn_importance(const tgnn_cnn *cnn, const unsigned char *keep, int plain, double *importance)
+{
+    size_t group[TGNN_CNN_LAYERS + 1], members[TGNN_CNN_LAYERS + 1], i, k;
+    double *of[TGNN_CNN_LAYERS + 1], most;
+    const unsigned char *left[TGNN_CNN_LAYERS + 1];
+    const tgnn_cnn_desc *is = tgnn_cnn_is(cnn);
+    const tgnn_cnn_at *at = tgnn_cnn_layers(cnn);
+    const tiny_param *p = tgnn_cnn_params(cnn, NULL, NULL);
+    tiny_idx c, n;
+    if (!cnn) return TINY_E_ARGUMENT;
+    if (!importance)
+        return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_ARGUMENT, "prune: a place for the importance is needed");
+    tgnn_cnn_ties(cnn, group);
+    for (c = 0; c < tgnn_cnn_nodes(cnn); c++) importance[c] = 0.0;
+    for (k = 0; k <= is->n_layer; k++) {    /* the sums of a group are those of its first signal */
+        members[k] = 0;
+        left[k] = keep ? keep + tgnn_cnn_node(cnn, k) : NULL;
+        of[k] = importance + tgnn_cnn_node(cnn, group[k]);
+    }
+    for (i = 0; i < is->n_layer; i++) {     /* layer i reads signal i, makes i + 1, and its side reads `add` */
+        const size_t made = i + 1, added = (size_t)is->layer[i].add;
+        tinyi_group_squares(&p[at[i].weight].value, 0, left[made], left[i], of[made]);
+        tinyi_group_squares(&p[at[i].weight].value, 1, left[made], left[i], of[i]);
+        members[group[made]]++;
+        members[group[i]]++;
+        if (at[i].gain >= 0) {
+            tinyi_group_squares(&p[at[i].gain].value, 0, left[made], NULL, of[made]);
+            members[group[made]]++;
+        }
+        if (at[i].side < 0) continue;
+        tinyi_group_squares(&p[at[i].side].value, 0, left[made], left[added], of[made]);
+        tinyi_group_squares(&p[at[i].side].value, 1, left[made], left[added], of[added]);
+        tinyi_group_squares(&p[at[i].side_gain].value, 0, left[made], NULL, of[made]);
+        members[group[made]] += 2;
+        members[group[added]]++;
+    }
+    for (k = 0; k <= is->n_layer; k++) {
+        if (group[k] != k) {
+            memcpy(importance + tgnn_cnn_node(cnn, k), of[k], (size_t)tgnn_cnn_channels(cnn, k) * sizeof *importance);
+            continue;
+        }
+        n = tgnn_cnn_channels(cnn, k);
+        for (most = 0.0, c = 0; c < n; c++) {
+            of[k][c] = tgnn_cnn_free(cnn, group, k) ? tinyi_sqrt64(of[k][c] / (double)members[k]) : 0.0;
+            most = TINYI_MAX(most, of[k][c]);
+            if (of[k][c] != of[k][c])
+                return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_NUMERIC,
+                                  "prune: channel %td of signal %zu has NaN weights", c, k);
+        }
+        for (c = 0; !plain && most > 0.0 && c < n; c++) of[k][c] /= most;
+    }
+    return TINY_OK;
+}
+
+TINY_API double tgnn_cnn_flops_kept(const tgnn_cnn *cnn, const unsigned char *keep)
+{
+    const tgnn_cnn_desc *is = tgnn_cnn_is(cnn);
+    const tgnn_cnn_at *at = tgnn_cnn_layers(cnn);
+    double n[TGNN_CNN_LAYERS + 1], f = 0.0;
+    size_t i, k;
+    tiny_idx c;
+    if (!cnn || !keep) return 0.0;
+    for (k = 0; k <= is->n_layer; k++)
+        for (n[k] = 0.0, c = 0; c < tgnn_cnn_channels(cnn, k); c++) n[k] += keep[tgnn_cnn_node(cnn, k) + c] != 0;
+    for (i = 0; i < is->n_layer; i++) {
+        const double taps = is->layer[i].size ? (double)(is->layer[i].size * is->layer[i].size) : 1.0;
+        const double places = (double)(at[i].shape[1] * at[i].shape[2]);
+        f += 2.0 * taps * places * n[i] * n[i + 1];
+        if (at[i].side >= 0) f += 2.0 * places * n[is->layer[i].add] * n[i + 1];
+    }
+    return f;
+}
+
+TINY_API tiny_status tgnn_cnn_choose(const tgnn_cnn *cnn, const tgnn_cut_desc *desc, unsigned char *keep)
+{
+    size_t group[TGNN_CNN_LAYERS + 1], k, q;
+    tiny_idx left[TGNN_CNN_LAYERS + 1], c, all = 0, gone = 0, due;
+    double *importance, whole;
+    tiny_ctx *ctx;
+    int step, steps;
+    tiny_status st = TINY_OK;
+    if (!cnn) return TINY_E_ARGUMENT;
+    ctx = tinyi_cnn_ctx(cnn);
+    if (!desc || !keep || !(desc->speedup >= 1.0 && desc->speedup < 1e9) || desc->steps < 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "prune: a speed-up of %g in %d steps; at least 1 is allowed",
+                          desc ? desc->speedup : 0.0, desc ? desc->steps : 0);
+    steps = desc->steps ? desc->steps : 200;
+    importance = (double *)tinyi_alloc(ctx, (size_t)tgnn_cnn_nodes(cnn), sizeof *importance);
+    if (!importance) return tiny_ctx_status(ctx);
+    memset(keep, 1, (size_t)tgnn_cnn_nodes(cnn));
+    tgnn_cnn_ties(cnn, group);
+    whole = tgnn_cnn_flops_kept(cnn, keep);
+    for (k = 0; k <= tgnn_cnn_is(cnn)->n_layer; k++) {
+        left[k] = tgnn_cnn_channels(cnn, k);
+        if (group[k] == k && tgnn_cnn_free(cnn, group, k)) all += left[k];
+    }
+    for (step = 1; !st && whole < desc->speedup * tgnn_cnn_flops_kept(cnn, keep); step++) {
+        due = (tiny_idx)((double)all * (double)step / (double)steps + 0.5);
+        if (step > steps) {
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "prune: one channel of each signal is left, and the speed-up is "
+                                                  "%.2f, not %.2f", whole / tgnn_cnn_flops_kept(cnn, keep),
+                            desc->speedup);
+            break;
+        }
+        if (gone < due) st = tgnn_cnn_importance(cnn, keep, 0, importance);
+        while (!st && gone < due) {         /* the lowest of all groups; of equal ones the first */
+            size_t best = 0;
+            tiny_idx best_c = -1;
+            double least = 0.0;
+            for (k = 1; k < tgnn_cnn_is(cnn)->n_layer; k++)
+                for (c = 0; group[k] == k && tgnn_cnn_free(cnn, group, k) && left[k] > 1 &&
+                            c < tgnn_cnn_channels(cnn, k); c++) {
+                    const tiny_idx node = tgnn_cnn_node(cnn, k) + c;
+                    if (keep[node] && (best_c < 0 || importance[node] < least)) {
+                        best = k;
+                        best_c = c;
+                        least = importance[node];
+                    }
+                }
+            if (best_c < 0) break;
+            for (q = 0; q <= tgnn_cnn_is(cnn)->n_layer; q++)
+                if (group[q] == best) keep[tgnn_cnn_node(cnn, q) + best_c] = 0;
+            left[best]--;
+            gone++;
+        }
+    }
+    tiny_free(ctx, importance);
+    return st;
+}
+
+/* ---- removal: of every tensor the rows and columns that stay */
+
+typedef struct tinyi_group_part { int param; size_t row, column; } tinyi_group_part;    /* signals of its axes */
+
+/* every tensor of layer i with the signals of its axes; returns their number */
+static int tinyi_group_parts(const tgnn_cnn *cnn, size_t i, tinyi_group_part part[10])
+{
+    const tgnn_cnn_at *a = tgnn_cnn_layers(cnn) + i;
+    const int param[10] = { a->weight, a->gain, a->bias, a->mean, a->variance,
+                            a->side, a->side_gain, a->side_bias, a->side_mean, a->side_variance };
+    int k, n = 0;
+    for (k = 0; k < 10; k++) {
+        if (param[k] < 0) continue;
+        part[n].param = param[k];
+        part[n].row = i + 1;
+        part[n++].column = k == 0 ? i : (size_t)tgnn_cnn_is(cnn)->layer[i].add;
+    }
+    return n;
+}
+
+static tiny_status tinyi_group_check(const tgnn_cnn *cnn, const unsigned char *keep)
+{
+    size_t group[TGNN_CNN_LAYERS + 1], k;
+    tiny_idx c;
+    if (!keep) return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_ARGUMENT, "prune: the channels to keep are missing");
+    tgnn_cnn_ties(cnn, group);
+    for (k = 0; k <= tgnn_cnn_is(cnn)->n_layer; k++) {
+        const unsigned char *mine = keep + tgnn_cnn_node(cnn, k), *first = keep + tgnn_cnn_node(cnn, group[k]);
+        tiny_idx n = 0;
+        for (c = 0; c < tgnn_cnn_channels(cnn, k); c++) {
+            n += mine[c] != 0;
+            if (!mine[c] != !first[c])
+                return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_ARGUMENT,
+                                  "prune: channel %td of signal %zu is tied to that of signal %zu", c, k, group[k]);
+            if (!mine[c] && !tgnn_cnn_free(cnn, group, k))
+                return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_ARGUMENT,
+                                  "prune: channel %td of signal %zu belongs to the input or to the last layer", c, k);
+        }
+        if (!n) return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_ARGUMENT, "prune: no channel of signal %zu is kept", k);
+    }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_cnn_zero(tgnn_cnn *cnn, const unsigned char *keep)
+{
+    tinyi_group_part part[10];
+    const tiny_param *p = tgnn_cnn_params(cnn, NULL, NULL);
+    tiny_idx r, c, t;
+    size_t i;
+    int k, n;
+    tiny_status st;
+    if (!cnn) return TINY_E_ARGUMENT;
+    st = tinyi_group_check(cnn, keep);
+    for (i = 0; !st && i < tgnn_cnn_is(cnn)->n_layer; i++)
+        for (n = tinyi_group_parts(cnn, i, part), k = 0; k < n; k++) {
+            const tiny_tensor *w = &p[part[k].param].value;
+            const tiny_idx columns = w->rank > 1 ? w->dim[1] : 1, taps = w->rank > 2 ? w->dim[2] * w->dim[3] : 1;
+            const unsigned char *row = keep + tgnn_cnn_node(cnn, part[k].row),
+                                *column = w->rank > 1 ? keep + tgnn_cnn_node(cnn, part[k].column) : NULL;
+            for (r = 0; r < w->dim[0]; r++)
+                for (c = 0; c < columns; c++)
+                    for (t = 0; t < taps && (!row[r] || (column && !column[c])); t++)
+                        tinyi_real_set(w->data, w->dtype, (r * columns + c) * taps + t, 0.0);
+        }
+    return st;
+}
+
+TINY_API tiny_status tgnn_cnn_cut(const tgnn_cnn *cnn, const unsigned char *keep, tgnn_cnn **out)
+{
+    tgnn_cnn_layer layer[TGNN_CNN_LAYERS];
+    tinyi_group_part part[10];
+    tgnn_cnn_desc d;
+    tgnn_cnn *y = NULL;
+    const tiny_param *from, *to;
+    tiny_idx r, c, t, at;
+    size_t i;
+    int k, n;
+    tiny_status st;
+    if (out) *out = NULL;
+    if (!cnn) return TINY_E_ARGUMENT;
+    if (!out) return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_ARGUMENT, "prune: a result pointer is needed");
+    st = tinyi_group_check(cnn, keep);
+    if (st) return st;
+    d = *tgnn_cnn_is(cnn);
+    memcpy(layer, d.layer, d.n_layer * sizeof *layer);
+    d.layer = layer;
+    for (i = 0; i < d.n_layer; i++) {
+        for (layer[i].n_out = 0, c = 0; c < tgnn_cnn_channels(cnn, i + 1); c++)
+            layer[i].n_out += keep[tgnn_cnn_node(cnn, i + 1) + c] != 0;
+    }
+    st = tgnn_cnn_open(tinyi_cnn_ctx(cnn), &d, &y);
+    if (st) return st;
+    from = tgnn_cnn_params(cnn, NULL, NULL);
+    to = tgnn_cnn_params(y, NULL, NULL);    /* the same tensors in the same order */
+    for (i = 0; i < d.n_layer; i++)
+        for (n = tinyi_group_parts(cnn, i, part), k = 0; k < n; k++) {
+            const tiny_tensor *w = &from[part[k].param].value, *x = &to[part[k].param].value;
+            const tiny_idx columns = w->rank > 1 ? w->dim[1] : 1, taps = w->rank > 2 ? w->dim[2] * w->dim[3] : 1;
+            const unsigned char *row = keep + tgnn_cnn_node(cnn, part[k].row),
+                                *column = w->rank > 1 ? keep + tgnn_cnn_node(cnn, part[k].column) : NULL;
+            for (at = r = 0; r < w->dim[0]; r++)
+                for (c = 0; row[r] && c < columns; c++)
+                    for (t = 0; t < taps && (!column || column[c]); t++)
+                        tinyi_real_set(x->data, x->dtype, at++,
+                                       tinyi_real(w->data, w->dtype, (r * columns + c) * taps + t));
+        }
+    *out = y;
+    return TINY_OK;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_METAPRUNE
+#if TINYI_SLICE(8)
+/* src/gnn/prune/meta.c - meta pruning: a graph network rewrites a network so that it can be pruned
+ * Paper    Y. Liu et al., "Meta Pruning via Graph Metanetworks: A Universal Meta Learning Framework for Network
+ *          Pruning", 2025 (arXiv 2506.12041).
+ * Formula  h = Lin(node), e = Lin(edge); s = +1 for the first half of the hidden numbers, -1 for the second.
+ *          conv(x, j -> i, e): message B2(x)_i B1(x)_j e, n_i = Lin(mean, standard deviation, largest, least of its
+ *          messages), d = B3(x)_j B4(x)_i e; B = SiLU(Lin).
+ *          layer: x = LN(h); (n1, d1) = conv(x, edges, e); (n2, d2) = conv(x, reversed edges, s e), the same weights;
+ *          h += n1 + n2; e += d1 + s d2. out: node + c Dec(h), edge + c Dec(e), Dec = Lin SiLU Lin LN, c = 0.01.
+ *          s d2 = B3(x)_i B4(x)_j e, since s s = 1.
+ * Fast     edges of a layer are a dense block (n_out, n_in, hidden): messages are products with repeated views of the
+ *          nodes, and aggregates are reductions along an axis. Nothing is gathered or scattered.
+ * Data     nodes without edges in one direction have aggregates of 0 there.
+ * Left out transformers: no network of that kind is here. */
+#include <stdio.h>
+#include <string.h>
+
+/* ---- network to graph and back */
+
+static int tinyi_meta_only_matrices(const tgnn_cnn_desc *is)
+{
+    size_t i;
+    for (i = 0; i < is->n_layer; i++)
+        if (is->layer[i].size) return 0;
+    return 1;
+}
+
+TINY_API void tgnn_net_graph_close(tiny_ctx *ctx, tgnn_net_graph *graph)
+{
+    if (!graph) return;
+    tiny_free(ctx, graph->memory);
+    memset(graph, 0, sizeof *graph);
+}
+
+TINY_API tiny_status tgnn_net_graph_open(const tgnn_cnn *cnn, tgnn_net_graph *graph)
+{
+    const tgnn_cnn_desc *is = tgnn_cnn_is(cnn);
+    const size_t bytes = cnn ? tiny_dtype_bytes(is->dtype) : 0;
+    size_t i, n, m;
+    tiny_status st;
+    if (graph) memset(graph, 0, sizeof *graph);
+    if (!cnn) return TINY_E_ARGUMENT;
+    if (!graph) return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_ARGUMENT, "meta: a place for the graph is needed");
+    graph->n_node = tgnn_cnn_nodes(cnn);
+    graph->n_feature = tinyi_meta_only_matrices(is) ? 1 : 9;
+    for (i = 0; i < is->n_layer; i++) {
+        int k;
+        for (k = 0; k < 1 + (is->layer[i].add != 0); k++) {
+            tgnn_net_block *b = &graph->block[graph->n_block++];
+            b->kind = !k ? TGNN_NET_LAYER : is->layer[i].side ? TGNN_NET_SIDE : TGNN_NET_SAME;
+            b->layer = i;
+            b->from = k ? (size_t)is->layer[i].add : i;
+            b->to = i + 1;
+            b->first = graph->n_edge;
+            b->n_in = tgnn_cnn_channels(cnn, b->from);
+            b->n_out = tgnn_cnn_channels(cnn, b->to);
+            graph->n_edge += b->n_in * b->n_out;
+        }
+    }
+    if (!tinyi_size_mul((size_t)graph->n_node, TGNN_NET_NODE, &n) ||
+        !tinyi_size_mul((size_t)graph->n_edge, (size_t)graph->n_feature, &m) || !tinyi_size_add(n, m, &m))
+        return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_OVERFLOW, "meta: the graph is too large");
+    graph->memory = tinyi_alloc(tinyi_cnn_ctx(cnn), m, bytes);
+    if (!graph->memory) return tiny_ctx_status(tinyi_cnn_ctx(cnn));
+    graph->node = tiny_tensor_2d(graph->memory, is->dtype, graph->n_node, TGNN_NET_NODE);
+    graph->edge = tiny_tensor_2d((unsigned char *)graph->memory + n * bytes, is->dtype, graph->n_edge,
+                                 graph->n_feature);
+    st = tgnn_net_graph_read(cnn, graph);
+    if (st) tgnn_net_graph_close(tinyi_cnn_ctx(cnn), graph);
+    return st;
+}
+
+/* The tensor of each number of a node of layer i; -1: none, neutral. */
+static void tinyi_meta_slots(const tgnn_cnn *cnn, size_t i, int slot[TGNN_NET_NODE])
+{
+    const tgnn_cnn_at *a = tgnn_cnn_layers(cnn) + i;
+    int k;
+    for (k = 0; k < TGNN_NET_NODE; k++) slot[k] = -1;
+    if (tinyi_meta_only_matrices(tgnn_cnn_is(cnn))) {
+        slot[0] = a->bias;
+        return;
+    }
+    slot[0] = a->gain;
+    slot[1] = a->bias;
+    slot[2] = a->mean;
+    slot[3] = a->variance;
+    slot[4] = a->side_gain;
+    slot[5] = a->side_bias;
+    slot[6] = a->side_mean;
+    slot[7] = a->side_variance;
+}
+
+/* Copies numbers between a network and a graph: values, or gradients (0 where a tensor has none). */
+static void tinyi_meta_move(const tgnn_cnn *cnn, const tgnn_net_graph *g, int to_graph, int grads)
+{
+    static const double neutral[TGNN_NET_NODE] = { 1, 0, 0, 1, 1, 0, 0, 1 };
+    const int plain = g->n_feature == 1;
+    size_t n_trained, s, b;
+    const tiny_param *p = tgnn_cnn_params(cnn, &n_trained, NULL);
+    const tiny_dtype type = g->node.dtype;
+    int slot[TGNN_NET_NODE], k;
+    tiny_idx c, o, i, t;
+    for (s = 0; s <= tgnn_cnn_is(cnn)->n_layer; s++) {
+        const tiny_idx first = tgnn_cnn_node(cnn, s);
+        if (s) tinyi_meta_slots(cnn, s - 1, slot);
+        for (c = 0; c < tgnn_cnn_channels(cnn, s); c++)
+            for (k = 0; k < TGNN_NET_NODE; k++) {
+                const tiny_idx at = (first + c) * TGNN_NET_NODE + k;
+                const int own = s && slot[k] >= 0;
+                if (!to_graph) {
+                    if (own) tinyi_real_set(p[slot[k]].value.data, type, c, tinyi_real(g->node.data, type, at));
+                } else if (grads) {
+                    tinyi_real_set(g->node.data, type, at, own && (size_t)slot[k] < n_trained
+                                                               ? tinyi_real(p[slot[k]].grad.data, type, c) : 0.0);
+                } else
+                    tinyi_real_set(g->node.data, type, at, own ? tinyi_real(p[slot[k]].value.data, type, c)
+                                                               : plain ? 0.0 : neutral[k]);
+            }
+    }
+    for (b = 0; b < g->n_block; b++) {
+        const tgnn_net_block *e = &g->block[b];
+        const tgnn_cnn_at *a = tgnn_cnn_layers(cnn) + e->layer;
+        const tiny_param *w = e->kind == TGNN_NET_SAME ? NULL : &p[e->kind == TGNN_NET_SIDE ? a->side : a->weight];
+        const tiny_idx taps = w && w->value.rank == 4 ? w->value.dim[2] * w->value.dim[3] : 1;
+        const tiny_idx middle = g->n_feature / 2;       /* of a window of 3 x 3, or the only number */
+        for (o = 0; o < e->n_out; o++)
+            for (i = 0; i < e->n_in; i++)
+                for (t = 0; t < g->n_feature; t++) {
+                    const tiny_idx at = (e->first + o * e->n_in + i) * g->n_feature + t;
+                    const tiny_idx from = (o * e->n_in + i) * taps + (taps == 9 ? t : 0);
+                    const int there = w && (taps == 9 || t == middle);
+                    if (!to_graph) {
+                        if (there) tinyi_real_set(w->value.data, type, from, tinyi_real(g->edge.data, type, at));
+                    } else if (there)
+                        tinyi_real_set(g->edge.data, type, at,
+                                       tinyi_real(grads ? w->grad.data : w->value.data, type, from));
+                    else tinyi_real_set(g->edge.data, type, at, !w && !grads && o == i && t == middle ? 1.0 : 0.0);
+                }
+    }
+}
+
+static tiny_status tinyi_meta_fits(const tgnn_cnn *cnn, const tgnn_net_graph *g)
+{
+    if (!g || !g->memory || g->n_node != tgnn_cnn_nodes(cnn) || g->node.dtype != tgnn_cnn_is(cnn)->dtype ||
+        g->n_block < tgnn_cnn_is(cnn)->n_layer || g->n_block > 2 * TGNN_CNN_LAYERS ||
+        g->block[g->n_block - 1].to != tgnn_cnn_is(cnn)->n_layer)
+        return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_SHAPE, "meta: the graph is of a network of another shape");
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_net_graph_read(const tgnn_cnn *cnn, tgnn_net_graph *graph)
+{
+    size_t n, i;
+    const tiny_param *p = tgnn_cnn_params(cnn, &n, &i);
+    tiny_idx k;
+    tiny_status st;
+    if (!cnn) return TINY_E_ARGUMENT;
+    st = tinyi_meta_fits(cnn, graph);
+    if (st) return st;
+    for (; i-- > 0;)
+        for (k = 0; k < tiny_tensor_count(&p[i].value); k++) {
+            const double x = tinyi_real(p[i].value.data, p[i].value.dtype, k);
+            if (x != x || (i >= n && strstr(p[i].name, "variance") && x < 0.0))
+                return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_NUMERIC, "meta: number %td of %s is %g", k, p[i].name, x);
+        }
+    tinyi_meta_move(cnn, graph, 1, 0);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_net_graph_write(const tgnn_net_graph *graph, tgnn_cnn *cnn)
+{
+    tiny_status st;
+    if (!cnn) return TINY_E_ARGUMENT;
+    st = tinyi_meta_fits(cnn, graph);
+    if (!st) tinyi_meta_move(cnn, graph, 0, 0);
+    return st;
+}
+
+/* ---- the metanetwork */
+
+#define TINYI_META_LAYERS 16
+enum { TINYI_META_B = 4, TINYI_META_EACH = 2 * (TINYI_META_B + 1) };        /* weight and bias of B1 .. B4 and of n */
+#define TINYI_META_PARAMS (TINYI_META_EACH * TINYI_META_LAYERS + 12)
+
+struct tgnn_meta {
+    tiny_ctx *ctx;
+    tgnn_meta_desc is;
+    size_t n_param;
+    /* weight and bias of: node, edge; B1 .. B4 and n of each layer; node 1, 2, edge 1, 2 */
+    tiny_param param[TINYI_META_PARAMS];
+    char name[TINYI_META_PARAMS][16];
+    void *numbers;
+};
+
+TINY_API void tgnn_meta_close(tgnn_meta *meta)
+{
+    if (!meta) return;
+    tiny_free(meta->ctx, meta->numbers);
+    tiny_free(meta->ctx, meta);
+}
+
+/* Number k: its weight (out, in) and bias. */
+static void tinyi_meta_linear(const tgnn_meta *m, size_t k, tiny_idx *n_out, tiny_idx *n_in)
+{
+    const tiny_idx h = m->is.hidden, f = m->is.n_feature;
+    const size_t out = 2 + (TINYI_META_B + 1) * (size_t)m->is.layers;
+    *n_out = *n_in = h;
+    if (k < 2) *n_in = k ? f : TGNN_NET_NODE;
+    else if (k >= out) {
+        if (k - out == 1) *n_out = TGNN_NET_NODE;
+        if (k - out == 3) *n_out = f;
+    } else if ((k - 2) % (TINYI_META_B + 1) == TINYI_META_B) *n_in = 4 * h;
+}
+
+TINY_API tiny_status tgnn_meta_open(tiny_ctx *ctx, const tgnn_meta_desc *desc, tgnn_meta **out)
+{
+    tgnn_meta *m;
+    tiny_rng rng;
+    size_t k, n, at = 0, bytes;
+    int pass;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!desc || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "meta: a description and a result pointer are needed");
+    if (desc->dtype != TINY_F32 && desc->dtype != TINY_F64)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "meta: the weights are f32 or f64, not %s", tiny_dtype_name(desc->dtype));
+    m = (tgnn_meta *)tinyi_alloc(ctx, 1, sizeof *m);
+    if (!m) return tiny_ctx_status(ctx);
+    memset(m, 0, sizeof *m);
+    m->ctx = ctx;
+    m->is = *desc;
+    if (!m->is.hidden) m->is.hidden = 64;
+    if (!m->is.layers) m->is.layers = 8;
+    if (!m->is.n_feature) m->is.n_feature = 9;
+    if (m->is.scale == 0.0) m->is.scale = 0.01;
+    if (m->is.scale < 0.0) m->is.scale = 0.0;
+    if (m->is.hidden < 2 || m->is.hidden > 1024 || m->is.hidden % 2 || m->is.layers < 1 ||
+        m->is.layers > TINYI_META_LAYERS || (m->is.n_feature != 1 && m->is.n_feature != 9) || !(m->is.scale < 1e6))
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT,
+                        "meta: %d hidden numbers (even, 2 to 1024), %d layers (1 to %d), edges of %d numbers (1 or 9)",
+                        m->is.hidden, m->is.layers, TINYI_META_LAYERS, m->is.n_feature);
+    bytes = tiny_dtype_bytes(desc->dtype);
+    n = 6 + (TINYI_META_B + 1) * (size_t)m->is.layers;
+    for (pass = 0; !st && pass < 2; pass++) {
+        const size_t all = at;
+        for (at = k = 0; k < 2 * n; k++) {
+            tiny_idx dim[2];
+            tiny_param *p = &m->param[k];
+            tinyi_meta_linear(m, k / 2, &dim[0], &dim[1]);
+            if (pass) {
+                (void)snprintf(m->name[k], sizeof m->name[0], "%u.%s", (unsigned)(k / 2), k % 2 ? "bias" : "weight");
+                p->name = m->name[k];
+                p->value = tiny_tensor_nd((unsigned char *)m->numbers + at * bytes, desc->dtype, k % 2 ? 1 : 2, dim);
+                p->grad = p->value;
+                p->grad.data = (unsigned char *)m->numbers + (all + at) * bytes;
+            }
+            at += (size_t)dim[0] * (k % 2 ? 1 : (size_t)dim[1]);
+        }
+        if (pass) continue;
+        m->numbers = tinyi_alloc(ctx, 2 * at, bytes);
+        if (!m->numbers) st = tiny_ctx_status(ctx);
+        else memset(m->numbers, 0, 2 * at * bytes);
+    }
+    m->n_param = 2 * n;
+    rng = tiny_rng_make(desc->seed, 0x6d657461);
+    for (k = 0; !st && k < 2 * n; k += 2)   /* the last of each decoder stays 0: training begins with no change */
+        if (k / 2 != n - 3 && k / 2 != n - 1) st = tiny_init_xavier(ctx, &rng, &m->param[k].value);
+    if (st) tgnn_meta_close(m);
+    else *out = m;
+    return st;
+}
+
+TINY_API const tiny_param *tgnn_meta_params(const tgnn_meta *meta, size_t *n)
+{
+    if (n) *n = meta ? meta->n_param : 0;
+    return meta ? meta->param : NULL;
+}
+
+static tiny_tensor tinyi_meta_none(void)
+{
+    tiny_tensor t;
+    memset(&t, 0, sizeof t);
+    return t;
+}
+
+static tiny_tensor tinyi_meta_lin(tiny_tape *tape, const tgnn_meta *m, size_t k, const tiny_tensor *x, int silu)
+{
+    tiny_tensor y = tiny_tape_linear(tape, x, &m->param[2 * k].value, &m->param[2 * k + 1].value, TINY_ACT_NONE);
+    return silu ? tiny_tape_call(tape, TINY_OP_SILU, &y, NULL, NULL, NULL, NULL) : y;
+}
+
+/* rows first .. first + n - 1 of x (rows, hidden), repeated along one axis of (n_out, n_in, hidden) */
+static tiny_tensor tinyi_meta_spread(const tiny_tensor *x, tiny_idx first, const tgnn_net_block *b, int by_out)
+{
+    tiny_tensor t = *x;
+    t.data = (unsigned char *)x->data + first * x->stride[0] * (tiny_idx)tiny_dtype_bytes(x->dtype);
+    t.rank = 3;
+    t.dim[0] = b->n_out;
+    t.dim[1] = b->n_in;
+    t.dim[2] = x->dim[1];
+    t.stride[0] = by_out ? x->stride[0] : 0;
+    t.stride[1] = by_out ? 0 : x->stride[0];
+    t.stride[2] = 1;
+    return t;
+}
+
+/* the edges of a block of e (edges, hidden) */
+static tiny_tensor tinyi_meta_edges(const tiny_tensor *e, const tgnn_net_block *b)
+{
+    tiny_tensor t = *e;
+    t.data = (unsigned char *)e->data + b->first * e->dim[1] * (tiny_idx)tiny_dtype_bytes(e->dtype);
+    t.rank = 3;
+    t.dim[0] = b->n_out;
+    t.dim[1] = b->n_in;
+    t.dim[2] = e->dim[1];
+    t.stride[0] = b->n_in * e->dim[1];
+    t.stride[1] = e->dim[1];
+    t.stride[2] = 1;
+    return t;
+}
+
+/* p_o q_i e */
+static tiny_tensor tinyi_meta_product(tiny_tape *tape, const tiny_tensor *p, tiny_idx p_at, const tiny_tensor *q,
+                                      tiny_idx q_at, const tiny_tensor *e, const tgnn_net_block *b)
+{
+    const tiny_tensor at = tinyi_meta_edges(e, b), o = tinyi_meta_spread(p, p_at, b, 1),
+                      i = tinyi_meta_spread(q, q_at, b, 0);
+    tiny_tensor t = tiny_tape_mul(tape, &at, &o);
+    if (tiny_tape_status(tape)) return tinyi_meta_none();
+    return tiny_tape_mul(tape, &t, &i);
+}
+
+/* (nodes, 4 hidden) of messages (n_out, n_in, hidden) along the axis that is not that of the nodes */
+static tiny_tensor tinyi_meta_gather(tiny_tape *tape, const tiny_tensor *x, int over_out)
+{
+    tiny_reduce_params r;
+    tiny_tensor part[4], square;
+    memset(&r, 0, sizeof r);
+    r.axis = over_out ? 2 : 1;              /* counted from the last */
+    part[0] = tiny_tape_call(tape, TINY_OP_MEAN, x, NULL, NULL, NULL, &r);
+    square = tiny_tape_mul(tape, x, x);
+    square = tiny_tape_call(tape, TINY_OP_MEAN, &square, NULL, NULL, NULL, &r);
+    part[1] = tiny_tape_mul(tape, &part[0], &part[0]);
+    part[1] = tiny_tape_sub(tape, &square, &part[1]);
+    part[1] = tiny_tape_scale(tape, &part[1], 1.0, 1e-5);
+    part[1] = tiny_tape_call(tape, TINY_OP_SQRT, &part[1], NULL, NULL, NULL, NULL);
+    part[2] = tiny_tape_call(tape, TINY_OP_MAX, x, NULL, NULL, NULL, &r);
+    part[3] = tiny_tape_call(tape, TINY_OP_MIN, x, NULL, NULL, NULL, &r);
+    if (tiny_tape_status(tape)) return tinyi_meta_none();
+    return tiny_tape_concat(tape, 4, part, 1);
+}
+
+/* One direction: aggregates of the messages of all nodes. e: of the edges, times s in the reversed direction. */
+static tiny_tensor tinyi_meta_messages(tiny_tape *tape, const tgnn_net_graph *g, const tiny_tensor b[TINYI_META_B],
+                                       const tiny_tensor *e, int reversed, const tiny_idx *start, size_t n_signal)
+{
+    tiny_tensor message[TGNN_CNN_LAYERS], of[TGNN_CNN_LAYERS + 1], all;
+    size_t s, k;
+    tiny_idx dim[2];
+    for (s = 0; s < n_signal; s++) {
+        int n = 0;
+        for (k = 0; k < g->n_block && !tiny_tape_status(tape); k++) {
+            const tgnn_net_block *block = &g->block[k];
+            if ((reversed ? block->from : block->to) != s || n == TGNN_CNN_LAYERS) continue;
+            message[n++] = reversed ? tinyi_meta_product(tape, &b[0], start[block->to], &b[1], start[s], e, block)
+                                    : tinyi_meta_product(tape, &b[1], start[s], &b[0], start[block->from], e, block);
+        }
+        if (tiny_tape_status(tape)) return tinyi_meta_none();
+        if (!n) {
+            dim[0] = start[s + 1] - start[s];
+            dim[1] = 4 * e->dim[1];
+            of[s] = tiny_tape_new(tape, e->dtype, 2, dim);
+            if (of[s].data && !tiny_tape_dry(tape))
+                memset(of[s].data, 0, (size_t)tiny_tensor_count(&of[s]) * tiny_dtype_bytes(e->dtype));
+            continue;
+        }
+        all = n == 1 ? message[0] : tiny_tape_concat(tape, n, message, reversed ? 0 : 1);
+        of[s] = tinyi_meta_gather(tape, &all, reversed);
+    }
+    if (tiny_tape_status(tape)) return tinyi_meta_none();
+    return tiny_tape_concat(tape, (int)n_signal, of, 0);
+}
+
+static tiny_tensor tinyi_meta_norm(tiny_tape *tape, const tiny_tensor *x)
+{
+    return tiny_tape_call(tape, TINY_OP_LAYERNORM, x, NULL, NULL, NULL, NULL);
+}
+
+/* x + scale Dec(h) */
+static tiny_tensor tinyi_meta_decode(tiny_tape *tape, const tgnn_meta *m, size_t k, const tiny_tensor *h,
+                                     const tiny_tensor *x)
+{
+    tiny_tensor y = tinyi_meta_norm(tape, h);
+    y = tinyi_meta_lin(tape, m, k, &y, 1);
+    y = tinyi_meta_lin(tape, m, k + 1, &y, 0);
+    y = tiny_tape_scale(tape, &y, m->is.scale, 0.0);
+    return tiny_tape_add(tape, x, &y);
+}
+
+TINY_API tiny_status tgnn_meta_run(tiny_tape *tape, const tgnn_meta *meta, const tgnn_net_graph *graph,
+                                   tiny_tensor *node, tiny_tensor *edge)
+{
+    tiny_tensor h, e, se, x, b[TINYI_META_B], n[2], sign, change[2 * TGNN_CNN_LAYERS];
+    tiny_idx start[TGNN_CNN_LAYERS + 2];
+    const size_t signals = graph && graph->n_block ? graph->block[graph->n_block - 1].to + 1 : 0;
+    size_t k, i, at = 2;
+    int layer, dir;
+    if (!tape || !meta) return TINY_E_ARGUMENT;
+    if (tiny_tape_status(tape)) return tiny_tape_status(tape);
+    if (!graph || !graph->memory || !node || !edge || signals > TGNN_CNN_LAYERS + 1)
+        return tinyi_fail(meta->ctx, TINY_E_ARGUMENT, "meta: a graph, and places for nodes and edges are needed");
+    if (graph->n_feature != meta->is.n_feature || graph->node.dtype != meta->is.dtype)
+        return tinyi_fail(meta->ctx, TINY_E_SHAPE, "meta: edges of %d numbers (%s); the metanetwork is for %d (%s)",
+                          graph->n_feature, tiny_dtype_name(graph->node.dtype), meta->is.n_feature,
+                          tiny_dtype_name(meta->is.dtype));
+    start[0] = 0;
+    start[1] = graph->block[0].n_in;
+    for (k = 0; k < graph->n_block; k++)
+        if (graph->block[k].kind == TGNN_NET_LAYER)
+            start[graph->block[k].to + 1] = start[graph->block[k].to] + graph->block[k].n_out;
+    h = tinyi_meta_lin(tape, meta, 0, &graph->node, 0);
+    e = tinyi_meta_lin(tape, meta, 1, &graph->edge, 0);
+    sign = tiny_tape_new(tape, meta->is.dtype, 1, &e.dim[1]);
+    for (i = 0; sign.data && !tiny_tape_dry(tape) && i < (size_t)meta->is.hidden; i++)
+        tinyi_real_set(sign.data, sign.dtype, (tiny_idx)i, 2 * i < (size_t)meta->is.hidden ? 1.0 : -1.0);
+    for (layer = 0; layer < meta->is.layers && !tiny_tape_status(tape); layer++, at += TINYI_META_B + 1) {
+        x = tinyi_meta_norm(tape, &h);
+        for (i = 0; i < TINYI_META_B; i++) b[i] = tinyi_meta_lin(tape, meta, at + i, &x, 1);
+        se = tiny_tape_mul(tape, &e, &sign);
+        for (dir = 0; dir < 2 && !tiny_tape_status(tape); dir++) {
+            n[dir] = tinyi_meta_messages(tape, graph, b, dir ? &se : &e, dir, start, signals);
+            n[dir] = tinyi_meta_lin(tape, meta, at + TINYI_META_B, &n[dir], 0);
+        }
+        for (k = 0; k < graph->n_block && !tiny_tape_status(tape); k++) {
+            const tgnn_net_block *block = &graph->block[k];
+            const tiny_idx from = start[block->from], to = start[block->to];
+            tiny_tensor d1 = tinyi_meta_product(tape, &b[3], to, &b[2], from, &e, block),
+                        d2 = tinyi_meta_product(tape, &b[2], to, &b[3], from, &e, block);
+            tiny_idx dim[2];
+            d1 = tiny_tape_add(tape, &d1, &d2);
+            dim[0] = block->n_in * block->n_out;
+            dim[1] = meta->is.hidden;
+            change[k] = tiny_tape_reshape(tape, &d1, 2, dim);
+        }
+        if (tiny_tape_status(tape)) break;
+        h = tiny_tape_add(tape, &h, &n[0]);
+        h = tiny_tape_add(tape, &h, &n[1]);
+        x = tiny_tape_concat(tape, (int)graph->n_block, change, 0);
+        e = tiny_tape_add(tape, &e, &x);
+    }
+    if (!tiny_tape_status(tape)) {
+        *node = tinyi_meta_decode(tape, meta, at, &h, &graph->node);
+        *edge = tinyi_meta_decode(tape, meta, at + 2, &e, &graph->edge);
+    }
+    return tiny_tape_status(tape);
+}
+
+/* ---- use and training */
+
+/* Runs the metanetwork over a graph; train: parameters of the metanetwork on the tape. The results go to out, which has
+ * the same shape. *tape: NULL at first, else it has room for this graph; the caller releases its marks. */
+static tiny_status tinyi_meta_tape(const tgnn_meta *m, const tgnn_net_graph *g, int train, tiny_tape **tape)
+{
+    tiny_tape_desc d;
+    tiny_tensor node, edge, a, b;
+    size_t i;
+    int dry;
+    tiny_status st = TINY_OK;
+    memset(&d, 0, sizeof d);
+    d.no_grad = !train;
+    *tape = NULL;
+    for (dry = 1; !st && dry >= 0; dry--) {
+        d.dry = dry;
+        st = tiny_tape_open(m->ctx, &d, tape);
+        for (i = 0; !st && train && i < m->n_param; i++) st = tiny_tape_param(*tape, &m->param[i]);
+        if (st || !dry) continue;
+        st = tgnn_meta_run(*tape, m, g, &node, &edge);
+        if (!st && train) {                 /* what tinyi_meta_back does */
+            a = tiny_tape_mul(*tape, &node, &g->node);
+            b = tiny_tape_mul(*tape, &edge, &g->edge);
+            a = tiny_tape_mean(*tape, &a);
+            b = tiny_tape_mean(*tape, &b);
+            a = tiny_tape_scale(*tape, &a, 2.0, 0.0);
+            b = tiny_tape_scale(*tape, &b, 2.0, 0.0);
+            a = tiny_tape_add(*tape, &a, &b);
+            st = tiny_tape_backward(*tape, &a, NULL);
+        }
+        d.bytes = tiny_tape_high(*tape);
+        tiny_tape_close(*tape);
+        *tape = NULL;
+    }
+    if (st) {
+        tiny_tape_close(*tape);
+        *tape = NULL;
+    }
+    return st;
+}
+
+static void tinyi_meta_take(const tgnn_cnn *was, tgnn_cnn *cnn, tgnn_net_graph *g, const tiny_tensor *node,
+                            const tiny_tensor *edge)
+{
+    const size_t bytes = tiny_dtype_bytes(node->dtype);
+    size_t n, all, i;
+    const tiny_param *p, *q = tgnn_cnn_params(was, NULL, NULL);
+    tiny_idx k;
+    memcpy(g->node.data, node->data, (size_t)tiny_tensor_count(node) * bytes);
+    memcpy(g->edge.data, edge->data, (size_t)tiny_tensor_count(edge) * bytes);
+    tinyi_meta_move(cnn, g, 0, 0);
+    p = tgnn_cnn_params(cnn, &n, &all);
+    for (i = n; i < all; i++)
+        for (k = 0; strstr(p[i].name, "variance") && k < tiny_tensor_count(&p[i].value); k++) {
+            const double least = 1e-6 * tinyi_real(q[i].value.data, q[i].value.dtype, k);
+            if (!(tinyi_real(p[i].value.data, p[i].value.dtype, k) >= least))
+                tinyi_real_set(p[i].value.data, p[i].value.dtype, k, least);
+        }
+}
+
+TINY_API tiny_status tgnn_meta_rewrite(const tgnn_meta *meta, const tgnn_cnn *cnn, tgnn_cnn **out)
+{
+    tgnn_net_graph g;
+    tiny_tape *tape = NULL;
+    tiny_tensor node, edge;
+    tgnn_cnn *y = NULL;
+    tiny_status st;
+    if (out) *out = NULL;
+    if (!meta) return TINY_E_ARGUMENT;
+    if (!cnn || !out) return tinyi_fail(meta->ctx, TINY_E_ARGUMENT, "meta: a network and a result pointer are needed");
+    st = tgnn_net_graph_open(cnn, &g);
+    if (st) return st;
+    st = tinyi_meta_tape(meta, &g, 0, &tape);
+    if (!st) st = tgnn_meta_run(tape, meta, &g, &node, &edge);
+    if (!st) st = tgnn_cnn_copy(cnn, &y);
+    if (!st) tinyi_meta_take(cnn, y, &g, &node, &edge);
+    tiny_tape_close(tape);
+    tgnn_net_graph_close(meta->ctx, &g);
+    if (!st) *out = y;
+    return st;
+}
+
+TINY_API tiny_status tgnn_meta_forces(const tgnn_cnn *cnn, double alpha, double *force)
+{
+    size_t group[TGNN_CNN_LAYERS + 1], k;
+    tiny_status st;
+    tiny_idx c;
+    if (!cnn) return TINY_E_ARGUMENT;
+    if (!(alpha > 0.0 && alpha < 1e9))
+        return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_ARGUMENT, "meta: forces with alpha %g", alpha);
+    st = tgnn_cnn_importance(cnn, NULL, 0, force);
+    if (st) return st;
+    tgnn_cnn_ties(cnn, group);
+    for (k = 0; k <= tgnn_cnn_is(cnn)->n_layer; k++) {
+        double *f = force + tgnn_cnn_node(cnn, k), most = f[0], least = f[0];
+        const tiny_idx n = tgnn_cnn_channels(cnn, k);
+        if (!tgnn_cnn_free(cnn, group, k)) continue;
+        for (c = 1; c < n; c++) {
+            most = TINYI_MAX(most, f[c]);
+            least = TINYI_MIN(least, f[c]);
+        }
+        for (c = 0; c < n; c++)
+            f[c] = most > least ? tinyi_exp64(tinyi_log64(alpha) * (most - f[c]) / (most - least)) : 1.0;
+    }
+    return TINY_OK;
+}
+
+/* reg force value onto the gradients of a tensor; of a weight the forces of both its axes add up */
+static double tinyi_meta_pull(const tiny_param *p, double reg, const double *row, const double *column)
+{
+    const tiny_tensor *w = &p->value;
+    const tiny_idx columns = w->rank > 1 ? w->dim[1] : 1, taps = w->rank > 2 ? w->dim[2] * w->dim[3] : 1;
+    double penalty = 0.0;
+    tiny_idx r, c, t;
+    for (r = 0; r < w->dim[0]; r++)
+        for (c = 0; c < columns; c++)
+            for (t = 0; t < taps; t++) {
+                const tiny_idx at = (r * columns + c) * taps + t;
+                const double x = tinyi_real(w->data, w->dtype, at), f = reg * (row[r] + (column ? column[c] : 0.0));
+                tinyi_real_set(p->grad.data, p->grad.dtype, at, tinyi_real(p->grad.data, p->grad.dtype, at) + f * x);
+                penalty += 0.5 * f * x * x;
+            }
+    return penalty;
+}
+
+TINY_API tiny_status tgnn_meta_gradient(tgnn_cnn *cnn, const tgnn_images *set, tiny_idx batch, double alpha, double reg,
+                                        double *loss, double *penalty)
+{
+    tiny_tape_desc d;
+    tiny_tape *tape = NULL;
+    size_t n, i;
+    const tiny_param *p = tgnn_cnn_params(cnn, &n, NULL);
+    double *force, sum = 0.0, pull = 0.0;
+    tiny_idx at, batches = 0;
+    tiny_ctx *ctx;
+    int dry;
+    tiny_status st;
+    if (!cnn) return TINY_E_ARGUMENT;
+    ctx = tinyi_cnn_ctx(cnn);
+    st = tinyi_cnn_set_check(cnn, set);
+    if (st) return st;
+    if (!batch) batch = TINYI_MIN(500, set->x.dim[0]);
+    if (batch < 1 || batch > set->x.dim[0] || !(reg >= 0.0 && reg < 1e9))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "meta: batches of %td of %td images, reg %g", batch, set->x.dim[0],
+                          reg);
+    force = (double *)tinyi_alloc(ctx, (size_t)tgnn_cnn_nodes(cnn), sizeof *force);
+    if (!force) return tiny_ctx_status(ctx);
+    st = tgnn_meta_forces(cnn, alpha, force);
+    memset(&d, 0, sizeof d);
+    for (dry = 1; !st && dry >= 0; dry--) {
+        d.dry = dry;
+        st = tiny_tape_open(ctx, &d, &tape);
+        for (i = 0; !st && i < n; i++) st = tiny_tape_param(tape, &p[i]);
+        if (!st) tiny_tape_zero(tape);
+        for (at = 0; !st && at + batch <= (dry ? batch : set->x.dim[0]); at += batch) {
+            const tiny_tape_mark mark = tiny_tape_now(tape);
+            tgnn_images part;
+            tiny_tensor y;
+            st = tinyi_cnn_rows(cnn, set, at, batch, &part);
+            if (st) break;
+            y = tgnn_cnn_run(tape, cnn, &part.x, 1);
+            y = tiny_tape_cross_entropy(tape, &y, &part.label, 0.0);
+            st = tiny_tape_backward(tape, &y, NULL);
+            if (!st && !dry) {
+                sum += tinyi_real(y.data, y.dtype, 0);
+                batches++;
+            }
+            tiny_free(ctx, part.x.data);
+            tiny_tape_release(tape, mark);
+        }
+        d.bytes = tiny_tape_high(tape);
+        tiny_tape_close(tape);
+        tape = NULL;
+    }
+    for (i = 0; !st && i < tgnn_cnn_is(cnn)->n_layer; i++) {
+        const tgnn_cnn_at *a = tgnn_cnn_layers(cnn) + i;
+        const double *made = force + tgnn_cnn_node(cnn, i + 1), *read = force + tgnn_cnn_node(cnn, i),
+                     *added = force + tgnn_cnn_node(cnn, (size_t)tgnn_cnn_is(cnn)->layer[i].add);
+        pull += tinyi_meta_pull(&p[a->weight], reg, made, read);
+        if (a->gain >= 0) pull += tinyi_meta_pull(&p[a->gain], reg, made, NULL);
+        if (a->side < 0) continue;
+        pull += tinyi_meta_pull(&p[a->side], reg, made, added);
+        pull += tinyi_meta_pull(&p[a->side_gain], reg, made, NULL);
+    }
+    if (!st && loss) *loss = sum / (double)batches;
+    if (!st && penalty) *penalty = pull;
+    tiny_free(ctx, force);
+    return st;
+}
+
+/* The gradient of the network's numbers back through the metanetwork: that of sum of v node' + sum of v edge'. */
+static tiny_status tinyi_meta_back(tiny_tape *tape, const tgnn_net_graph *v, const tiny_tensor *node,
+                                   const tiny_tensor *edge)
+{
+    tiny_tensor a = tiny_tape_mul(tape, node, &v->node), b = tiny_tape_mul(tape, edge, &v->edge);
+    a = tiny_tape_mean(tape, &a);
+    b = tiny_tape_mean(tape, &b);
+    a = tiny_tape_scale(tape, &a, (double)tiny_tensor_count(node), 0.0);
+    b = tiny_tape_scale(tape, &b, (double)tiny_tensor_count(edge), 0.0);
+    a = tiny_tape_add(tape, &a, &b);
+    tiny_tape_zero(tape);
+    return tiny_tape_backward(tape, &a, NULL);
+}
+
+static tiny_status tinyi_meta_step(tgnn_meta *m, const tgnn_cnn *net, const tgnn_images *set,
+                                   const tgnn_meta_train_desc *d, tgnn_meta_state *state)
+{
+    tgnn_net_graph g, v;
+    tiny_tape *tape = NULL;
+    tiny_tensor node, edge;
+    tgnn_cnn *cnn = NULL;
+    tiny_status st;
+    memset(&v, 0, sizeof v);
+    st = tgnn_net_graph_open(net, &g);
+    if (!st) st = tgnn_net_graph_open(net, &v);
+    if (!st) st = tinyi_meta_tape(m, &g, 1, &tape);
+    if (!st) st = tgnn_meta_run(tape, m, &g, &node, &edge);
+    if (!st) st = tgnn_cnn_copy(net, &cnn);
+    if (!st) {
+        tinyi_meta_take(net, cnn, &v, &node, &edge);
+        st = tgnn_meta_gradient(cnn, set, d->batch, d->alpha, d->reg, &state->loss, &state->penalty);
+    }
+    if (!st) {
+        tinyi_meta_move(cnn, &v, 1, 1);
+        st = tinyi_meta_back(tape, &v, &node, &edge);
+    }
+    tiny_tape_close(tape);
+    tgnn_cnn_close(cnn);
+    tgnn_net_graph_close(m->ctx, &v);
+    tgnn_net_graph_close(m->ctx, &g);
+    return st;
+}
+
+TINY_API tiny_status tgnn_meta_train(tgnn_meta *meta, const tgnn_cnn *const *nets, size_t n, const tgnn_images *set,
+                                     const tgnn_meta_train_desc *desc)
+{
+    tgnn_meta_train_desc d;
+    tgnn_meta_state state;
+    tiny_optim_desc o;
+    tiny_optim *optim = NULL;
+    tiny_rng rng;
+    uint32_t *order = NULL;
+    void *best = NULL;
+    size_t bytes = 0, k;
+    double score, top = 0.0;
+    int stop = 0, judged = 0;
+    tiny_status st = TINY_OK;
+    if (!meta) return TINY_E_ARGUMENT;
+    memset(&d, 0, sizeof d);
+    if (desc) d = *desc;
+    if (!d.epochs) d.epochs = 100;
+    if (d.lr == 0.0) d.lr = 1e-3;
+    if (d.decay == 0.0) d.decay = 5e-4;
+    if (!d.drop) d.drop = 3;
+    if (d.alpha == 0.0) d.alpha = 16.0;
+    if (d.reg == 0.0) d.reg = 10.0;
+    if (!nets || !n || n > 65536 || d.epochs < 1 || !(d.lr > 0.0 && d.lr < 1e6))
+        return tinyi_fail(meta->ctx, TINY_E_ARGUMENT, "meta: %zu networks, %lld epochs, a rate of %g", n,
+                          (long long)d.epochs, d.lr);
+    for (k = 0; k < n; k++)
+        if (!nets[k]) return tinyi_fail(meta->ctx, TINY_E_ARGUMENT, "meta: network %zu is missing", k);
+    memset(&o, 0, sizeof o);
+    memset(&state, 0, sizeof state);
+    o.group[0].kind = TINY_OPTIM_ADAMW;
+    o.group[0].lr = d.lr;
+    o.group[0].decay = d.decay;
+    for (k = 0; k < meta->n_param; k++)
+        bytes += (size_t)tiny_tensor_count(&meta->param[k].value) * tiny_dtype_bytes(meta->is.dtype);
+    st = tiny_optim_open(meta->ctx, meta->param, meta->n_param, &o, &optim);
+    if (!st) {
+        order = (uint32_t *)tinyi_alloc(meta->ctx, n, sizeof *order);
+        best = order ? tinyi_alloc(meta->ctx, bytes, 1) : NULL;
+        if (!best) st = tiny_ctx_status(meta->ctx);
+    }
+    rng = tiny_rng_make(d.seed, 0x6f72);
+    state.steps = d.epochs * (int64_t)n;
+    for (state.epoch = 1; !st && !stop && state.epoch <= d.epochs; state.epoch++) {
+        tiny_rng_permutation(&rng, order, (uint32_t)n);
+        for (k = 0; !st && !stop && k < n; k++) {
+            st = tinyi_meta_step(meta, nets[order[k]], set, &d, &state);
+            if (!st) st = tiny_optim_step(optim, state.epoch > d.drop ? 0.1 : 1.0);
+            state.step++;
+            if (!st && d.callback) stop = d.callback(d.user, &state);
+        }
+        if (st || !d.judge) continue;
+        st = d.judge(d.user, meta, state.epoch, &score);
+        if (!st && (!judged || score > top)) {
+            judged = 1;
+            top = score;
+            memcpy(best, meta->numbers, bytes);
+        }
+    }
+    if (judged) memcpy(meta->numbers, best, bytes);
+    tiny_free(meta->ctx, best);
+    tiny_free(meta->ctx, order);
+    tiny_optim_close(optim);
+    return st;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_OPERATOR
+/* src/gnn/operator/lines_inside.h - the kernel of lines that math/conv.h does not have */
+#ifndef TINYI_GNN_LINES_H
+#define TINYI_GNN_LINES_H
+TINYI_C_BEGIN
+
+/* dots: sum[t] += sum over i < rows, j < n of y[i ys + j] x[off[t] + i pitch + j] */
+typedef struct tinyi_lines_kernels {
+    tiny_target from;
+    void (*dots)(double *sum, const float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const int32_t *off,
+                 size_t taps, size_t rows, size_t n);
+} tinyi_lines_kernels;
+TINYI_TABLES(tinyi_lines_kernels, tinyi_lines_kernels)
+
+TINYI_C_END
+#endif
+
+#endif
+#ifndef TINYI_NO_OPERATOR
+#if TINYI_SLICE(8)
+/* src/gnn/operator/lines.c - filters along one axis of a field, and both of their transposes
+ * Paper    J. Jin, A. Dundar, E. Culurciello, "Flattened Convolutional Neural Networks for Feedforward Acceleration",
+ *          2014 (arXiv 1412.5474), section 3: the passes along one dimension.
+ * Formula  see lines.h. The reference sums in double, r before t, or n before the points, and rounds once.
+ * Method   A tile of the field is copied to a slab, with the zeros around it; the filter of all taps is then the kernel
+ *          of depthwise convolutions (math/conv.h), which keeps four rows of results in registers. Down a field the
+ *          taps are rows of the slab. Along rows they are shifts; with a stride, number j of a row goes to the part
+ *          j mod stride of the slab, so that neighbours stay neighbours. INPUT is the same filter reversed, over a slab
+ *          with stride - 1 zeros between the numbers. WEIGHT keeps the sums of four taps in registers.
+ * Cost     2 k flops for each number of x and of the smaller of the strides; each field is copied once
+ * Error    LINEAR: |fast - ref| <= (n + 4) u sum |products|, n = R k + 1 (APPLY), k (INPUT), all points (WEIGHT)
+ * Left out dilation; different zeros on the two sides */
+#include <string.h>
+
+TINYI_TABLE_CHOICE(tinyi_lines_kernels, tinyi_lines_kernels)
+
+#define TINYI_LINES_TAPS 1024               /* most taps of a result: terms k */
+#define TINYI_LINES_STRIDE 64
+#define TINYI_LINES_SLAB 16384              /* floats of a slab, unless one line needs more */
+#define TINYI_LINES_MOST ((tiny_idx)1 << 28)        /* points */
+
+typedef struct tinyi_lines_plan {
+    tiny_idx n, c, r, k, s, pad;            /* batch, channels of y, terms, taps, stride */
+    tiny_idx outer, length, after, inner;   /* after: the length of y */
+    int of;
+    tiny_dtype dtype;
+    const tiny_tensor *x, *w, *y;
+} tinyi_lines_plan;
+
+static const tgnn_lines_params *tinyi_lines_params_of(const tiny_op *op)
+{
+    static const tgnn_lines_params none = { 0, 0, 0, 0, 0, 0, 0, 0 };
+    return op->params ? (const tgnn_lines_params *)op->params : &none;
+}
+
+static tinyi_lines_plan tinyi_lines_plan_of(const tiny_op *op)
+{
+    const tgnn_lines_params *p = tinyi_lines_params_of(op);
+    const tiny_tensor *a = op->in[0], *b = op->in[1], *out = op->out[0];
+    tinyi_lines_plan q;
+    memset(&q, 0, sizeof q);
+    q.of = p->of;
+    q.k = p->k;
+    q.s = p->stride ? p->stride : 1;
+    q.pad = p->pad;
+    q.r = p->terms ? p->terms : 1;
+    q.outer = p->outer ? p->outer : 1;
+    q.inner = p->inner ? p->inner : 1;
+    q.length = p->length;
+    q.after = (q.length + 2 * q.pad - q.k) / q.s + 1;
+    q.x = q.of == TGNN_LINES_INPUT ? out : a;
+    q.w = q.of == TGNN_LINES_WEIGHT ? out : b;
+    q.y = q.of == TGNN_LINES_APPLY ? out : q.of == TGNN_LINES_INPUT ? a : b;
+    q.n = a->dim[0];
+    q.c = q.of == TGNN_LINES_INPUT ? a->dim[1] : a->dim[1] / q.r;
+    q.dtype = a->dtype;
+    return q;
+}
+
+/* ---- reference */
+
+TINY_REF_BEGIN
+/* 1: point p of y and tap t meet point *at of x */
+static int tinyi_lines_meet(const tinyi_lines_plan *q, tiny_idx p, tiny_idx t, tiny_idx *at)
+{
+    const tiny_idx b = p % q->inner, i = p / q->inner % q->after, a = p / q->inner / q->after;
+    const tiny_idx j = i * q->s + t - q->pad;
+    *at = (a * q->length + j) * q->inner + b;
+    return j >= 0 && j < q->length;
+}
+
+static void tinyi_lines_ref_apply(const tinyi_lines_plan *q, const tiny_op *op, tiny_idx n, tiny_idx o)
+{
+    const tiny_tensor *bias = op->in[2];
+    tiny_idx p, r, t, at;
+    for (p = 0; p < q->outer * q->after * q->inner; p++) {
+        double sum = 0.0;
+        for (r = o * q->r; r < (o + 1) * q->r; r++)
+            for (t = 0; t < q->k; t++)
+                if (tinyi_lines_meet(q, p, t, &at))
+                    sum += tinyi_real(q->w->data, q->dtype, r * q->w->stride[0] + t * q->w->stride[1]) *
+                           tinyi_real(q->x->data, q->dtype,
+                                      n * q->x->stride[0] + r * q->x->stride[1] + at * q->x->stride[2]);
+        if (bias) sum += tinyi_real(bias->data, q->dtype, o * bias->stride[0]);
+        tinyi_real_set(q->y->data, q->dtype, n * q->y->stride[0] + o * q->y->stride[1] + p * q->y->stride[2], sum);
+    }
+}
+
+static void tinyi_lines_ref_input(const tinyi_lines_plan *q, tiny_idx n, tiny_idx r)
+{
+    const tiny_idx points = q->outer * q->length * q->inner;
+    tiny_idx at, t;
+    for (at = 0; at < points; at++) {
+        const tiny_idx b = at % q->inner, j = at / q->inner % q->length, a = at / q->inner / q->length;
+        double sum = 0.0;
+        for (t = 0; t < q->k; t++) {
+            const tiny_idx i = (j + q->pad - t) / q->s;
+            if (j + q->pad - t < 0 || (j + q->pad - t) % q->s || i >= q->after) continue;
+            sum += tinyi_real(q->w->data, q->dtype, r * q->w->stride[0] + t * q->w->stride[1]) *
+                   tinyi_real(q->y->data, q->dtype,
+                              n * q->y->stride[0] + r / q->r * q->y->stride[1] +
+                                  ((a * q->after + i) * q->inner + b) * q->y->stride[2]);
+        }
+        tinyi_real_set(q->x->data, q->dtype, n * q->x->stride[0] + r * q->x->stride[1] + at * q->x->stride[2], sum);
+    }
+}
+
+static void tinyi_lines_ref_weight(const tinyi_lines_plan *q, tiny_idx r, tiny_idx t)
+{
+    tiny_idx n, p, at;
+    double sum = 0.0;
+    for (n = 0; n < q->n; n++)
+        for (p = 0; p < q->outer * q->after * q->inner; p++)
+            if (tinyi_lines_meet(q, p, t, &at))
+                sum += tinyi_real(q->y->data, q->dtype,
+                                  n * q->y->stride[0] + r / q->r * q->y->stride[1] + p * q->y->stride[2]) *
+                       tinyi_real(q->x->data, q->dtype,
+                                  n * q->x->stride[0] + r * q->x->stride[1] + at * q->x->stride[2]);
+    tinyi_real_set(q->w->data, q->dtype, r * q->w->stride[0] + t * q->w->stride[1], sum);
+}
+
+static void tinyi_lines_ref(const tiny_op *op)
+{
+    const tinyi_lines_plan q = tinyi_lines_plan_of(op);
+    tiny_idx n, o, t;
+    if (q.of == TGNN_LINES_WEIGHT) {
+        for (o = 0; o < q.c * q.r; o++)
+            for (t = 0; t < q.k; t++) tinyi_lines_ref_weight(&q, o, t);
+        return;
+    }
+    for (n = 0; n < q.n; n++)
+        for (o = 0; o < (q.of == TGNN_LINES_INPUT ? q.c * q.r : q.c); o++)
+            if (q.of == TGNN_LINES_INPUT) tinyi_lines_ref_input(&q, n, o);
+            else tinyi_lines_ref_apply(&q, op, n, o);
+}
+TINY_REF_END
+
+/* ---- fast */
+
+/* A tile is `rows` lines of `wide` numbers of the result (of y, for WEIGHT). Down a field it is all of one outer part
+ * and a range of inner points; along rows it is a range of rows. The slab holds what it needs of one channel in `plane`
+ * floats: line i, tap t and number j meet at off[t] + i pitch + j. */
+typedef struct tinyi_lines_tiles {
+    int across;                             /* inner is 1 */
+    tiny_idx most, n_tiles, per_outer;      /* rows or points of a tile at most; tiles of a channel */
+    tiny_idx line, pitch, plane;            /* floats of a line in the slab */
+    tiny_idx held;                          /* planes of the slab */
+    size_t slab, out, taps;                 /* floats of own workspace; taps: weights, and offsets as int32 */
+} tinyi_lines_tiles;
+
+static tinyi_lines_tiles tinyi_lines_tiles_of(const tinyi_lines_plan *q)
+{
+    const int input = q->of == TGNN_LINES_INPUT;
+    /* numbers of a padded line; what divides into the stride's parts along rows */
+    const tiny_idx padded = input ? q->length + q->k - 1 : (q->length + 2 * q->pad + q->s - 1) / q->s * q->s;
+    const tiny_tensor *to = input ? q->x : q->y;
+    tinyi_lines_tiles t;
+    memset(&t, 0, sizeof t);
+    t.across = q->inner == 1;
+    t.held = input ? 1 : q->r;
+    t.most = TINYI_MAX(1, TINYI_LINES_SLAB / (padded * t.held));
+    if (t.across) {
+        t.most = TINYI_MIN(t.most, q->outer);
+        t.n_tiles = (q->outer + t.most - 1) / t.most;
+        t.per_outer = 1;
+        t.line = t.pitch = padded;
+        t.plane = t.most * padded;
+    } else {
+        t.most = TINYI_MIN(TINYI_MAX(t.most / 16 * 16, 16), q->inner);
+        t.per_outer = (q->inner + t.most - 1) / t.most;
+        t.n_tiles = q->outer * t.per_outer;
+        t.line = t.most;
+        t.pitch = input ? t.most : q->s * t.most;
+        t.plane = padded * t.most;
+    }
+    t.slab = (size_t)(t.plane * t.held) + TINYI_CONV_SLACK;
+    if (to->stride[2] != 1) t.out = (size_t)(t.most * (input ? q->length : q->after)) + TINYI_CONV_SLACK;
+    t.taps = (size_t)(q->r * q->k);
+    return t;
+}
+
+static void tinyi_lines_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    const tinyi_lines_plan q = tinyi_lines_plan_of(op);
+    tinyi_lines_tiles t;
+    (void)n_threads;
+    *shared = *own = 0;
+    if (q.c < 1) return;
+    t = tinyi_lines_tiles_of(&q);
+    *own = t.taps * (sizeof(double) + sizeof(int32_t) + sizeof(float)) + (t.slab + t.out) * sizeof(float) + 64;
+}
+
+typedef struct tinyi_lines_job {
+    const tinyi_lines_plan *q;
+    tinyi_lines_tiles t;
+    const tinyi_kernels *k;
+    double *sum;
+    float *slab, *out, *w;
+    int32_t *off;
+} tinyi_lines_job;
+
+/* A tile of the slab for results along rows or down: rows first .. first + n - 1 of x, or points of each row. */
+static void tinyi_lines_pack(const tinyi_lines_job *j, float *slab, const float *x, tiny_idx step, tiny_idx tile,
+                             tiny_idx n)
+{
+    const tinyi_lines_plan *q = j->q;
+    const tinyi_fn_conv_pack_f32 pack = TINYI_OF(j->k, conv_pack_f32);
+    const tiny_idx first = tile % j->t.per_outer * j->t.most, total = j->t.plane / j->t.line;
+    tiny_idx p;
+    if (!j->t.across) {
+        x += (tile / j->t.per_outer * q->length * q->inner + first) * step;
+        memset(slab, 0, (size_t)(q->pad * j->t.line) * sizeof *slab);
+        pack(slab + q->pad * j->t.line, j->t.line, x, q->inner * step, step, (size_t)q->length, 0, (size_t)n,
+             (size_t)j->t.line);
+        p = q->pad + q->length;
+        memset(slab + p * j->t.line, 0, (size_t)((total - p) * j->t.line) * sizeof *slab);
+        return;
+    }
+    x += tile * j->t.most * q->length * step;
+    for (p = 0; p < q->s; p++) {            /* padded number p + s m is number m of part p */
+        const tiny_idx part = j->t.line / q->s, low = p < q->pad ? (q->pad - p + q->s - 1) / q->s : 0,
+                       high = TINYI_MIN((q->length + q->pad - p + q->s - 1) / q->s, part);
+        if (low < high)
+            pack(slab + p * part, j->t.line, x + (p + q->s * low - q->pad) * step, q->length * step, q->s * step,
+                 (size_t)n, (size_t)low, (size_t)high, (size_t)part);
+        else {
+            tiny_idx i;
+            for (i = 0; i < n; i++) memset(slab + i * j->t.line + p * part, 0, (size_t)part * sizeof *slab);
+        }
+    }
+}
+
+/* The same for INPUT: numbers of y, stride - 1 zeros between them, k - 1 - pad before and the rest after them. */
+static void tinyi_lines_spread(const tinyi_lines_job *j, const float *y, tiny_idx step, tiny_idx tile, tiny_idx n)
+{
+    const tinyi_lines_plan *q = j->q;
+    const tiny_idx before = q->k - 1 - q->pad, first = tile % j->t.per_outer * j->t.most;
+    tiny_idx i, m;
+    float *to = j->slab;
+    if (j->t.across) {
+        y += tile * j->t.most * q->after * step;
+        if (q->s == 1) {                    /* length + k - 1 = before + after + before' */
+            TINYI_OF(j->k, conv_pack_f32)
+            (to, j->t.line, y, q->after * step, step, (size_t)n, (size_t)before, (size_t)(before + q->after),
+             (size_t)j->t.line);
+            return;
+        }
+        memset(to, 0, (size_t)(n * j->t.line) * sizeof *to);
+        for (i = 0; i < n; i++, to += j->t.line, y += q->after * step)
+            for (m = 0; m < q->after; m++) to[before + q->s * m] = y[m * step];
+        return;
+    }
+    y += (tile / j->t.per_outer * q->after * q->inner + first) * step;
+    if (q->s > 1 || before > 0) memset(to, 0, (size_t)j->t.plane * sizeof *to);
+    TINYI_OF(j->k, conv_pack_f32)
+    (to + before * j->t.line, q->s * j->t.line, y, q->inner * step, step, (size_t)q->after, 0, (size_t)n,
+     (size_t)j->t.line);
+    i = before + (q->after - 1) * q->s + 1;
+    memset(to + i * j->t.line, 0, (size_t)(j->t.plane - i * j->t.line) * sizeof *to);
+}
+
+/* rows and numbers a row of a tile of y or x, and its place in a dense field */
+static void tinyi_lines_tile(const tinyi_lines_job *j, tiny_idx tile, tiny_idx length, tiny_idx *rows, tiny_idx *wide,
+                             tiny_idx *at, tiny_idx *pitch)
+{
+    const tinyi_lines_plan *q = j->q;
+    const tiny_idx first = tile % j->t.per_outer * j->t.most;
+    if (j->t.across) {
+        *rows = TINYI_MIN(j->t.most, q->outer - tile * j->t.most);
+        *wide = length;
+        *at = tile * j->t.most * length;
+        *pitch = length;
+    } else {
+        *rows = length;
+        *wide = TINYI_MIN(j->t.most, q->inner - first);
+        *at = tile / j->t.per_outer * length * q->inner + first;
+        *pitch = q->inner;
+    }
+}
+
+/* one filter of `taps` taps over the slab, into a tile of `to` */
+static void tinyi_lines_filter(const tinyi_lines_job *j, float *to, tiny_idx step, tiny_idx tile, tiny_idx length,
+                               const float *w, size_t taps, float start)
+{
+    tiny_idx rows, wide, at, pitch, i, m;
+    tinyi_lines_tile(j, tile, length, &rows, &wide, &at, &pitch);
+    to += at * step;
+    if (step == 1) {
+        TINYI_OF(j->k, conv_depth_f32)
+        (to, pitch, j->slab, j->t.pitch, j->off, taps, w, start, (size_t)rows, (size_t)wide, 0);
+        return;
+    }
+    TINYI_OF(j->k, conv_depth_f32)
+    (j->out, wide, j->slab, j->t.pitch, j->off, taps, w, start, (size_t)rows, (size_t)wide, 0);
+    for (i = 0; i < rows; i++)
+        for (m = 0; m < wide; m++) to[(i * pitch + m) * step] = j->out[i * wide + m];
+}
+
+static void tinyi_lines_weights(const tinyi_lines_job *j, tiny_idx row, tiny_idx n)
+{
+    const tiny_tensor *w = j->q->w;
+    tiny_idx r, t;
+    for (r = 0; r < n; r++)
+        for (t = 0; t < j->q->k; t++)
+            j->w[r * j->q->k + t] = ((const float *)w->data)[(row + r) * w->stride[0] + t * w->stride[1]];
+}
+
+/* where the taps of a result are in the slab: see the three forms above */
+static void tinyi_lines_offsets(const tinyi_lines_job *j)
+{
+    const tinyi_lines_plan *q = j->q;
+    tiny_idx r, t;
+    for (r = 0; r < j->t.held; r++)
+        for (t = 0; t < q->k; t++) {
+            const tiny_idx by = q->of == TGNN_LINES_INPUT ? q->k - 1 - t : t;
+            tiny_idx at = by;
+            if (!j->t.across) at = by * j->t.line;
+            else if (q->of != TGNN_LINES_INPUT) at = by % q->s * (j->t.line / q->s) + by / q->s;
+            j->off[r * q->k + t] = (int32_t)(r * j->t.plane + at);
+        }
+}
+
+static void tinyi_lines_unit(const tinyi_lines_job *j, const tiny_op *op, tiny_idx n, tiny_idx o, tiny_idx tile)
+{
+    const tinyi_lines_plan *q = j->q;
+    const tiny_tensor *bias = op->in[2];
+    const tiny_idx rows = j->t.across ? TINYI_MIN(j->t.most, q->outer - tile * j->t.most)
+                                      : TINYI_MIN(j->t.most, q->inner - tile % j->t.per_outer * j->t.most);
+    float *y = (float *)q->y->data + n * q->y->stride[0] + o * q->y->stride[1];
+    float *x = (float *)q->x->data + n * q->x->stride[0] + o * q->r * q->x->stride[1];
+    tiny_idx r;
+    tinyi_lines_weights(j, o * q->r, q->r);
+    if (q->of == TGNN_LINES_INPUT) {
+        tinyi_lines_spread(j, y, q->y->stride[2], tile, rows);
+        for (r = 0; r < q->r; r++)
+            tinyi_lines_filter(j, x + r * q->x->stride[1], q->x->stride[2], tile, q->length, j->w + r * q->k,
+                               (size_t)q->k, 0.0f);
+        return;
+    }
+    for (r = 0; r < q->r; r++)
+        tinyi_lines_pack(j, j->slab + r * j->t.plane, x + r * q->x->stride[1], q->x->stride[2], tile, rows);
+    tinyi_lines_filter(j, y, q->y->stride[2], tile, q->after, j->w, j->t.taps,
+                       bias ? ((const float *)bias->data)[o * bias->stride[0]] : 0.0f);
+}
+
+/* the weights of channel o: all samples and tiles, one sum each, added in double */
+static void tinyi_lines_gather(const tinyi_lines_job *j, const tinyi_lines_kernels *k, tiny_idx o)
+{
+    const tinyi_lines_plan *q = j->q;
+    tiny_idx n, tile, r, t, i, m;
+    for (t = 0; t < (tiny_idx)j->t.taps; t++) j->sum[t] = 0.0;
+    for (n = 0; n < q->n; n++)
+        for (tile = 0; tile < j->t.n_tiles; tile++) {
+            const float *y = (const float *)q->y->data + n * q->y->stride[0] + o * q->y->stride[1];
+            const float *x = (const float *)q->x->data + n * q->x->stride[0] + o * q->r * q->x->stride[1];
+            tiny_idx rows, wide, at, pitch;
+            tinyi_lines_tile(j, tile, q->after, &rows, &wide, &at, &pitch);
+            y += at * q->y->stride[2];
+            if (q->y->stride[2] != 1) {
+                for (i = 0; i < rows; i++)
+                    for (m = 0; m < wide; m++) j->out[i * wide + m] = y[(i * pitch + m) * q->y->stride[2]];
+                y = j->out;
+                pitch = wide;
+            }
+            for (r = 0; r < q->r; r++)
+                tinyi_lines_pack(j, j->slab + r * j->t.plane, x + r * q->x->stride[1], q->x->stride[2], tile,
+                                 j->t.across ? rows : wide);
+            k->dots(j->sum, y, pitch, j->slab, j->t.pitch, j->off, j->t.taps, (size_t)rows, (size_t)wide);
+        }
+    for (r = 0; r < q->r; r++)
+        for (t = 0; t < q->k; t++)
+            ((float *)q->w->data)[(o * q->r + r) * q->w->stride[0] + t * q->w->stride[1]] =
+                (float)j->sum[r * q->k + t];
+}
+
+static void tinyi_lines_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_lines_plan q = tinyi_lines_plan_of(op);
+    const tinyi_lines_kernels *k = tinyi_lines_kernels_of(team->k);
+    const int weight = q.of == TGNN_LINES_WEIGHT;
+    tinyi_lines_job j;
+    tiny_idx i, i1;
+    team->ran_on = k->from;
+    if (q.c < 1 || (q.n < 1 && !weight)) return;
+    j.q = &q;
+    j.t = tinyi_lines_tiles_of(&q);
+    j.k = team->k;
+    j.sum = (double *)team->own;
+    j.slab = (float *)(void *)(j.sum + j.t.taps);
+    j.out = j.slab + j.t.slab;
+    j.w = j.out + j.t.out;
+    j.off = (int32_t *)(void *)(j.w + j.t.taps);
+    tinyi_lines_offsets(&j);
+    while (tiny_take(team, weight ? q.c : q.n * q.c * j.t.n_tiles, 1, &i, &i1))
+        for (; i < i1; i++) {
+            if (weight) tinyi_lines_gather(&j, k, i);
+            else
+                tinyi_lines_unit(&j, op, i / j.t.n_tiles / q.c, i / j.t.n_tiles % q.c, i % j.t.n_tiles);
+        }
+}
+
+/* ---- the row */
+
+static tiny_status tinyi_lines_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tgnn_lines_params *p = tinyi_lines_params_of(op);
+    const tiny_tensor *a = op->in[0], *b = op->in[1], *bias = op->in[2];
+    const int terms = p->terms ? p->terms : 1;
+    tiny_idx dim[3], before, after, rest;
+    char x[96], y[96];
+    tinyi_lines_plan q;
+    if (p->of < 0 || p->of > TGNN_LINES_WEIGHT)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "lines: part %d is unknown", p->of);
+    if (terms < 1 || p->k < 1 || p->k > TINYI_LINES_TAPS || terms > TINYI_LINES_TAPS / p->k)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "lines: %d taps and %d terms, there can be 1 to %d products of both",
+                          p->k, terms, TINYI_LINES_TAPS);
+    if (p->stride < 0 || p->stride > TINYI_LINES_STRIDE)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "lines: a stride of %d, it must be 1 to %d", p->stride,
+                          TINYI_LINES_STRIDE);
+    if (p->pad < 0 || p->pad >= p->k)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "lines: %d zeros on each side, there can be 0 to %d with %d taps",
+                          p->pad, p->k - 1, p->k);
+    if (p->outer < 0 || p->inner < 0 || p->length < 1 || p->outer > TINYI_LINES_MOST || p->inner > TINYI_LINES_MOST ||
+        p->length > TINYI_LINES_MOST ||
+        (double)TINYI_MAX(p->outer, 1) * (double)(p->length + 2 * p->k) * (double)TINYI_MAX(p->inner, 1) >
+            (double)TINYI_LINES_MOST ||
+        16.0 * terms * ((double)p->length + 2.0 * p->k + TINYI_LINES_STRIDE) > 1073741824.0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "lines: a field of %td x %td x %td points, it must have 1 to %td",
+                          p->outer, p->length, p->inner, TINYI_LINES_MOST);
+    if (p->length + 2 * p->pad < p->k)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "lines: %d taps do not fit into %td points with %d zeros on each side",
+                          p->k, p->length, p->pad);
+    rest = TINYI_MAX(p->outer, 1) * TINYI_MAX(p->inner, 1);
+    before = rest * p->length;
+    after = rest * ((p->length + 2 * p->pad - p->k) / (p->stride ? p->stride : 1) + 1);
+    if (!tinyi_is_real(a) || b->dtype != a->dtype || (bias && bias->dtype != a->dtype))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "lines: all tensors must be f32, or all f64");
+    if (a->rank != 3 || a->dim[2] != (p->of == TGNN_LINES_INPUT ? after : before) ||
+        (p->of != TGNN_LINES_INPUT && a->dim[1] % terms))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "lines: the field is %s, it must be batch x %schannels x %td",
+                          tinyi_shape_text(a, x), p->of == TGNN_LINES_INPUT ? "" : "terms ",
+                          p->of == TGNN_LINES_INPUT ? after : before);
+    if (p->of == TGNN_LINES_WEIGHT) {
+        if (b->rank != 3 || b->dim[0] != a->dim[0] || b->dim[1] * terms != a->dim[1] || b->dim[2] != after)
+            return tinyi_fail(ctx, TINY_E_SHAPE, "lines: the fields are %s and %s, the second must be %td x %td x %td",
+                              tinyi_shape_text(a, x), tinyi_shape_text(b, y), a->dim[0], a->dim[1] / terms, after);
+    } else if (b->rank != 2 || b->dim[1] != p->k ||
+               b->dim[0] != (p->of == TGNN_LINES_INPUT ? a->dim[1] * terms : a->dim[1]))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "lines: w is %s, it must have a row of %d taps for each channel of x",
+                          tinyi_shape_text(b, x), p->k);
+    if (bias && (p->of != TGNN_LINES_APPLY || bias->rank != 1 || bias->dim[0] != a->dim[1] / terms))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "lines: the bias is %s, it must be one number for each channel of y",
+                          tinyi_shape_text(bias, x));
+    q = tinyi_lines_plan_of(op);
+    dim[0] = p->of == TGNN_LINES_WEIGHT ? a->dim[1] : q.n;
+    dim[1] = p->of == TGNN_LINES_WEIGHT ? p->k : p->of == TGNN_LINES_INPUT ? q.c * q.r : q.c;
+    dim[2] = p->of == TGNN_LINES_INPUT ? before : after;
+    tinyi_want(&want[0], a->dtype, p->of == TGNN_LINES_WEIGHT ? 2 : 3, dim);
+    return TINY_OK;
+}
+
+static void tinyi_lines_cost(const tiny_op *op, tiny_cost *c)
+{
+    const tinyi_lines_plan q = tinyi_lines_plan_of(op);
+    const double y = (double)q.n * (double)q.c * (double)(q.outer * q.after * q.inner),
+                 x = (double)q.n * (double)q.c * (double)q.r * (double)(q.outer * q.length * q.inner);
+    c->flops = 2.0 * y * (double)q.r * (double)q.k;
+    c->bytes = 4.0 * (x + y);
+}
+
+static double tinyi_lines_terms(const tiny_op *op)
+{
+    const tinyi_lines_plan q = tinyi_lines_plan_of(op);
+    if (q.of == TGNN_LINES_INPUT) return (double)q.k;
+    if (q.of == TGNN_LINES_APPLY) return (double)(q.r * q.k + 1);
+    return (double)q.n * (double)(q.outer * q.after * q.inner);
+}
+
+static void tinyi_lines_cases(tiny_case *c)
+{
+    tgnn_lines_params p;
+    tiny_idx a[3], b[3], batch, channels, after;
+    memset(&p, 0, sizeof p);
+    p.of = c->index ? tiny_case_pick(c, 3) : 0;
+    p.k = 1 + tiny_case_pick(c, 7);
+    p.stride = tiny_case_pick(c, 4);
+    p.pad = tiny_case_pick(c, p.k);
+    p.terms = tiny_case_pick(c, 4);
+    p.outer = tiny_case_pick(c, 2) ? tiny_case_dim(c, 20) : 1;
+    p.inner = tiny_case_pick(c, 2) ? tiny_case_dim(c, 40) : 1;
+    p.length = p.k + tiny_case_dim(c, 40) - 1;
+    batch = 1 + tiny_case_pick(c, 2);
+    channels = tiny_case_dim(c, 3);
+    after = p.outer * p.inner * ((p.length + 2 * p.pad - p.k) / (p.stride ? p.stride : 1) + 1);
+    a[0] = b[0] = batch;
+    a[1] = channels * (p.terms ? p.terms : 1);
+    a[2] = p.outer * p.inner * p.length;
+    b[1] = channels;
+    b[2] = after;
+    c->in[0] = tiny_tensor_nd(NULL, TINY_F32, 3, p.of == TGNN_LINES_INPUT ? b : a);
+    c->in[1] = p.of == TGNN_LINES_WEIGHT ? tiny_tensor_nd(NULL, TINY_F32, 3, b)
+                                         : tiny_tensor_2d(NULL, TINY_F32, a[1], p.k);
+    c->in[2] = tiny_tensor_1d(NULL, TINY_F32, channels);
+    if (p.of != TGNN_LINES_APPLY || tiny_case_pick(c, 2)) c->in[2].rank = -1;
+    c->no_specials = 1;                     /* zeros between the numbers are multiplied too */
+    memcpy(c->params.bytes, &p, sizeof p);
+}
+
+static tiny_status tinyi_lines_grad(tiny_grad *g, const tiny_op *op);
+static const short tinyi_lines_slots[] = { TINYI_K_conv_pack_f32, TINYI_K_conv_depth_f32, -1 };
+
+static const tiny_op_row tinyi_row_lines = TINYI_ROW_OF("lines", TGNN_OP_LINES, TAKES(3, 2), GIVES(1),
+    PARAMS(tgnn_lines_params), FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_lines_shape), REFERENCE(tinyi_lines_ref),
+    FAST(tinyi_lines_fast, tinyi_lines_work), COST(tinyi_lines_cost), CASES(tinyi_lines_cases),
+    BOUND(TINY_BOUND_LINEAR, 4, 1), TERMS(tinyi_lines_terms), GRADIENT(tinyi_lines_grad), KERNELS(tinyi_lines_slots),
+    SAYS("y[o][i] = bias[o] + sum_rt w[oR+r][t] x[oR+r][i stride + t - pad] along one axis, or a transpose of it"));
+
+TINY_API const tiny_op_row *tgnn_lines_row(void) { return &tinyi_row_lines; }
+
+/* sum of y w x over everything: each part is the derivative with respect to what it gives */
+static tiny_status tinyi_lines_grad(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_tensor *d = tiny_grad_of(g, 0), *a = op->in[0], *b = op->in[1];
+    tgnn_lines_params p = *tinyi_lines_params_of(op);
+    const int of = p.of;
+    tiny_status st = TINY_OK;
+    if (!d) return TINY_OK;
+    if (tiny_grad_wants(g, 0)) {            /* with respect to x, y, x */
+        p.of = of == TGNN_LINES_INPUT ? TGNN_LINES_APPLY : TGNN_LINES_INPUT;
+        st = of == TGNN_LINES_WEIGHT ? tiny_grad_give(g, 0, TGNN_OP_LINES, b, d, &p)
+                                     : tiny_grad_give(g, 0, TGNN_OP_LINES, d, b, &p);
+    }
+    if (!st && tiny_grad_wants(g, 1)) {     /* w, w, y */
+        p.of = of == TGNN_LINES_WEIGHT ? TGNN_LINES_APPLY : TGNN_LINES_WEIGHT;
+        st = of == TGNN_LINES_INPUT ? tiny_grad_give(g, 1, TGNN_OP_LINES, d, a, &p)
+                                    : tiny_grad_give(g, 1, TGNN_OP_LINES, a, d, &p);
+    }
+    if (!st && op->in[2] && tiny_grad_wants(g, 2)) {
+        tiny_reduce_params points;
+        tiny_tensor sum;
+        memset(&points, 0, sizeof points);   /* the last axis */
+        st = tiny_grad_run(g, TINY_OP_SUM, d, NULL, &points, &sum);
+        if (!st) st = tiny_grad_add(g, 2, &sum);
+    }
+    return st;
+}
+
+/* With its row: the door of another header, which a program may have as well, does not know this kind. */
+TINY_API tiny_status tgnn_lines(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *bias,
+                                const tgnn_lines_params *params, const tiny_tensor *out)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TGNN_OP_LINES;
+    op.row = tgnn_lines_row();
+    op.in[0] = a;
+    op.in[1] = b;
+    op.in[2] = bias;
+    op.out[0] = out;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_OPERATOR
+#if TINYI_SLICE(8)
+/* src/gnn/operator/oneway.c - convolutions whose kernels are sums of outer products of one-way filters
+ * Paper    "A priori compression of convolutional neural networks for wave simulators", 2023 (arXiv 2304.04964): 3-way
+ *          kernels are replaced by one-way filters before training. Rank and order are not in its abstract; they follow
+ *          J. Jin, A. Dundar, E. Culurciello, "Flattened Convolutional Neural Networks for Feedforward Acceleration",
+ *          2014 (arXiv 1412.5474), section 3, with a sum over several products.
+ * Formula  K_o = sum over r < R of a_or (x) v_or (x) h_or:  z1 = sum over c of a[c] x[c],  z2 = v * z1 along the first
+ *          axis,  z3 = h * z2 along the second,  y_o = sum over r of z3 + bias_o; no activation in between
+ * Method   z1 of all o and r is one product of matrices, the passes are the operation of gnn/operator/lines.h, and the
+ *          last pass sums over r. On a tape these are d + 1 ordinary operations. In use a sample goes through them in
+ *          memory of two fields.
+ * Cost     R n_out (n_in + d k) multiplications for each point, against n_out n_in k^d
+ * Error    those of the parts: (n_in + R (k + 1) + k) u of the sum of all |products| at most
+ * Left out other orders of the passes; activations between them */
+#include <string.h>
+
+#define TINYI_ONEWAY_MOST 65536             /* channels; and the rank of all of them together times 64 */
+
+tiny_status tinyi_oneway_check(tiny_ctx *ctx, const tgnn_oneway *p)
+{
+    if (!p) return tinyi_fail(ctx, TINY_E_ARGUMENT, "oneway: a description is needed");
+    if (p->d < 1 || p->d > 3)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "oneway: a field of %d axes, it must have 1 to 3", p->d);
+    if (p->n_in < 1 || p->n_out < 1 || p->n_in > TINYI_ONEWAY_MOST || p->n_out > TINYI_ONEWAY_MOST)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "oneway: %td channels in and %td out, both must be 1 to %d", p->n_in,
+                          p->n_out, TINYI_ONEWAY_MOST);
+    if (p->k < 1 || p->k > 63 || p->k % 2 == 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "oneway: filters of %d taps, the number must be odd, 1 to 63", p->k);
+    if (p->rank < 1 || p->rank > 1024 / p->k)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "oneway: a rank of %d, it must be 1 to %d with filters of %d taps",
+                          p->rank, 1024 / p->k, p->k);
+    if (p->stride < 0 || p->stride > 64)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "oneway: a stride of %d, it must be 1 to 64", p->stride);
+    if (p->pad < 0 || p->pad >= p->k)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "oneway: %d zeros on each side, there can be 0 to %d", p->pad,
+                          p->k - 1);
+    return TINY_OK;
+}
+
+static tiny_idx tinyi_oneway_taps(const tgnn_oneway *p)
+{
+    return p->d == 1 ? p->k : p->d == 2 ? p->k * p->k : p->k * p->k * p->k;
+}
+
+TINY_API double tgnn_oneway_count(const tgnn_oneway *p)
+{
+    return p ? (double)p->rank * (double)p->n_out * ((double)p->n_in + (double)p->d * (double)p->k) : 0.0;
+}
+TINY_API double tgnn_oneway_dense_count(const tgnn_oneway *p)
+{
+    return p && p->d >= 1 && p->d <= 3 ? (double)p->n_out * (double)p->n_in * (double)tinyi_oneway_taps(p) : 0.0;
+}
+
+TINY_API tiny_status tgnn_oneway_size(tiny_ctx *ctx, const tgnn_oneway *p, const tiny_idx *size, tiny_idx *after)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    double points = 1.0;
+    int i;
+    if (!st) st = tinyi_oneway_check(ctx, p);
+    if (st) return st;
+    if (!size || !after) return tinyi_fail(ctx, TINY_E_ARGUMENT, "oneway: a size and an output are needed");
+    for (i = 0; i < p->d; i++) {
+        if (size[i] < p->k)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "oneway: axis %d has %td points, filters of %d taps need as many",
+                              i, size[i], p->k);
+        points *= (double)size[i] + 2.0 * p->k;
+        if (points > 268435456.0)
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "oneway: the field has more than 268435456 points");
+        after[i] = (size[i] + 2 * p->pad - p->k) / (p->stride ? p->stride : 1) + 1;
+    }
+    return TINY_OK;
+}
+
+static tiny_idx tinyi_oneway_points(const tgnn_oneway *p, const tiny_idx *size)
+{
+    tiny_idx n = 1;
+    int i;
+    for (i = 0; i < p->d; i++) n *= size[i];
+    return n;
+}
+
+/* a and f, both of one real type */
+static tiny_status tinyi_oneway_weights(tiny_ctx *ctx, const tgnn_oneway *p, const tiny_tensor *a, const tiny_tensor *f)
+{
+    const tiny_idx rows = p->n_out * p->rank;
+    char x[96], y[96];
+    if (!a || !f || tiny_tensor_check(a) || tiny_tensor_check(f))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "oneway: both filters are needed");
+    if (!tinyi_is_real(a) || f->dtype != a->dtype)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "oneway: the filters must be f32, or both f64");
+    if (a->rank != 2 || a->dim[0] != rows || a->dim[1] != p->n_in || f->rank != 3 || f->dim[0] != p->d ||
+        f->dim[1] != rows || f->dim[2] != p->k)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "oneway: the filters are %s and %s, they must be %td x %td and %d x %td "
+                          "x %d", tinyi_shape_text(a, x), tinyi_shape_text(f, y), rows, p->n_in, p->d, rows, p->k);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_oneway_fits(tiny_ctx *ctx, const tgnn_oneway *p, const tiny_tensor *x, const tiny_tensor *a,
+                                     const tiny_tensor *f, const tiny_tensor *bias, const tiny_idx *size,
+                                     tiny_idx *after)
+{
+    char text[96];
+    tiny_status st = tgnn_oneway_size(ctx, p, size, after);
+    if (!st) st = tinyi_oneway_weights(ctx, p, a, f);
+    if (st) return st;
+    if (!x || tiny_tensor_check(x)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "oneway: x is no tensor");
+    if (x->dtype != a->dtype || (bias && bias->dtype != a->dtype))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "oneway: x, the filters and the bias must have one type");
+    if (x->rank != 3 || x->dim[0] < 1 || x->dim[1] != p->n_in || x->dim[2] != tinyi_oneway_points(p, size))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "oneway: x is %s, it must be at least one sample x %td x %td",
+                          tinyi_shape_text(x, text), p->n_in, tinyi_oneway_points(p, size));
+    if (bias && (tiny_tensor_check(bias) || bias->rank != 1 || bias->dim[0] != p->n_out))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "oneway: the bias must have %td numbers", p->n_out);
+    return TINY_OK;
+}
+
+/* the pass along one axis, after those before it */
+static tgnn_lines_params tinyi_oneway_pass(const tgnn_oneway *p, const tiny_idx *size, const tiny_idx *after, int axis)
+{
+    tgnn_lines_params q;
+    int i;
+    memset(&q, 0, sizeof q);
+    q.k = p->k;
+    q.stride = p->stride;
+    q.pad = p->pad;
+    q.terms = axis == p->d - 1 ? p->rank : 1;
+    q.outer = q.inner = 1;
+    q.length = size[axis];
+    for (i = 0; i < axis; i++) q.outer *= after[i];
+    for (i = axis + 1; i < p->d; i++) q.inner *= size[i];
+    return q;
+}
+
+static tiny_tensor tinyi_oneway_filter(const tiny_tensor *f, int axis)
+{
+    tiny_tensor t = *f;
+    t.rank = 2;
+    t.dim[0] = f->dim[1];
+    t.dim[1] = f->dim[2];
+    t.stride[0] = f->stride[1];
+    t.stride[1] = f->stride[2];
+    t.data = (unsigned char *)f->data + axis * f->stride[0] * (tiny_idx)tiny_dtype_bytes(f->dtype);
+    return t;
+}
+
+TINY_API tiny_tensor tgnn_tape_oneway(tiny_tape *tape, const tgnn_oneway *p, const tiny_tensor *x, const tiny_tensor *a,
+                                      const tiny_tensor *f, const tiny_tensor *bias, const tiny_idx *size)
+{
+    tiny_idx after[3];
+    tiny_tensor z;
+    tiny_ctx *ctx;
+    int i;
+    memset(&z, 0, sizeof z);
+    if (!tape || tiny_tape_status(tape)) return z;
+    ctx = tiny_tape_ctx(tape);
+    if (tinyi_oneway_fits(ctx, p, x, a, f, bias, size, after)) {
+        (void)tinyi_tape_refuse(tape, tiny_ctx_status(ctx), tiny_ctx_message(ctx));
+        return z;
+    }
+    z = tiny_tape_call(tape, TINY_OP_MATMUL, a, x, NULL, NULL, NULL);
+    for (i = 0; i < p->d && !tiny_tape_status(tape); i++) {
+        const tgnn_lines_params q = tinyi_oneway_pass(p, size, after, i);
+        const tiny_tensor w = tinyi_oneway_filter(f, i);
+        tiny_op op;
+        tiny_tensor from = z;
+        memset(&op, 0, sizeof op);
+        op.kind = TGNN_OP_LINES;
+        op.row = tgnn_lines_row();
+        op.in[0] = &from;
+        op.in[1] = &w;
+        op.in[2] = i == p->d - 1 ? bias : NULL;
+        op.params = &q;
+        if (tiny_tape_op(tape, &op, &z)) memset(&z, 0, sizeof z);
+    }
+    return z;
+}
+
+TINY_API tiny_status tgnn_oneway_conv(tiny_ctx *ctx, const tgnn_oneway *p, const tiny_tensor *x, const tiny_tensor *a,
+                                      const tiny_tensor *f, const tiny_tensor *bias, const tiny_idx *size,
+                                      const tiny_tensor *y)
+{
+    tiny_idx after[3], room[2] = { 0, 0 }, n, i, points;
+    tiny_tensor from, to, z[2];
+    size_t width, bytes;
+    unsigned char *memory;
+    char text[96];
+    int k;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (!st) st = tinyi_oneway_fits(ctx, p, x, a, f, bias, size, after);
+    if (st) return st;
+    points = tinyi_oneway_points(p, after);
+    if (!y || tiny_tensor_check(y) || y->dtype != x->dtype || y->rank != 3 || y->dim[0] != x->dim[0] ||
+        y->dim[1] != p->n_out || y->dim[2] != points)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "oneway: y is %s, it must be %td x %td x %td of the type of x",
+                          y && !tiny_tensor_check(y) ? tinyi_shape_text(y, text) : "no tensor", x->dim[0], p->n_out,
+                          points);
+    for (k = 0; k < p->d; k++) {            /* the fields between the steps: as they become shorter */
+        const tgnn_lines_params q = tinyi_oneway_pass(p, size, after, k);
+        n = q.outer * q.length * q.inner;
+        if (n > room[k & 1]) room[k & 1] = n;
+    }
+    n = p->n_out * p->rank;
+    width = tiny_dtype_bytes(x->dtype);
+    if (!tinyi_size_mul((size_t)n, width, &bytes) || !tinyi_size_mul(bytes, (size_t)(room[0] + room[1]), &bytes))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "oneway: the fields are larger than this machine can address");
+    memory = (unsigned char *)tiny_alloc(ctx, bytes);
+    if (!memory) return tiny_ctx_status(ctx);
+    for (i = 0; !st && i < x->dim[0]; i++) {
+        from = *x;
+        to = *y;
+        from.dim[0] = to.dim[0] = 1;
+        from.data = (unsigned char *)x->data + i * x->stride[0] * (tiny_idx)width;
+        to.data = (unsigned char *)y->data + i * y->stride[0] * (tiny_idx)width;
+        z[0] = tiny_tensor_3d(memory, x->dtype, 1, n, x->dim[2]);
+        st = tiny_matmul(ctx, a, &from, NULL, 0, &z[0]);
+        for (k = 0; !st && k < p->d; k++) {
+            const tgnn_lines_params q = tinyi_oneway_pass(p, size, after, k);
+            const tiny_tensor w = tinyi_oneway_filter(f, k);
+            const int last = k == p->d - 1, odd = (k & 1) != 0;
+            if (!last)
+                z[!odd] = tiny_tensor_3d(memory + (odd ? 0 : (size_t)(n * room[0]) * width), x->dtype, 1, n,
+                                         q.outer * after[k] * q.inner);
+            st = tgnn_lines(ctx, &z[odd], &w, last ? bias : NULL, &q, last ? &to : &z[!odd]);
+        }
+    }
+    tiny_free(ctx, memory);
+    return st;
+}
+
+TINY_API tiny_status tgnn_oneway_init(tiny_ctx *ctx, const tgnn_oneway *p, uint64_t seed, const tiny_tensor *a,
+                                      const tiny_tensor *f)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    tiny_rng rng = tiny_rng_make(seed, 7);
+    tiny_idx i, j, axis;
+    double std;
+    if (!st) st = tinyi_oneway_check(ctx, p);
+    if (!st) st = tinyi_oneway_weights(ctx, p, a, f);
+    if (st) return st;
+    std = tinyi_exp64(tinyi_log64(2.0 / ((double)p->rank * (double)p->n_in * (double)tinyi_oneway_taps(p))) /
+                      (2.0 * p->d + 2.0));
+    for (i = 0; i < a->dim[0]; i++)
+        for (j = 0; j < a->dim[1]; j++)
+            tinyi_real_set(a->data, a->dtype, i * a->stride[0] + j * a->stride[1],
+                           std * (double)tiny_rng_normal(&rng));
+    for (axis = 0; axis < p->d; axis++)
+        for (i = 0; i < f->dim[1]; i++)
+            for (j = 0; j < p->k; j++)
+                tinyi_real_set(f->data, f->dtype, axis * f->stride[0] + i * f->stride[1] + j * f->stride[2],
+                               std * (double)tiny_rng_normal(&rng));
+    return TINY_OK;
+}
+
+/* ---- kernels, and factors of kernels */
+
+tiny_status tinyi_oneway_kernel_fits(tiny_ctx *ctx, const tgnn_oneway *p, const tiny_tensor *a, const tiny_tensor *f,
+                                     const tiny_tensor *kernel)
+{
+    char text[96];
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (!st) st = tinyi_oneway_check(ctx, p);
+    if (!st) st = tinyi_oneway_weights(ctx, p, a, f);
+    if (st) return st;
+    if (!kernel || tiny_tensor_check(kernel) || !tinyi_is_real(kernel) || kernel->rank != 3 ||
+        kernel->dim[0] != p->n_out || kernel->dim[1] != p->n_in || kernel->dim[2] != tinyi_oneway_taps(p))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "oneway: the kernel is %s, it must be %td x %td x %td",
+                          kernel && !tiny_tensor_check(kernel) ? tinyi_shape_text(kernel, text) : "no tensor", p->n_out,
+                          p->n_in, tinyi_oneway_taps(p));
+    return TINY_OK;
+}
+
+static double tinyi_oneway_tap(const tgnn_oneway *p, const tiny_tensor *f, tiny_idx row, tiny_idx tap)
+{
+    double product = 1.0;
+    int axis;
+    for (axis = p->d - 1; axis >= 0; axis--, tap /= p->k)
+        product *= tinyi_real(f->data, f->dtype,
+                              axis * f->stride[0] + row * f->stride[1] + tap % p->k * f->stride[2]);
+    return product;
+}
+
+TINY_REF_BEGIN
+static double tinyi_oneway_product(const tgnn_oneway *p, const tiny_tensor *a, const tiny_tensor *f, tiny_idx o,
+                                   tiny_idx c, tiny_idx tap)
+{
+    double sum = 0.0;
+    tiny_idx r;
+    for (r = o * p->rank; r < (o + 1) * p->rank; r++)
+        sum += tinyi_real(a->data, a->dtype, r * a->stride[0] + c * a->stride[1]) * tinyi_oneway_tap(p, f, r, tap);
+    return sum;
+}
+TINY_REF_END
+
+TINY_API tiny_status tgnn_oneway_kernel(tiny_ctx *ctx, const tgnn_oneway *p, const tiny_tensor *a, const tiny_tensor *f,
+                                        const tiny_tensor *kernel)
+{
+    const tiny_status st = tinyi_oneway_kernel_fits(ctx, p, a, f, kernel);
+    tiny_idx o, c, t;
+    if (st) return st;
+    for (o = 0; o < p->n_out; o++)
+        for (c = 0; c < p->n_in; c++)
+            for (t = 0; t < kernel->dim[2]; t++)
+                tinyi_real_set(kernel->data, kernel->dtype,
+                               o * kernel->stride[0] + c * kernel->stride[1] + t * kernel->stride[2],
+                               tinyi_oneway_product(p, a, f, o, c, t));
+    return TINY_OK;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_OPERATOR
+#if TINYI_SLICE(8)
+/* src/gnn/operator/unet.c - encoder-decoders of convolutions over fields, ordinary or compressed before training
+ * Paper    "A priori compression of convolutional neural networks for wave simulators", 2023 (arXiv 2304.04964); the
+ *          form of the network is that of O. Ronneberger, P. Fischer, T. Brox, "U-Net", 2015 (arXiv 1505.04597).
+ * Formula  see unet.h. SEPARABLE: F. Chollet, 2017 (arXiv 1610.02357). CP: V. Lebedev et al., 2015 (arXiv 1412.6553),
+ *          K[o,c,i,j] = sum over r of d[o,r] a[r,c] v[r,i] h[r,j]
+ * Memory   a run has one tape for one sample
+ * Left out norms; transposed convolutions */
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_UNET_LEVELS 6
+#define TINYI_UNET_LAYERS (2 * TINYI_UNET_LEVELS + 2)
+#define TINYI_UNET_NAME 32
+#define TINYI_UNET_NUMBERS 8                /* of the description in a file */
+
+typedef struct tinyi_unet_layer {
+    tgnn_oneway shape;                      /* channels, taps, stride; rank: of ONEWAY and CP */
+    size_t first;                           /* its first parameter; the bias is the last */
+    int n;                                  /* of them */
+} tinyi_unet_layer;
+
+struct tgnn_unet {
+    tiny_ctx *ctx;
+    tgnn_unet_desc desc;
+    int layers;
+    tinyi_unet_layer layer[TINYI_UNET_LAYERS];
+    size_t n, n_floats;
+    tiny_param param[4 * TINYI_UNET_LAYERS];
+    char name[4 * TINYI_UNET_LAYERS][TINYI_UNET_NAME];
+    float *memory;                          /* values, then gradients */
+};
+
+static const char *const tinyi_unet_kinds[TGNN_UNET_KINDS] = { "dense", "oneway", "separable", "cp" };
+TINY_API const char *tgnn_unet_kind_name(int kind)
+{
+    return kind >= 0 && kind < TGNN_UNET_KINDS ? tinyi_unet_kinds[kind] : NULL;
+}
+
+/* ---- layers and their parameters */
+
+static void tinyi_unet_add(tgnn_unet *net, int layer, const char *what, int rank, tiny_idx a, tiny_idx b, tiny_idx c,
+                           tiny_idx d)
+{
+    tiny_param *p = &net->param[net->n];
+    tiny_idx dim[4];
+    dim[0] = a;
+    dim[1] = b;
+    dim[2] = c;
+    dim[3] = d;
+    memset(p, 0, sizeof *p);
+    (void)snprintf(net->name[net->n], TINYI_UNET_NAME, "%d.%s", layer, what);
+    p->name = net->name[net->n];
+    p->value = p->grad = tiny_tensor_nd(NULL, TINY_F32, rank, dim);
+    net->n++;
+    net->n_floats += (size_t)tiny_tensor_count(&p->value);
+}
+
+static void tinyi_unet_layer_add(tgnn_unet *net, int i)
+{
+    tinyi_unet_layer *l = &net->layer[i];
+    const tgnn_oneway *s = &l->shape;
+    const tiny_idx rows = s->rank * s->n_out;
+    l->first = net->n;
+    switch (net->desc.kind) {
+    case TGNN_UNET_ONEWAY:
+        tinyi_unet_add(net, i, "channels", 2, rows, s->n_in, 0, 0);
+        tinyi_unet_add(net, i, "axes", 3, 2, rows, s->k, 0);
+        break;
+    case TGNN_UNET_SEPARABLE:
+        tinyi_unet_add(net, i, "taps", 4, s->n_in, 1, s->k, s->k);
+        tinyi_unet_add(net, i, "mixture", 4, s->n_out, s->n_in, 1, 1);
+        break;
+    case TGNN_UNET_CP:
+        tinyi_unet_add(net, i, "channels", 2, s->rank, s->n_in, 0, 0);
+        tinyi_unet_add(net, i, "axes", 3, 2, s->rank, s->k, 0);
+        tinyi_unet_add(net, i, "mixture", 4, s->n_out, s->rank, 1, 1);
+        break;
+    default: tinyi_unet_add(net, i, "weight", 4, s->n_out, s->n_in, s->k, s->k);
+    }
+    tinyi_unet_add(net, i, "bias", 1, s->n_out, 0, 0, 0);
+    l->n = (int)(net->n - l->first);
+}
+
+static tiny_status tinyi_unet_list(tgnn_unet *net)
+{
+    const tgnn_unet_desc *d = &net->desc;
+    int i;
+    net->layers = 2 * d->levels + 2;
+    for (i = 0; i < net->layers; i++) {
+        tgnn_oneway *s = &net->layer[i].shape;
+        tiny_status st;
+        s->d = 2;
+        s->k = d->k;
+        s->pad = d->k / 2;
+        s->rank = d->rank;
+        s->stride = i >= 1 && i <= d->levels ? 2 : 1;
+        s->n_in = i == 0 ? d->n_in : i > d->levels + 1 ? 2 * d->width : d->width;
+        s->n_out = i == net->layers - 1 ? d->n_out : d->width;
+        st = tinyi_oneway_check(net->ctx, s);
+        if (st) return st;
+        tinyi_unet_layer_add(net, i);
+    }
+    return TINY_OK;
+}
+
+/* He: normal of the variance 2 / inputs, for products of factors spread over them; biases are 0 */
+static tiny_status tinyi_unet_draw(tgnn_unet *net)
+{
+    int i, k;
+    tiny_status st = TINY_OK;
+    for (i = 0; !st && i < net->layers; i++) {
+        const tinyi_unet_layer *l = &net->layer[i];
+        const tiny_param *p = net->param + l->first;
+        const tgnn_oneway *s = &l->shape;
+        const double taps = (double)(s->k * s->k), n_in = (double)s->n_in;
+        double std[3];
+        std[0] = std[1] = std[2] = tinyi_sqrt(2.0 / (n_in * taps));
+        if (net->desc.kind == TGNN_UNET_ONEWAY) {
+            st = tgnn_oneway_init(net->ctx, s, net->desc.seed * 64 + (uint64_t)i, &p[0].value, &p[1].value);
+            continue;
+        }
+        if (net->desc.kind == TGNN_UNET_SEPARABLE) {
+            std[0] = tinyi_sqrt(1.0 / taps);
+            std[1] = tinyi_sqrt(2.0 / n_in);
+        } else if (net->desc.kind == TGNN_UNET_CP) {
+            std[0] = tinyi_sqrt(1.0 / n_in);
+            std[1] = tinyi_sqrt(1.0 / (double)s->k);
+            std[2] = tinyi_sqrt(2.0 / (double)s->rank);
+        }
+        for (k = 0; k < l->n - 1; k++) {
+            tiny_rng rng = tiny_rng_make(net->desc.seed, l->first + (size_t)k);
+            float *w = (float *)p[k].value.data;
+            const tiny_idx n = tiny_tensor_count(&p[k].value);
+            tiny_idx j;
+            tiny_rng_fill_normal(&rng, w, (size_t)n);
+            for (j = 0; j < n; j++) w[j] *= (float)std[k];
+        }
+    }
+    return st;
+}
+
+TINY_API tiny_status tgnn_unet_open(tiny_ctx *ctx, const tgnn_unet_desc *desc, tgnn_unet **out)
+{
+    tgnn_unet *net;
+    tgnn_unet_desc *d;
+    float *at;
+    size_t i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!desc || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "unet: a description and an output are needed");
+    net = (tgnn_unet *)tinyi_alloc(ctx, 1, sizeof *net);
+    if (!net) return tiny_ctx_status(ctx);
+    memset(net, 0, sizeof *net);
+    net->ctx = ctx;
+    d = &net->desc;
+    *d = *desc;
+    if (d->width == 0) d->width = 32;
+    d->levels = d->levels == 0 ? 1 : d->levels == -1 ? 0 : d->levels;
+    if (d->k == 0) d->k = 5;
+    if (d->kind != TGNN_UNET_ONEWAY && d->kind != TGNN_UNET_CP) d->rank = 1;
+    else if (d->rank == 0)
+        d->rank = d->kind == TGNN_UNET_CP && d->width <= 1024 ? (int)d->width : 1;
+    if (d->kind < 0 || d->kind >= TGNN_UNET_KINDS)
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "unet: kind %d is unknown", d->kind);
+    else if (desc->levels < -1 || d->levels > TINYI_UNET_LEVELS)
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "unet: %d levels, there can be 1 to %d, or none (-1)", desc->levels,
+                        TINYI_UNET_LEVELS);
+    if (!st) st = tinyi_unet_list(net);
+    if (!st) {
+        net->memory = (float *)tinyi_alloc(ctx, net->n_floats, 2 * sizeof *net->memory);
+        if (!net->memory) st = tiny_ctx_status(ctx);
+    }
+    if (!st) {
+        memset(net->memory, 0, 2 * net->n_floats * sizeof *net->memory);
+        for (i = 0, at = net->memory; i < net->n; i++) {
+            net->param[i].value.data = at;
+            net->param[i].grad.data = at + net->n_floats;
+            at += tiny_tensor_count(&net->param[i].value);
+        }
+        st = tinyi_unet_draw(net);
+    }
+    if (st) tgnn_unet_close(net);
+    else *out = net;
+    return st;
+}
+
+TINY_API void tgnn_unet_close(tgnn_unet *net)
+{
+    tiny_ctx *ctx;
+    if (!net) return;
+    ctx = net->ctx;
+    tiny_free(ctx, net->memory);
+    tiny_free(ctx, net);
+}
+
+TINY_API const tgnn_unet_desc *tgnn_unet_description(const tgnn_unet *net) { return net ? &net->desc : NULL; }
+TINY_API const tiny_param *tgnn_unet_params(const tgnn_unet *net, size_t *n)
+{
+    if (n) *n = net ? net->n : 0;
+    return net ? net->param : NULL;
+}
+TINY_API double tgnn_unet_count(const tgnn_unet *net) { return net ? (double)net->n_floats : 0.0; }
+
+TINY_API double tgnn_unet_flops(const tgnn_unet *net, const tiny_idx *size)
+{
+    double sum = 0.0;
+    int i;
+    if (!net || !size) return 0.0;
+    for (i = 0; i < net->layers; i++) {
+        const tgnn_oneway *s = &net->layer[i].shape;
+        /* halvings of the field after this layer, and before it */
+        const int after = i <= net->desc.levels ? i : TINYI_MIN(net->desc.levels, net->layers - 1 - i);
+        const double to = (double)size[0] * (double)size[1] / (double)((tiny_idx)1 << 2 * after);
+        const double step = s->stride == 2 ? 2.0 : 1.0, from = to * step * step, middle = to * step;
+        const double n = (double)s->n_in, o = (double)s->n_out, r = (double)s->rank, k = (double)s->k;
+        switch (net->desc.kind) {
+        case TGNN_UNET_ONEWAY: sum += r * o * (n * from + k * middle + k * to); break;
+        case TGNN_UNET_SEPARABLE: sum += (n * k * k + o * n) * to; break;
+        case TGNN_UNET_CP: sum += r * (n * from + k * middle + (k + o) * to); break;
+        default: sum += o * n * k * k * to;
+        }
+    }
+    return 2.0 * sum;
+}
+
+/* ---- the network */
+
+static tiny_tensor tinyi_unet_none(void)
+{
+    tiny_tensor t;
+    memset(&t, 0, sizeof t);
+    return t;
+}
+
+static tiny_tensor tinyi_unet_conv2d(tiny_tape *tape, const tiny_tensor *x, const tiny_idx *size, const tiny_tensor *w,
+                                     const tiny_tensor *bias, int stride, int groups)
+{
+    tiny_conv2d_params p;
+    tiny_tensor t, y;
+    tiny_idx dim[4];
+    memset(&p, 0, sizeof p);
+    p.stride[0] = p.stride[1] = stride;
+    p.pad[0] = p.pad[1] = p.pad[2] = p.pad[3] = (int)w->dim[2] / 2;
+    p.groups = groups;
+    dim[0] = x->dim[0];
+    dim[1] = x->dim[1];
+    dim[2] = size[0];
+    dim[3] = size[1];
+    t = tiny_tape_reshape(tape, x, 4, dim);
+    y = tiny_tape_call(tape, TINY_OP_CONV2D, &t, w, bias, NULL, &p);
+    if (tiny_tape_status(tape)) return tinyi_unet_none();
+    dim[1] = y.dim[1];
+    dim[2] = y.dim[2] * y.dim[3];
+    return tiny_tape_reshape(tape, &y, 3, dim);
+}
+
+/* layer i of a field of this size, which becomes that of the result */
+static tiny_tensor tinyi_unet_apply(tiny_tape *tape, const tgnn_unet *net, const tiny_tensor *x, tiny_idx *size, int i)
+{
+    const tinyi_unet_layer *l = &net->layer[i];
+    const tiny_param *p = net->param + l->first;
+    const tiny_tensor *bias = &p[l->n - 1].value;
+    tgnn_oneway s = l->shape;
+    tiny_idx after[2];
+    tiny_tensor y;
+    after[0] = (size[0] + s.stride - 1) / s.stride;
+    after[1] = (size[1] + s.stride - 1) / s.stride;
+    switch (net->desc.kind) {
+    case TGNN_UNET_ONEWAY: y = tgnn_tape_oneway(tape, &s, x, &p[0].value, &p[1].value, bias, size); break;
+    case TGNN_UNET_SEPARABLE:
+        y = tinyi_unet_conv2d(tape, x, size, &p[0].value, NULL, s.stride, (int)s.n_in);
+        y = tinyi_unet_conv2d(tape, &y, after, &p[1].value, bias, 1, 1);
+        break;
+    case TGNN_UNET_CP:                      /* one product for each of `rank` channels, then their mixture */
+        s.n_out = s.rank;
+        s.rank = 1;
+        y = tgnn_tape_oneway(tape, &s, x, &p[0].value, &p[1].value, NULL, size);
+        y = tinyi_unet_conv2d(tape, &y, after, &p[2].value, bias, 1, 1);
+        break;
+    default: y = tinyi_unet_conv2d(tape, x, size, &p[0].value, bias, s.stride, 1);
+    }
+    size[0] = after[0];
+    size[1] = after[1];
+    return i == net->layers - 1 ? y : tiny_tape_call(tape, TINY_OP_GELU, &y, NULL, NULL, NULL, NULL);
+}
+
+static tiny_tensor tinyi_unet_double(tiny_tape *tape, const tiny_tensor *x, tiny_idx *size)
+{
+    tiny_idx dim[4];
+    tiny_tensor t;
+    dim[0] = x->dim[0];
+    dim[1] = x->dim[1];
+    dim[2] = size[0];
+    dim[3] = size[1];
+    t = tiny_tape_reshape(tape, x, 4, dim);
+    t = tiny_tape_upsample2x(tape, &t);
+    size[0] *= 2;
+    size[1] *= 2;
+    dim[2] = size[0] * size[1];
+    return tiny_tape_reshape(tape, &t, 3, dim);
+}
+
+static tiny_status tinyi_unet_fits(tiny_ctx *ctx, const tgnn_unet *net, const tiny_tensor *x, const tiny_idx *size)
+{
+    char text[96];
+    int i;
+    if (!net || !x || !size) return tinyi_fail(ctx, TINY_E_ARGUMENT, "unet: a network, x and its size are needed");
+    for (i = 0; i < 2; i++) {
+        const tiny_idx least = (tiny_idx)net->desc.k << net->desc.levels;
+        if (size[i] < 1 || size[i] > 16384 || size[i] % ((tiny_idx)1 << net->desc.levels))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "unet: axis %d has %td points, the number must be a multiple of "
+                              "%d, at most 16384", i, size[i], 1 << net->desc.levels);
+        if (size[i] < least)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "unet: axis %d has %td points, filters of %d taps and %d levels "
+                              "need %td", i, size[i], net->desc.k, net->desc.levels, least);
+    }
+    if (tiny_tensor_check(x) || x->rank != 3 || x->dim[0] < 1 || x->dim[1] != net->desc.n_in ||
+        x->dim[2] != size[0] * size[1])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "unet: x is %s, it must be at least one sample x %td x %td",
+                          tiny_tensor_check(x) ? "no tensor" : tinyi_shape_text(x, text), net->desc.n_in,
+                          size[0] * size[1]);
+    return TINY_OK;
+}
+
+static tiny_tensor tinyi_unet_layers(tiny_tape *tape, const tgnn_unet *net, const tiny_tensor *x, const tiny_idx *of)
+{
+    tiny_tensor kept[TINYI_UNET_LEVELS], both[2], y = *x;
+    tiny_idx size[2];
+    int i, at = 0;
+    size[0] = of[0];
+    size[1] = of[1];
+    y = tinyi_unet_apply(tape, net, &y, size, at++);
+    for (i = 0; i < net->desc.levels && !tiny_tape_status(tape); i++) {
+        kept[i] = y;
+        y = tinyi_unet_apply(tape, net, &y, size, at++);
+    }
+    if (!tiny_tape_status(tape)) y = tinyi_unet_apply(tape, net, &y, size, at++);
+    for (i = net->desc.levels - 1; i >= 0 && !tiny_tape_status(tape); i--) {
+        both[0] = tinyi_unet_double(tape, &y, size);
+        both[1] = kept[i];
+        y = tiny_tape_concat(tape, 2, both, 1);
+        if (!tiny_tape_status(tape)) y = tinyi_unet_apply(tape, net, &y, size, at++);
+    }
+    return tiny_tape_status(tape) ? tinyi_unet_none() : y;
+}
+
+TINY_API tiny_tensor tgnn_tape_unet(tiny_tape *tape, const tgnn_unet *net, const tiny_tensor *x, const tiny_idx *size)
+{
+    tiny_ctx *ctx;
+    if (!tape || tiny_tape_status(tape)) return tinyi_unet_none();
+    ctx = tiny_tape_ctx(tape);
+    if (tinyi_unet_fits(ctx, net, x, size)) {
+        (void)tinyi_tape_refuse(tape, tiny_ctx_status(ctx), tiny_ctx_message(ctx));
+        return tinyi_unet_none();
+    }
+    return tinyi_unet_layers(tape, net, x, size);
+}
+
+TINY_API tiny_status tgnn_unet_run(tiny_ctx *ctx, const tgnn_unet *net, const tiny_tensor *x, const tiny_idx *size,
+                                   const tiny_tensor *y)
+{
+    tiny_tape_desc d;
+    tiny_tape *tape = NULL;
+    tiny_tape_mark mark;
+    tiny_tensor from, to, t;
+    char text[96];
+    tiny_idx i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (!st) st = tinyi_unet_fits(ctx, net, x, size);
+    if (st) return st;
+    if (x->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "unet: x must be f32");
+    if (!y || tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 3 || y->dim[0] != x->dim[0] ||
+        y->dim[1] != net->desc.n_out || y->dim[2] != x->dim[2])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "unet: y is %s, it must be %td x %td x %td f32",
+                          y && !tiny_tensor_check(y) ? tinyi_shape_text(y, text) : "no tensor", x->dim[0],
+                          net->desc.n_out, x->dim[2]);
+    from = *x;
+    from.dim[0] = 1;
+    memset(&d, 0, sizeof d);
+    d.dry = d.no_grad = 1;
+    st = tiny_tape_open(ctx, &d, &tape);
+    if (st) return st;
+    (void)tinyi_unet_layers(tape, net, &from, size);
+    st = tiny_tape_status(tape);
+    d.bytes = tiny_tape_high(tape);
+    tiny_tape_close(tape);
+    tape = NULL;
+    d.dry = 0;
+    if (!st) st = tiny_tape_open(ctx, &d, &tape);
+    for (i = 0; !st && i < x->dim[0]; i++) {
+        mark = tiny_tape_now(tape);
+        to = *y;
+        to.dim[0] = 1;
+        from.data = (float *)x->data + i * x->stride[0];
+        to.data = (float *)y->data + i * y->stride[0];
+        t = tinyi_unet_layers(tape, net, &from, size);
+        st = tiny_tape_status(tape);
+        if (!st) st = tiny_copy(ctx, &t, &to);
+        tiny_tape_release(tape, mark);
+    }
+    tiny_tape_close(tape);
+    return st;
+}
+
+TINY_API tiny_status tgnn_unet_compress(tiny_ctx *ctx, const tgnn_unet *dense, int rank, tgnn_unet **out,
+                                        double *error)
+{
+    tgnn_unet_desc d;
+    tgnn_unet *net = NULL;
+    double most = 0.0;
+    int i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (error) *error = 0.0;
+    if (st) return st;
+    if (!dense || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "unet: a network and an output are needed");
+    if (dense->desc.kind != TGNN_UNET_DENSE)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "unet: only a network of ordinary convolutions can be compressed");
+    if (rank < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "unet: a rank of %d, it must be at least 1", rank);
+    d = dense->desc;
+    d.levels = d.levels ? d.levels : -1;
+    d.kind = TGNN_UNET_ONEWAY;
+    d.rank = rank;
+    st = tgnn_unet_open(ctx, &d, &net);
+    for (i = 0; !st && i < net->layers; i++) {
+        const tiny_param *from = dense->param + dense->layer[i].first, *to = net->param + net->layer[i].first;
+        const tgnn_oneway *s = &net->layer[i].shape;
+        const tiny_tensor kernel = tiny_tensor_3d(from[0].value.data, TINY_F32, s->n_out, s->n_in, s->k * s->k);
+        double e = 0.0;
+        st = tgnn_oneway_fit(ctx, s, &kernel, &to[0].value, &to[1].value, &e);
+        most = TINYI_MAX(most, e);
+        if (!st) st = tiny_copy(ctx, &from[1].value, &to[2].value);
+    }
+    if (st) tgnn_unet_close(net);
+    else {
+        *out = net;
+        if (error) *error = most;
+    }
+    return st;
+}
+
+/* ---- files: the description is one more tensor */
+
+static tiny_param tinyi_unet_numbers(float numbers[TINYI_UNET_NUMBERS])
+{
+    tiny_param p;
+    memset(&p, 0, sizeof p);
+    p.name = "unet";
+    p.value = tiny_tensor_1d(numbers, TINY_F32, TINYI_UNET_NUMBERS);
+    return p;
+}
+
+TINY_API tiny_status tgnn_unet_save(tiny_ctx *ctx, const tgnn_unet *net, const char *path)
+{
+    float numbers[TINYI_UNET_NUMBERS];
+    tiny_param all[4 * TINYI_UNET_LAYERS + 1];
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!net || !path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "unet: a network and a path are needed");
+    numbers[0] = (float)net->desc.n_in;
+    numbers[1] = (float)net->desc.n_out;
+    numbers[2] = (float)net->desc.width;
+    numbers[3] = (float)(net->desc.levels ? net->desc.levels : -1);
+    numbers[4] = (float)net->desc.k;
+    numbers[5] = (float)net->desc.kind;
+    numbers[6] = (float)net->desc.rank;
+    numbers[7] = 0.0f;
+    all[0] = tinyi_unet_numbers(numbers);
+    memcpy(all + 1, net->param, net->n * sizeof *all);
+    return tiny_params_save(ctx, path, all, net->n + 1, NULL);
+}
+
+TINY_API tiny_status tgnn_unet_load(tiny_ctx *ctx, const char *path, tgnn_unet **out)
+{
+    float numbers[TINYI_UNET_NUMBERS];
+    tgnn_unet_desc d;
+    tgnn_unet *net = NULL;
+    tiny_param first;
+    tiny_status st = tinyi_ctx_check(ctx);
+    int i;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "unet: a path and an output are needed");
+    memset(numbers, 0, sizeof numbers);
+    first = tinyi_unet_numbers(numbers);
+    st = tiny_params_load(ctx, path, &first, 1, NULL);
+    for (i = 0; !st && i < TINYI_UNET_NUMBERS; i++)
+        if (!(numbers[i] >= -1.0f && numbers[i] <= 65536.0f) || numbers[i] != (float)(int)numbers[i])
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: number %d of the description of the network is %g", path, i,
+                            (double)numbers[i]);
+    if (st) return st;
+    memset(&d, 0, sizeof d);
+    d.n_in = (tiny_idx)numbers[0];
+    d.n_out = (tiny_idx)numbers[1];
+    d.width = (tiny_idx)numbers[2];
+    d.levels = (int)numbers[3];
+    d.k = (int)numbers[4];
+    d.kind = (int)numbers[5];
+    d.rank = (int)numbers[6];
+    st = tgnn_unet_open(ctx, &d, &net);
+    if (!st) st = tiny_params_load(ctx, path, net->param, net->n, NULL);
+    if (st) tgnn_unet_close(net);
+    else *out = net;
+    return st;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_OPERATOR
+/* src/gnn/operator/deeponet_inside.h - what the network and its training share */
+#ifndef TINYI_DEEPONET_INSIDE_H
+#define TINYI_DEEPONET_INSIDE_H
+TINYI_C_BEGIN
+
+/* points of a query; 0: a grid that is not valid */
+TINYI_FN tiny_idx tinyi_don_points(const tgnn_deeponet *net, const tgnn_deeponet_query *q);
+/* what the results are multiplied by, or NULL */
+TINYI_FN const tiny_tensor *tinyi_don_inside(const tgnn_deeponet *net, const tgnn_deeponet_query *q);
+/* data nonzero: the numbers are checked too */
+TINYI_FN tiny_status tinyi_don_fits(tiny_ctx *ctx, const tgnn_deeponet *net, const tgnn_deeponet_query *q, int data);
+/* (n, p), of the points first .. first + n - 1 */
+TINYI_FN tiny_tensor tinyi_don_trunk(tiny_tape *tape, const tgnn_deeponet *net, const tgnn_deeponet_query *q,
+                                     tiny_idx first, tiny_idx n);
+
+TINYI_C_END
+#endif
+
+#endif
+#ifndef TINYI_NO_OPERATOR
+#if TINYI_SLICE(8)
+/* src/gnn/operator/deeponet.c - DeepONets with several branches, for several equations, and masks for shapes
+ * Papers   L. Lu, P. Jin, G. Pang, Z. Zhang, G. Karniadakis, "Learning nonlinear operators via DeepONet", 2021 (arXiv
+ *          1910.03193), section 2; V. Kumar, S. Goswami, K. Kontolati, M. Shields, G. Karniadakis, "Synergistic
+ *          Learning with Multi-Task DeepONet for Efficient PDE Problem Solving", 2024 (arXiv 2408.02198).
+ * Formula  u(y) = m(y) (sum_k B_k T_k(y) + b0), T = act of every layer of the trunk, the last one too; B = product over
+ *          the branches b of B_b(input b), whose last layer is linear. A masked branch reads (m f, m).
+ * Cost     a sample: the branches once, then p multiply-adds for each point; a point: the trunk once for all samples
+ * Memory   the run holds the layers of all samples, and those of the trunk for 4096 points
+ * Left out several fields from one network; convolutions in three dimensions; gradients with respect to the input of a
+ *          masked branch. How the paper merges its branches is not known here: the product is that of multiple-input
+ *          networks (P. Jin, S. Meng, L. Lu, "MIONet", 2022, arXiv 2202.06137). */
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_DON_NAME 48
+#define TINYI_DON_CHUNK 4096                /* points of one pass of the trunk */
+#define TINYI_DON_MOST (1 << 24)
+#define TINYI_DON_NUMBERS 39                /* of a description in a file */
+
+struct tgnn_deeponet {
+    tiny_ctx *ctx;
+    tgnn_deeponet_desc desc;
+    int n_nets;                             /* branches that have layers: 1 when inputs are joined */
+    size_t branch[TGNN_DEEPONET_BRANCHES], end;     /* their first parameters; the trunk's is 0, end is that of b0 */
+    size_t n, n_floats;
+    int too_large;
+    tiny_param *params;
+    char (*names)[TINYI_DON_NAME];
+    float *memory;                          /* values, then gradients */
+};
+
+static int tinyi_don_hidden(int layers) { return layers < 0 ? 0 : layers; }
+
+/* numbers that the layers of branch b read */
+static tiny_idx tinyi_don_reads(const tgnn_deeponet_desc *d, int b)
+{
+    tiny_idx n = 0;
+    int i;
+    for (i = 0; i < d->n_branches; i++)
+        if (i == b || d->merge == TGNN_DEEPONET_CONCAT) n += d->branch[i].n_in * (d->branch[i].masked ? 2 : 1);
+    return n;
+}
+
+/* ---- the list of parameters; without memory it is counted only */
+
+static void tinyi_don_add(tgnn_deeponet *net, const char *name, const char *what, int rank, const tiny_idx *dim)
+{
+    tiny_tensor t = tiny_tensor_nd(NULL, TINY_F32, rank, dim);
+    const size_t n = (size_t)tiny_tensor_count(&t);
+    if (net->memory) {
+        tiny_param *p = &net->params[net->n];
+        memset(p, 0, sizeof *p);
+        (void)snprintf(net->names[net->n], TINYI_DON_NAME, "%s.%s", name, what);
+        p->name = net->names[net->n];
+        p->value = p->grad = t;
+        p->value.data = net->memory + net->n_floats;
+    }
+    net->n++;
+    if (!tinyi_size_add(net->n_floats, n, &net->n_floats)) net->too_large = 1;
+}
+
+/* PLACE.0 ... of `hidden` layers and one to `out` */
+static void tinyi_don_chain(tgnn_deeponet *net, const char *place, tiny_idx in, tiny_idx width, int hidden,
+                            tiny_idx out)
+{
+    char name[TINYI_DON_NAME - 16];
+    tiny_idx dim[2];
+    int i;
+    dim[1] = in;
+    for (i = 0; i <= hidden; i++) {
+        dim[0] = i < hidden ? width : out;
+        (void)snprintf(name, sizeof name, "%s.%d", place, i);
+        tinyi_don_add(net, name, "weight", 2, dim);
+        tinyi_don_add(net, name, "bias", 1, dim);
+        dim[1] = dim[0];
+    }
+}
+
+static void tinyi_don_list(tgnn_deeponet *net)
+{
+    const tgnn_deeponet_desc *d = &net->desc;
+    const tiny_idx one = 1;
+    char name[TINYI_DON_NAME - 16];
+    int b, i;
+    net->n = net->n_floats = 0;
+    tinyi_don_chain(net, "trunk", d->d, d->width, tinyi_don_hidden(d->layers), d->p);
+    for (b = 0; b < net->n_nets; b++) {
+        const tgnn_deeponet_branch *a = &d->branch[b];
+        tiny_idx dim[4], side[2], in = tinyi_don_reads(d, b);
+        net->branch[b] = net->n;
+        dim[1] = a->masked ? 2 : 1;
+        dim[2] = dim[3] = 3;
+        side[0] = a->side[0];
+        side[1] = a->side[1];
+        for (i = 0; i < a->conv; i++) {
+            dim[0] = a->filters << i;
+            (void)snprintf(name, sizeof name, "branch.%d.conv.%d", b, i);
+            tinyi_don_add(net, name, "weight", 4, dim);
+            tinyi_don_add(net, name, "bias", 1, dim);
+            side[0] = (side[0] - 1) / 2 + 1;
+            side[1] = (side[1] - 1) / 2 + 1;
+            in = dim[0] * side[0] * side[1];
+            dim[1] = dim[0];
+        }
+        (void)snprintf(name, sizeof name, "branch.%d", b);
+        tinyi_don_chain(net, name, in, a->width, tinyi_don_hidden(a->layers), d->p);
+    }
+    net->end = net->n;
+    tinyi_don_add(net, "output", "bias", 1, &one);
+}
+
+/* ---- open and close */
+
+static tiny_status tinyi_don_check_branch(tiny_ctx *ctx, tgnn_deeponet_desc *d, int b)
+{
+    tgnn_deeponet_branch *a = &d->branch[b];
+    if (a->layers == 0) a->layers = 2;
+    if (a->width == 0) a->width = 128;
+    if (a->filters == 0) a->filters = 8;
+    if (a->n_in < 1 || a->n_in > TINYI_DON_MOST)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: branch %d has %td sensors, it needs 1 to %d", b, a->n_in,
+                          TINYI_DON_MOST);
+    if (a->layers < -1 || a->layers > 8 || a->width < 1 || a->width > 65536)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "deeponet: branch %d has %d layers of width %td, there can be -1 (none) to 8 of 1 to 65536",
+                          b, a->layers, a->width);
+    if (a->masked && b)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: branch %d is masked, only branch 0 can be", b);
+    if (a->conv < 0 || a->conv > 5 || a->filters < 1 || a->filters > 1024)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "deeponet: branch %d has %d convolutions and %td filters, there can be 0 to 5 and 1 to 1024",
+                          b, a->conv, a->filters);
+    if (!a->conv) return TINY_OK;
+    if (d->merge == TGNN_DEEPONET_CONCAT)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: joined inputs cannot go through convolutions");
+    if (a->side[0] < 1 || a->side[1] < 1 || a->side[0] > a->n_in || a->n_in % a->side[0] ||
+        a->n_in / a->side[0] != a->side[1])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "deeponet: branch %d has %td x %td points for its convolutions, but %td "
+                          "sensors", b, a->side[0], a->side[1], a->n_in);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_don_check(tiny_ctx *ctx, tgnn_deeponet_desc *d)
+{
+    tiny_status st = TINY_OK;
+    int b;
+    if (d->n_branches == 0) d->n_branches = 1;
+    if (d->layers == 0) d->layers = 2;
+    if (d->width == 0) d->width = 128;
+    if (d->p == 0) d->p = 128;
+    if (d->n_branches < 1 || d->n_branches > TGNN_DEEPONET_BRANCHES)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: %d branches, there can be 1 to %d", d->n_branches,
+                          TGNN_DEEPONET_BRANCHES);
+    if (d->merge != TGNN_DEEPONET_PRODUCT && d->merge != TGNN_DEEPONET_CONCAT)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: no way to merge has the number %d", d->merge);
+    if (d->act != TGNN_DEEPONET_TANH && d->act != TGNN_DEEPONET_GELU)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: no activation has the number %d", d->act);
+    if (d->d < 1 || d->d > 8)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: points of %d coordinates, they need 1 to 8", d->d);
+    if (d->layers < -1 || d->layers > 8 || d->width < 1 || d->width > 65536 || d->p < 1 || d->p > 65536)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "deeponet: a trunk of %d layers of width %td and %td terms; there can be -1 (none) to 8, "
+                          "and 1 to 65536", d->layers, d->width, d->p);
+    for (b = 0; !st && b < d->n_branches; b++) st = tinyi_don_check_branch(ctx, d, b);
+    for (; b < TGNN_DEEPONET_BRANCHES; b++) memset(&d->branch[b], 0, sizeof d->branch[b]);
+    return st;
+}
+
+/* Weights by Xavier, biases 0. Every branch after the first begins near 1, so that the product begins as a network of
+ * one task. */
+static tiny_status tinyi_don_draw(tgnn_deeponet *net)
+{
+    tiny_status st = TINY_OK;
+    size_t i;
+    for (i = 0; !st && i < net->n; i++) {
+        const tiny_tensor *t = &net->params[i].value;
+        tiny_rng rng = tiny_rng_make(net->desc.seed, i);
+        int b, one = 0;
+        for (b = 1; b < net->n_nets; b++) one |= i + 1 == (b + 1 < net->n_nets ? net->branch[b + 1] : net->end);
+        st = t->rank > 1 ? tiny_init_xavier(net->ctx, &rng, t) : tiny_init_constant(net->ctx, t, one);
+    }
+    return st;
+}
+
+TINY_API tiny_status tgnn_deeponet_open(tiny_ctx *ctx, const tgnn_deeponet_desc *desc, tgnn_deeponet **out)
+{
+    tgnn_deeponet *net;
+    size_t i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!desc || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: a description and an output are needed");
+    net = (tgnn_deeponet *)tinyi_alloc(ctx, 1, sizeof *net);
+    if (!net) return tiny_ctx_status(ctx);
+    memset(net, 0, sizeof *net);
+    net->ctx = ctx;
+    net->desc = *desc;
+    st = tinyi_don_check(ctx, &net->desc);
+    net->n_nets = net->desc.merge == TGNN_DEEPONET_CONCAT ? 1 : net->desc.n_branches;
+    if (!st) {
+        tinyi_don_list(net);
+        if (net->too_large)
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "deeponet: more parameters than this machine can address");
+    }
+    if (!st) {
+        net->params = (tiny_param *)tinyi_alloc(ctx, net->n, sizeof *net->params);
+        if (net->params) net->names = (char (*)[TINYI_DON_NAME])tinyi_alloc(ctx, net->n, sizeof *net->names);
+        if (net->names) net->memory = (float *)tinyi_alloc(ctx, net->n_floats, 2 * sizeof *net->memory);
+        if (!net->memory) st = tiny_ctx_status(ctx);
+    }
+    if (!st) {
+        float *grad = net->memory + net->n_floats;
+        tinyi_don_list(net);
+        memset(grad, 0, net->n_floats * sizeof *grad);
+        for (i = 0; i < net->n; i++) {
+            net->params[i].grad.data = grad;
+            grad += tiny_tensor_count(&net->params[i].grad);
+        }
+        st = tinyi_don_draw(net);
+    }
+    if (st) tgnn_deeponet_close(net);
+    else *out = net;
+    return st;
+}
+
+TINY_API void tgnn_deeponet_close(tgnn_deeponet *net)
+{
+    tiny_ctx *ctx;
+    if (!net) return;
+    ctx = net->ctx;
+    tiny_free(ctx, net->memory);
+    tiny_free(ctx, net->names);
+    tiny_free(ctx, net->params);
+    tiny_free(ctx, net);
+}
+
+TINY_API const tgnn_deeponet_desc *tgnn_deeponet_description(const tgnn_deeponet *net)
+{
+    return net ? &net->desc : NULL;
+}
+TINY_API double tgnn_deeponet_count(const tgnn_deeponet *net) { return net ? (double)net->n_floats : 0.0; }
+TINY_API const tiny_param *tgnn_deeponet_params(const tgnn_deeponet *net, size_t *n)
+{
+    if (n) *n = net ? net->n : 0;
+    return net ? net->params : NULL;
+}
+
+TINY_API size_t tgnn_deeponet_last(const tgnn_deeponet *net, int layers, tiny_param *list)
+{
+    size_t n = 0, i;
+    int b;
+    if (!net || layers < 1) return 0;
+    for (b = 0; b < net->n_nets; b++) {
+        const size_t end = b + 1 < net->n_nets ? net->branch[b + 1] : net->end;
+        const int linear = tinyi_don_hidden(net->desc.branch[b].layers) + 1;
+        for (i = end - 2 * (size_t)TINYI_MIN(layers, linear); i < end; i++, n++) if (list) list[n] = net->params[i];
+    }
+    if (list) list[n] = net->params[net->end];
+    return n + 1;
+}
+
+/* ---- files */
+
+static size_t tinyi_don_numbers(double *v, tgnn_deeponet_desc *d, int read)
+{
+    size_t n = 0;
+    int b;
+#define TINYI_DON_NUMBER(type, field)          \
+    if (read) (field) = (type)v[n];            \
+    else v[n] = (double)(field);               \
+    n++;
+    TINYI_DON_NUMBER(int, d->n_branches)
+    for (b = 0; b < TGNN_DEEPONET_BRANCHES; b++) {
+        tgnn_deeponet_branch *a = &d->branch[b];
+        TINYI_DON_NUMBER(tiny_idx, a->n_in)
+        TINYI_DON_NUMBER(int, a->masked)
+        TINYI_DON_NUMBER(int, a->conv)
+        TINYI_DON_NUMBER(tiny_idx, a->side[0])
+        TINYI_DON_NUMBER(tiny_idx, a->side[1])
+        TINYI_DON_NUMBER(tiny_idx, a->filters)
+        TINYI_DON_NUMBER(int, a->layers)
+        TINYI_DON_NUMBER(tiny_idx, a->width)
+    }
+    TINYI_DON_NUMBER(int, d->merge)
+    TINYI_DON_NUMBER(int, d->d)
+    TINYI_DON_NUMBER(int, d->layers)
+    TINYI_DON_NUMBER(tiny_idx, d->width)
+    TINYI_DON_NUMBER(tiny_idx, d->p)
+    TINYI_DON_NUMBER(int, d->act)
+#undef TINYI_DON_NUMBER
+    return n;
+}
+
+static tiny_param tinyi_don_described(double *v)
+{
+    tiny_param p;
+    memset(&p, 0, sizeof p);
+    p.name = "deeponet";
+    p.value = tiny_tensor_1d(v, TINY_F64, TINYI_DON_NUMBERS);
+    p.grad = p.value;
+    return p;
+}
+
+TINY_API tiny_status tgnn_deeponet_save(tiny_ctx *ctx, const tgnn_deeponet *net, const char *path)
+{
+    double v[TINYI_DON_NUMBERS];
+    tgnn_deeponet_desc d;
+    tiny_param *list;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!net || !path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: a network and a path are needed");
+    d = net->desc;
+    (void)tinyi_don_numbers(v, &d, 0);
+    list = (tiny_param *)tinyi_alloc(ctx, net->n + 1, sizeof *list);
+    if (!list) return tiny_ctx_status(ctx);
+    list[0] = tinyi_don_described(v);
+    memcpy(list + 1, net->params, net->n * sizeof *list);
+    st = tiny_params_save(ctx, path, list, net->n + 1, NULL);
+    tiny_free(ctx, list);
+    return st;
+}
+
+TINY_API tiny_status tgnn_deeponet_load(tiny_ctx *ctx, const char *path, tgnn_deeponet **out)
+{
+    double v[TINYI_DON_NUMBERS];
+    tgnn_deeponet_desc d;
+    tiny_param p = tinyi_don_described(v);
+    tiny_status st = tinyi_ctx_check(ctx);
+    tgnn_deeponet *net = NULL;
+    size_t i;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: a path and an output are needed");
+    st = tiny_params_load(ctx, path, &p, 1, NULL);
+    for (i = 0; !st && i < TINYI_DON_NUMBERS; i++)
+        if (!(v[i] >= -1 && v[i] <= TINYI_DON_MOST))
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: number %zu of the description of the network is %g", path, i,
+                            v[i]);
+    if (st) return st;
+    memset(&d, 0, sizeof d);
+    (void)tinyi_don_numbers(v, &d, 1);
+    st = tgnn_deeponet_open(ctx, &d, &net);
+    if (!st) st = tiny_params_load(ctx, path, net->params, net->n, NULL);
+    if (st) tgnn_deeponet_close(net);
+    else *out = net;
+    return st;
+}
+
+/* ---- what is asked */
+
+TINYI_FN tiny_idx tinyi_don_points(const tgnn_deeponet *net, const tgnn_deeponet_query *q)
+{
+    tiny_idx n = 1;
+    int i;
+    if (q->basis) return q->basis->dim[0];
+    if (q->points) return q->points->dim[0];
+    for (i = 0; i < net->desc.d && i < 3; i++) {
+        if (q->grid[i] < 1 || q->grid[i] > TINYI_DON_MOST / n) return 0;
+        n *= q->grid[i];
+    }
+    return n;
+}
+
+TINYI_FN const tiny_tensor *tinyi_don_inside(const tgnn_deeponet *net, const tgnn_deeponet_query *q)
+{
+    if (q->inside) return q->inside;
+    return q->mask && !q->points && tinyi_don_points(net, q) == net->desc.branch[0].n_in ? q->mask : NULL;
+}
+
+static tiny_status tinyi_don_tensor(tiny_ctx *ctx, const tiny_tensor *t, const char *what, tiny_idx rows,
+                                    tiny_idx columns)
+{
+    char text[96];
+    if (!t || tiny_tensor_check(t)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: %s is no tensor", what);
+    if (t->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "deeponet: %s must be f32", what);
+    if (t->rank != 2 || t->dim[1] != columns || (rows >= 0 && t->dim[0] != rows) || t->dim[0] < 1)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "deeponet: %s is %s, it must be %td x %td", what,
+                          tinyi_shape_text(t, text), rows >= 0 ? rows : TINYI_MAX(t->rank ? t->dim[0] : 1, 1), columns);
+    if (!tiny_tensor_is_dense(t)) return tinyi_fail(ctx, TINY_E_SHAPE, "deeponet: %s must be dense", what);
+    return TINY_OK;
+}
+
+/* ones and zeros, and in each row a one */
+static tiny_status tinyi_don_mask(tiny_ctx *ctx, const tiny_tensor *t, const char *what)
+{
+    const float *m = (const float *)t->data;
+    tiny_idx i, k;
+    for (i = 0; i < t->dim[0]; i++, m += t->dim[1]) {
+        int any = 0;
+        for (k = 0; k < t->dim[1]; k++) {
+            if (m[k] == 1.0f) any = 1;
+            else if (m[k] != 0.0f)
+                return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                                  "deeponet: number %td of %s of sample %td is %g, it must be 0 or 1", k, what, i,
+                                  (double)m[k]);
+        }
+        if (!any) return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: %s of sample %td is all zeros", what, i);
+    }
+    return TINY_OK;
+}
+
+TINYI_FN tiny_status tinyi_don_fits(tiny_ctx *ctx, const tgnn_deeponet *net, const tgnn_deeponet_query *q, int data)
+{
+    tiny_status st = TINY_OK;
+    tiny_idx samples, points, i, k;
+    char what[48];
+    int b;
+    if (!net || !q || !q->in)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: a network, a query and its inputs are needed");
+    samples = q->in[0].rank == 2 ? q->in[0].dim[0] : -1;
+    for (b = 0; !st && b < net->desc.n_branches; b++) {
+        (void)snprintf(what, sizeof what, "the input of branch %d", b);
+        st = tinyi_don_tensor(ctx, &q->in[b], what, b ? samples : -1, net->desc.branch[b].n_in);
+    }
+    if (st) return st;
+    if (!net->desc.branch[0].masked && q->mask)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: a mask was given, but branch 0 is not masked");
+    if (net->desc.branch[0].masked) {
+        if (!q->mask) return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: branch 0 is masked and needs a mask");
+        st = tinyi_don_tensor(ctx, q->mask, "the mask", samples, net->desc.branch[0].n_in);
+    }
+    if (!st && q->basis) {
+        if (q->basis->rank == 2 && q->basis->dim[1] != net->desc.p)
+            return tinyi_fail(ctx, TINY_E_SHAPE, "deeponet: a basis of %td terms, the network has p = %td",
+                              q->basis->dim[1], net->desc.p);
+        st = tinyi_don_tensor(ctx, q->basis, "the basis", -1, net->desc.p);
+    } else if (!st && q->points) st = tinyi_don_tensor(ctx, q->points, "the list of points", -1, net->desc.d);
+    else if (!st && net->desc.d > 3)
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: points of %d coordinates need a list", net->desc.d);
+    if (st) return st;
+    points = tinyi_don_points(net, q);
+    if (points < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: each axis of a grid needs a point, all of it at most %d",
+                          TINYI_DON_MOST);
+    if (q->inside) st = tinyi_don_tensor(ctx, q->inside, "the mask of the results", samples, points);
+    if (st || !data) return st;
+    if (q->mask) st = tinyi_don_mask(ctx, q->mask, "the mask");
+    if (!st && q->inside && q->inside != q->mask) st = tinyi_don_mask(ctx, q->inside, "the mask of the results");
+    for (b = 0; !st && b < net->desc.n_branches; b++) {
+        const tiny_idx n = net->desc.branch[b].n_in;
+        const float *x = (const float *)q->in[b].data, *m = b || !q->mask ? NULL : (const float *)q->mask->data;
+        for (i = 0; i < samples; i++)
+            for (k = 0; k < n; k++)
+                if (!(x[i * n + k] - x[i * n + k] == 0.0f) && (!m || m[i * n + k] != 0.0f))
+                    return tinyi_fail(ctx, TINY_E_NUMERIC, "deeponet: sensor %td of sample %td of branch %d is not a "
+                                      "finite number", k, i, b);
+    }
+    for (i = 0; !st && !q->basis && q->points && i < points * net->desc.d; i++) {
+        const float x = ((const float *)q->points->data)[i];
+        if (!(x - x == 0.0f))
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "deeponet: a coordinate of point %td is not a finite number",
+                              i / net->desc.d);
+    }
+    return st;
+}
+
+/* ---- the formula in plain loops */
+
+TINY_REF_BEGIN
+static double tinyi_don_act_ref(int act, double x)
+{
+    return act == TGNN_DEEPONET_TANH ? tinyi_tanh64(x) : tinyi_elem_ref_of(TINY_OP_GELU, x);
+}
+
+/* linear layers with the activation between them, and after the last one if `all`; x and z have the largest width */
+static void tinyi_don_chain_ref(const tgnn_deeponet *net, size_t first, int linear, int all, double *x, double *z)
+{
+    int i;
+    tiny_idx o, k;
+    for (i = 0; i < linear; i++) {
+        const tiny_tensor *w = &net->params[first + 2 * (size_t)i].value;
+        const float *v = (const float *)w->data,
+            *bias = (const float *)net->params[first + 2 * (size_t)i + 1].value.data;
+        for (o = 0; o < w->dim[0]; o++) {
+            double sum = 0.0;
+            for (k = 0; k < w->dim[1]; k++) sum += (double)v[o * w->dim[1] + k] * x[k];
+            sum += (double)bias[o];
+            z[o] = all || i + 1 < linear ? tinyi_don_act_ref(net->desc.act, sum) : sum;
+        }
+        for (o = 0; o < w->dim[0]; o++) x[o] = z[o];
+    }
+}
+
+static double tinyi_don_one_ref(const tgnn_deeponet *net, const tgnn_deeponet_query *q, tiny_idx sample, tiny_idx point,
+                                double *x, double *z, double *terms, double *basis)
+{
+    const tgnn_deeponet_desc *d = &net->desc;
+    const tiny_tensor *inside = tinyi_don_inside(net, q);
+    tiny_idx k, at = point, n = 0;
+    double u = 0.0;
+    int b, i;
+    for (i = d->d - 1; i >= 0 && !q->basis; i--) {
+        if (q->points) x[i] = (double)((const float *)q->points->data)[point * d->d + i];
+        else {
+            x[i] = ((double)(at % q->grid[i]) + 0.5) / (double)q->grid[i];
+            at /= q->grid[i];
+        }
+    }
+    if (!q->basis) tinyi_don_chain_ref(net, 0, tinyi_don_hidden(d->layers) + 1, 1, x, z);
+    for (k = 0; k < d->p; k++) {
+        basis[k] = q->basis ? (double)((const float *)q->basis->data)[point * d->p + k] : x[k];
+        terms[k] = 1.0;
+    }
+    for (b = 0; b < d->n_branches; b++) {
+        const float *f = (const float *)q->in[b].data + sample * d->branch[b].n_in;
+        const float *m = d->branch[b].masked ? (const float *)q->mask->data + sample * d->branch[b].n_in : NULL;
+        if (b < net->n_nets) n = 0;
+        for (k = 0; k < d->branch[b].n_in; k++) x[n++] = m && m[k] == 0.0f ? 0.0 : (double)f[k];
+        for (k = 0; m && k < d->branch[b].n_in; k++) x[n++] = (double)m[k];
+        if (net->n_nets == 1 && b + 1 < d->n_branches) continue;        /* joined: one network for all of it */
+        tinyi_don_chain_ref(net, net->branch[net->n_nets == 1 ? 0 : b],
+                            tinyi_don_hidden(d->branch[net->n_nets == 1 ? 0 : b].layers) + 1, 0, x, z);
+        for (k = 0; k < d->p; k++) terms[k] *= x[k];
+    }
+    for (k = 0; k < d->p; k++) u += terms[k] * basis[k];
+    u += (double)*(const float *)net->params[net->end].value.data;
+    if (inside) u *= (double)((const float *)inside->data)[sample * tinyi_don_points(net, q) + point];
+    return u;
+}
+TINY_REF_END
+
+TINY_API tiny_status tgnn_deeponet_ref(tiny_ctx *ctx, const tgnn_deeponet *net, const tgnn_deeponet_query *q,
+                                       tiny_idx sample, tiny_idx point, double *y)
+{
+    tiny_idx most;
+    double *work;
+    int b;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: an output is needed");
+    st = tinyi_don_fits(ctx, net, q, 1);
+    if (st) return st;
+    if (sample < 0 || sample >= q->in[0].dim[0] || point < 0 || point >= tinyi_don_points(net, q))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: there is no sample %td or no point %td", sample, point);
+    most = TINYI_MAX(TINYI_MAX(net->desc.p, net->desc.width), 8);
+    for (b = 0; b < net->n_nets; b++) {
+        if (net->desc.branch[b].conv)
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "deeponet: the reference has no convolutions");
+        most = TINYI_MAX(TINYI_MAX(most, net->desc.branch[b].width), tinyi_don_reads(&net->desc, b));
+    }
+    work = (double *)tinyi_alloc(ctx, (size_t)most, 4 * sizeof *work);
+    if (!work) return tiny_ctx_status(ctx);
+    *y = tinyi_don_one_ref(net, q, sample, point, work, work + most, work + 2 * most, work + 3 * most);
+    tiny_free(ctx, work);
+    return TINY_OK;
+}
+
+/* ---- the network on a tape */
+
+static tiny_tensor tinyi_don_none(void)
+{
+    tiny_tensor t;
+    memset(&t, 0, sizeof t);
+    return t;
+}
+
+static tiny_tensor tinyi_don_act(tiny_tape *tape, const tgnn_deeponet *net, const tiny_tensor *x)
+{
+    return tiny_tape_call(tape, net->desc.act == TGNN_DEEPONET_TANH ? TINY_OP_TANH : TINY_OP_GELU, x, NULL, NULL, NULL,
+                          NULL);
+}
+
+static tiny_tensor tinyi_don_layers(tiny_tape *tape, const tgnn_deeponet *net, size_t first, int linear, int all,
+                                    const tiny_tensor *x)
+{
+    tiny_tensor h = *x;
+    int i;
+    for (i = 0; i < linear && !tiny_tape_status(tape); i++) {
+        const tiny_param *p = &net->params[first + 2 * (size_t)i];
+        h = tiny_tape_linear(tape, &h, &p[0].value, &p[1].value, TINY_ACT_NONE);
+        if (all || i + 1 < linear) h = tinyi_don_act(tape, net, &h);
+    }
+    return h;
+}
+
+TINYI_FN tiny_tensor tinyi_don_trunk(tiny_tape *tape, const tgnn_deeponet *net, const tgnn_deeponet_query *q,
+                                     tiny_idx first, tiny_idx n)
+{
+    const int d = net->desc.d;
+    tiny_tensor x;
+    if (q->points) {
+        x = *q->points;
+        x.data = (float *)x.data + first * d;
+        x.dim[0] = n;
+    } else {
+        tiny_idx dim[2], i;
+        int k;
+        dim[0] = n;
+        dim[1] = d;
+        x = tiny_tape_new(tape, TINY_F32, 2, dim);
+        for (i = 0; x.data && !tiny_tape_dry(tape) && i < n; i++) {
+            tiny_idx at = first + i;
+            for (k = d - 1; k >= 0; k--) {
+                ((float *)x.data)[i * d + k] = (float)(((double)(at % q->grid[k]) + 0.5) / (double)q->grid[k]);
+                at /= q->grid[k];
+            }
+        }
+    }
+    return tinyi_don_layers(tape, net, 0, tinyi_don_hidden(net->desc.layers) + 1, 1, &x);
+}
+
+/* (m f, m) as one row for each sample */
+static tiny_tensor tinyi_don_masked(tiny_tape *tape, const tiny_tensor *f, const tiny_tensor *mask)
+{
+    const tiny_idx n = f->dim[1];
+    tiny_idx dim[2], i, k;
+    tiny_tensor t;
+    dim[0] = f->dim[0];
+    dim[1] = 2 * n;
+    t = tiny_tape_new(tape, TINY_F32, 2, dim);
+    for (i = 0; t.data && !tiny_tape_dry(tape) && i < dim[0]; i++) {
+        const float *x = (const float *)f->data + i * n, *m = (const float *)mask->data + i * n;
+        float *to = (float *)t.data + i * 2 * n;
+        for (k = 0; k < n; k++) {           /* a NaN outside must not come in */
+            to[k] = m[k] != 0.0f ? x[k] : 0.0f;
+            to[n + k] = m[k];
+        }
+    }
+    return t;
+}
+
+static tiny_tensor tinyi_don_branch(tiny_tape *tape, const tgnn_deeponet *net, int b, const tiny_tensor *x)
+{
+    const tgnn_deeponet_branch *a = &net->desc.branch[b];
+    size_t at = net->branch[b];
+    tiny_tensor h = *x;
+    tiny_idx dim[4];
+    int i;
+    if (a->conv) {
+        dim[0] = x->dim[0];
+        dim[1] = a->masked ? 2 : 1;
+        dim[2] = a->side[0];
+        dim[3] = a->side[1];
+        h = tiny_tape_reshape(tape, x, 4, dim);
+    }
+    for (i = 0; i < a->conv && !tiny_tape_status(tape); i++, at += 2) {
+        tiny_conv2d_params p;
+        memset(&p, 0, sizeof p);
+        p.stride[0] = p.stride[1] = 2;
+        p.pad[0] = p.pad[1] = p.pad[2] = p.pad[3] = 1;
+        h = tiny_tape_call(tape, TINY_OP_CONV2D, &h, &net->params[at].value, &net->params[at + 1].value, NULL, &p);
+        h = tinyi_don_act(tape, net, &h);
+    }
+    if (a->conv && !tiny_tape_status(tape)) {
+        dim[1] = h.dim[1] * h.dim[2] * h.dim[3];
+        h = tiny_tape_reshape(tape, &h, 2, dim);
+    }
+    return tinyi_don_layers(tape, net, at, tinyi_don_hidden(a->layers) + 1, 0, &h);
+}
+
+/* what all branches give: (samples, p) */
+static tiny_tensor tinyi_don_terms(tiny_tape *tape, const tgnn_deeponet *net, const tgnn_deeponet_query *q)
+{
+    tiny_tensor in[TGNN_DEEPONET_BRANCHES], h = tinyi_don_none(), all;
+    int b;
+    for (b = 0; b < net->desc.n_branches; b++)
+        in[b] = net->desc.branch[b].masked ? tinyi_don_masked(tape, &q->in[b], q->mask) : q->in[b];
+    if (tiny_tape_status(tape)) return h;
+    if (net->desc.n_branches > net->n_nets) in[0] = tiny_tape_concat(tape, net->desc.n_branches, in, 1);
+    for (b = 0; b < net->n_nets && !tiny_tape_status(tape); b++) {
+        all = h;
+        h = tinyi_don_branch(tape, net, b, &in[b]);
+        if (b) h = tiny_tape_mul(tape, &all, &h);
+    }
+    return h;
+}
+
+/* m (B T' + b0); inside NULL: no m */
+static tiny_tensor tinyi_don_sum(tiny_tape *tape, const tgnn_deeponet *net, const tiny_tensor *terms,
+                                 const tiny_tensor *basis, const tiny_tensor *inside)
+{
+    tiny_tensor u = tiny_tape_linear(tape, terms, basis, NULL, TINY_ACT_NONE);
+    u = tiny_tape_add(tape, &u, &net->params[net->end].value);
+    return inside ? tiny_tape_mul(tape, &u, inside) : u;
+}
+
+TINY_API tiny_tensor tgnn_tape_deeponet(tiny_tape *tape, const tgnn_deeponet *net, const tgnn_deeponet_query *q)
+{
+    tiny_tensor basis, terms;
+    tiny_ctx *ctx;
+    if (!tape || tiny_tape_status(tape)) return tinyi_don_none();
+    ctx = tiny_tape_ctx(tape);
+    if (tinyi_don_fits(ctx, net, q, !tiny_tape_dry(tape))) {
+        (void)tinyi_tape_refuse(tape, tiny_ctx_status(ctx), tiny_ctx_message(ctx));
+        return tinyi_don_none();
+    }
+    basis = q->basis ? *q->basis : tinyi_don_trunk(tape, net, q, 0, tinyi_don_points(net, q));
+    terms = tinyi_don_terms(tape, net, q);
+    if (tiny_tape_status(tape)) return tinyi_don_none();
+    return tinyi_don_sum(tape, net, &terms, &basis, tinyi_don_inside(net, q));
+}
+
+/* ---- without a tape of the caller */
+
+/* All pieces, or, dry, the first one. to: y, or for terms_too = 0 the basis. */
+static tiny_status tinyi_don_steps(tiny_tape *tape, const tgnn_deeponet *net, const tgnn_deeponet_query *q,
+                                   int terms_too, const tiny_tensor *to)
+{
+    const tiny_idx points = tinyi_don_points(net, q), chunk = TINYI_MIN(points, TINYI_DON_CHUNK);
+    const tiny_tensor *inside = terms_too ? tinyi_don_inside(net, q) : NULL;
+    tiny_tensor terms = terms_too ? tinyi_don_terms(tape, net, q) : tinyi_don_none();
+    const tiny_tape_mark mark = tiny_tape_now(tape);
+    tiny_idx from, n;
+    for (from = 0; from < points; from += n) {
+        tiny_tensor t, part = *to, in;
+        tiny_status st;
+        n = TINYI_MIN(chunk, points - from);
+        if (terms_too && q->basis) {
+            t = *q->basis;
+            t.data = (float *)t.data + from * net->desc.p;
+            t.dim[0] = n;
+        } else t = tinyi_don_trunk(tape, net, q, from, n);
+        if (terms_too && !tiny_tape_status(tape)) {
+            if (inside) {
+                in = *inside;
+                in.data = (float *)in.data + from;
+                in.dim[1] = n;
+            }
+            t = tinyi_don_sum(tape, net, &terms, &t, inside ? &in : NULL);
+        }
+        st = tiny_tape_status(tape);
+        if (st || tiny_tape_dry(tape)) return st;
+        part.data = (float *)to->data + from * to->stride[terms_too ? 1 : 0];
+        part.dim[terms_too ? 1 : 0] = n;
+        st = tiny_copy(tiny_tape_ctx(tape), &t, &part);
+        if (st) return st;
+        tiny_tape_release(tape, mark);
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_don_on_tape(tiny_ctx *ctx, const tgnn_deeponet *net, const tgnn_deeponet_query *q,
+                                     int terms_too, const tiny_tensor *to)
+{
+    tiny_tape_desc d;
+    tiny_tape *tape;
+    tiny_status st;
+    memset(&d, 0, sizeof d);
+    d.dry = d.no_grad = 1;
+    st = tiny_tape_open(ctx, &d, &tape);
+    if (st) return st;
+    st = tinyi_don_steps(tape, net, q, terms_too, to);
+    d.bytes = tiny_tape_high(tape);
+    d.dry = 0;
+    tiny_tape_close(tape);
+    if (!st) st = tiny_tape_open(ctx, &d, &tape);
+    if (st) return st;
+    st = tinyi_don_steps(tape, net, q, terms_too, to);
+    tiny_tape_close(tape);
+    return st;
+}
+
+TINY_API tiny_status tgnn_deeponet_run(tiny_ctx *ctx, const tgnn_deeponet *net, const tgnn_deeponet_query *q,
+                                       const tiny_tensor *y)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    st = tinyi_don_fits(ctx, net, q, 1);
+    if (!st) st = tinyi_don_tensor(ctx, y, "y", q->in[0].dim[0], tinyi_don_points(net, q));
+    return st ? st : tinyi_don_on_tape(ctx, net, q, 1, y);
+}
+
+TINY_API tiny_status tgnn_deeponet_basis(tiny_ctx *ctx, const tgnn_deeponet *net, const tgnn_deeponet_query *q,
+                                         const tiny_tensor *basis)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!net || !q || q->basis)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: a network and a query without a basis are needed");
+    if (q->points) st = tinyi_don_tensor(ctx, q->points, "the list of points", -1, net->desc.d);
+    else if (net->desc.d > 3 || tinyi_don_points(net, q) < 1)
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: a list of points, or a grid of at most 3 axes, is needed");
+    if (!st) st = tinyi_don_tensor(ctx, basis, "the basis", tinyi_don_points(net, q), net->desc.p);
+    return st ? st : tinyi_don_on_tape(ctx, net, q, 0, basis);
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_RENDER
+/* src/gnn/render/nerf_inside.h - what the field, its rays, its network and its training share */
+#ifndef TINYI_NERF_INSIDE_H
+#define TINYI_NERF_INSIDE_H
+TINYI_C_BEGIN
+
+enum { TINYI_NERF_DENSITY, TINYI_NERF_FEATURES, TINYI_NERF_LAYER, TINYI_NERF_LEAK = TINYI_NERF_LAYER + 3,
+       TINYI_NERF_PARAMS };
+#define TINYI_NERF_INPUTS 128               /* at most: 64 features, a direction, 8 bands of 6 */
+
+struct tgnn_nerf {
+    tiny_ctx *ctx;
+    tgnn_nerf_desc desc;
+    int n_in;                               /* numbers that the network reads; 0: none */
+    double cell[3], base;                   /* length of a voxel on each axis; the mean of them when it was opened */
+    double shift;                           /* alpha of a density 0 is desc.alpha for a step of a voxel */
+    size_t n;                               /* parameters; DIRECT: the grids alone */
+    tiny_param params[TINYI_NERF_PARAMS];
+    float *grids, *layers;                  /* values, then gradients */
+    unsigned char *empty;                   /* (x, y, z) voxels, one less than corners; NULL: not known */
+};
+
+/* A sample of a ray that has an alpha above the bound. */
+typedef struct tinyi_nerf_sample {
+    float at[3];                            /* in voxels from the low corner */
+    float alpha, w, slope;                  /* slope: of alpha by the density */
+    /* along the ray; number among the points of the ray, -1: weight too small */
+    int32_t step, point;
+} tinyi_nerf_sample;
+
+/* What the network of one ray works with; the arrays after `rgb` are NULL unless gradients are wanted. */
+typedef struct tinyi_nerf_work {
+    tinyi_nerf_sample *sample;
+    int32_t *order, *gap;                   /* points in the order of time, and steps without input before each */
+    float *x, *pre, *mid;                   /* (points, inputs), (points, hidden), (points, hidden) */
+    float *v, *out;                         /* states of both layers and the input of the second; (points, 3) */
+    uint32_t *bits;                         /* of both layers, one step */
+    float *rgb;                             /* (points, 3), in the order along the ray */
+    float *h[5];                            /* (points, repeats, hidden): h of both layers, d of both, spikes */
+    float *d_out, *sum;                     /* (points, repeats, 3); a layer */
+} tinyi_nerf_work;
+
+/* the most samples that a ray can have */
+TINYI_FN tiny_idx tinyi_nerf_most(const tgnn_nerf *net);
+/* Samples of a ray, weights, and what is left of the light behind them; the number of samples. */
+TINYI_FN tiny_idx tinyi_nerf_walk(const tgnn_nerf *net, const float *ray, tinyi_nerf_sample *sample, float *rest,
+                                  uint64_t *n_samples, tiny_idx *n_points);
+/* The first of n values at each corner around a place, and the parts of the eight corners. */
+TINYI_FN tiny_idx tinyi_nerf_corners(const tgnn_nerf *net, const float *at, tiny_idx step[8], float part[8]);
+TINYI_FN int tinyi_nerf_unit(const float *ray, float *unit);        /* the direction of length 1; 0: there is none */
+TINYI_FN void tinyi_nerf_input(const tgnn_nerf *net, const float *at, const float *unit, float *x);
+TINYI_FN void tinyi_nerf_direct(const tgnn_nerf *net, const float *at, float *rgb);
+/* Colours of the points of a ray from w->x, in the order along the ray. pad: at least this many steps of time, the
+ * first one at `first`; 0: only those that are needed. */
+TINYI_FN void tinyi_nerf_network(const tgnn_nerf *net, const struct tiny_kernels *k, tinyi_nerf_work *w, tiny_idx n,
+                                 tiny_idx pad, tiny_idx first, tgnn_nerf_count *count);
+/* From d rgb (points, 3) to w->x, which becomes d x, and the gradients of the layers. */
+TINYI_FN tiny_status tinyi_nerf_network_back(tgnn_nerf *net, tinyi_nerf_work *w, tiny_idx n, const float *d_rgb);
+TINYI_FN size_t tinyi_nerf_work_bytes(const tgnn_nerf *net, int gradients);
+TINYI_FN void tinyi_nerf_work_in(const tgnn_nerf *net, int gradients, void *memory, tinyi_nerf_work *w);
+TINYI_FN tiny_status tinyi_nerf_fits(tiny_ctx *ctx, const tgnn_nerf *net, const tiny_tensor *rays,
+                                     const tiny_tensor *colours);
+/* Gradients of sum colour . slope, or, slope NULL, of the mean of (colour - truth)^2; plus entropy times that of the
+ * rests. */
+TINYI_FN tiny_status tinyi_nerf_back(tiny_ctx *ctx, tgnn_nerf *net, const tiny_tensor *rays, const tiny_tensor *slope,
+                                     const tiny_tensor *truth, double entropy, const tiny_tensor *colours);
+TINYI_FN double tinyi_nerf_sigmoid(double x);
+TINYI_FN void tinyi_nerf_weights(tinyi_nerf_sample *s, tiny_idx n, double bound, float *rest, tiny_idx *n_points);
+
+TINYI_C_END
+#endif
+
+#endif
+#ifndef TINYI_NO_RENDER
+#if TINYI_SLICE(8)
+/* src/gnn/render/nerf.c - radiance fields on voxels: the grids, their files, other sizes, empty voxels
+ * Papers   C. Sun, M. Sun, H. Chen, "Direct Voxel Grid Optimization", 2022 (arXiv 2111.11215); X. Yao et al., "Spiking
+ *          NeRF: Making Bio-inspired Neural Networks See through the Real World", 2023 (arXiv 2309.10987).
+ * Formula  alpha = 1 - (1 + exp(density + shift))^-interval, shift = ln(1 / (1 - alpha_0) - 1), interval = the length
+ *          of a step in voxels of the size at first. A voxel is empty if all eight corners have density + shift <=
+ *          ln(bound / interval): between them the density is no larger, and alpha <= interval exp(density + shift).
+ * Left out the sampling of the authors' first stage; scenes without a box */
+#include <string.h>
+
+#define TINYI_NERF_NUMBERS 26               /* of a description in a file */
+#define TINYI_NERF_SIDE 512
+
+TINY_API double tgnn_nerf_energy(const tgnn_nerf_count *count)
+{
+    return count ? 4.6e-12 * (double)count->multiply_adds + 0.9e-12 * (double)count->additions : 0.0;
+}
+
+/* ---- open and close */
+
+static tiny_status tinyi_nerf_check(tiny_ctx *ctx, tgnn_nerf_desc *d)
+{
+    int i, box = 0;
+    for (i = 0; i < 3; i++) box |= d->low[i] != 0.0 || d->high[i] != 0.0;
+    if (d->net < 0 || d->net >= TGNN_NERF_NETS || d->time < 0 || d->time > TGNN_NERF_PADDED)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: there is no network %d or no time %d", d->net, d->time);
+    if (!d->features) d->features = d->net == TGNN_NERF_DIRECT ? 3 : 12;
+    if (!d->hidden) d->hidden = 128;
+    if (!d->bands) d->bands = 4;
+    if (!d->repeats) d->repeats = 4;
+    if (d->alpha == 0.0) d->alpha = 0.01;
+    if (d->step == 0.0) d->step = 0.5;
+    if (d->bound == 0.0) d->bound = 1e-4;
+    for (i = 0; i < 3; i++) {
+        if (!box) {
+            d->low[i] = -1.0;
+            d->high[i] = 1.0;
+        }
+        if (d->size[i] < 2 || d->size[i] > TINYI_NERF_SIDE)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: %td corners on axis %d, there can be 2 to %d", d->size[i], i,
+                              TINYI_NERF_SIDE);
+        if (!(d->high[i] > d->low[i]) || !(d->high[i] - d->low[i] < 1e30))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: the box reaches from %g to %g on axis %d", d->low[i],
+                              d->high[i], i);
+        if (!(d->background[i] - d->background[i] == 0.0))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: the background is not finite");
+    }
+    if (d->features < 1 || d->features > 64 || (d->net == TGNN_NERF_DIRECT && d->features != 3))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: %d features, there can be 1 to 64, and 3 without a network",
+                          d->features);
+    if (d->hidden < 32 || d->hidden > 512 || d->hidden % 32)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: %d neurons in a layer, it must be a multiple of 32 up to 512",
+                          d->hidden);
+    if (d->bands < 0 || d->bands > 8 || d->repeats < 1 || d->repeats > 64)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: %d bands and %d repeats, there can be 1 to 8 and 1 to 64",
+                          d->bands,
+                          d->repeats);
+    if (!(d->alpha > 0.0 && d->alpha < 1.0) || !(d->step >= 0.01 && d->step <= 16.0) ||
+        !(d->bound > 0.0 && d->bound < 1.0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "nerf: alpha %g and bound %g must be between 0 and 1, and the step %g 0.01 to 16", d->alpha,
+                          d->bound, d->step);
+    return TINY_OK;
+}
+
+/* grids of this size: values 0, gradients 0 */
+static tiny_status tinyi_nerf_grids(tgnn_nerf *net, const tiny_idx size[3], float **memory, tiny_param to[2])
+{
+    const size_t n = (size_t)size[0] * (size_t)size[1] * (size_t)size[2], all = n * (size_t)(1 + net->desc.features);
+    tiny_idx dim[4];
+    int i;
+    *memory = (float *)tinyi_alloc(net->ctx, all, 2 * sizeof **memory);
+    if (!*memory) return tiny_ctx_status(net->ctx);
+    memset(*memory, 0, 2 * all * sizeof **memory);
+    memset(to, 0, 2 * sizeof *to);
+    for (i = 0; i < 3; i++) dim[i] = size[i];
+    dim[3] = net->desc.features;
+    to[0].name = "density";
+    to[0].value = tiny_tensor_nd(*memory, TINY_F32, 3, dim);
+    to[0].grad = tiny_tensor_nd(*memory + all, TINY_F32, 3, dim);
+    to[1].name = "features";
+    to[1].value = tiny_tensor_nd(*memory + n, TINY_F32, 4, dim);
+    to[1].grad = tiny_tensor_nd(*memory + all + n, TINY_F32, 4, dim);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_nerf_layers(tgnn_nerf *net)
+{
+    static const char *const names[4] = { "layer.0", "layer.1", "layer.2", "leak" };
+    const tiny_idx h = net->desc.hidden;
+    tiny_idx dim[4][2];
+    size_t n = 0, count;
+    tiny_status st = TINY_OK;
+    int i;
+    dim[0][0] = net->n_in;
+    dim[0][1] = dim[1][0] = dim[1][1] = dim[2][0] = h;
+    dim[2][1] = 3;
+    dim[3][0] = 2;
+    for (i = 0; i < 3; i++) n += (size_t)(dim[i][0] * dim[i][1]);
+    n += 2;
+    net->layers = (float *)tinyi_alloc(net->ctx, n, 2 * sizeof *net->layers);
+    if (!net->layers) return tiny_ctx_status(net->ctx);
+    memset(net->layers, 0, 2 * n * sizeof *net->layers);
+    for (i = 0, count = 0; !st && i < 4; i++) {
+        tiny_param *p = &net->params[TINYI_NERF_LAYER + i];
+        tiny_rng rng = tiny_rng_make(net->desc.seed, (uint64_t)i);
+        memset(p, 0, sizeof *p);
+        p->name = names[i];
+        p->group = 1;
+        p->value = tiny_tensor_nd(net->layers + count, TINY_F32, i < 3 ? 2 : 1, dim[i]);
+        p->grad = tiny_tensor_nd(net->layers + n + count, TINY_F32, i < 3 ? 2 : 1, dim[i]);
+        count += (size_t)tiny_tensor_count(&p->value);
+        if (i < 3) {                        /* uniform, +-sqrt(6 / inputs): weights stand as (in, out) */
+            const float most = (float)tinyi_sqrt(6.0 / (double)dim[i][0]);
+            tiny_rng_fill_uniform(&rng, (float *)p->value.data, (size_t)(dim[i][0] * dim[i][1]), -most, most);
+        }
+    }                                       /* leak: sigmoid(0) = 1/2, which is tau = 2 */
+    return st;
+}
+
+static void tinyi_nerf_lengths(tgnn_nerf *net)
+{
+    int i;
+    for (i = 0; i < 3; i++)
+        net->cell[i] = (net->desc.high[i] - net->desc.low[i]) / (double)(net->desc.size[i] - 1);
+}
+
+TINY_API tiny_status tgnn_nerf_open(tiny_ctx *ctx, const tgnn_nerf_desc *desc, tgnn_nerf **out)
+{
+    tgnn_nerf *net;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!desc || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: a description and an output are needed");
+    net = (tgnn_nerf *)tinyi_alloc(ctx, 1, sizeof *net);
+    if (!net) return tiny_ctx_status(ctx);
+    memset(net, 0, sizeof *net);
+    net->ctx = ctx;
+    net->desc = *desc;
+    st = tinyi_nerf_check(ctx, &net->desc);
+    if (!st) {
+        const int none = net->desc.net == TGNN_NERF_DIRECT;
+        tinyi_nerf_lengths(net);
+        net->base = (net->cell[0] + net->cell[1] + net->cell[2]) / 3.0;
+        net->shift = tinyi_log64(1.0 / (1.0 - net->desc.alpha) - 1.0);
+        net->n_in = none ? 0 : net->desc.features + 3 + 6 * net->desc.bands;
+        net->n = none ? 2 : (size_t)TINYI_NERF_PARAMS - !net->desc.learn_leak;
+        st = tinyi_nerf_grids(net, net->desc.size, &net->grids, net->params);
+        if (!st && !none) st = tinyi_nerf_layers(net);
+        if (!st && !none) {                 /* features near 0, so that the first layer learns */
+            tiny_rng rng = tiny_rng_make(net->desc.seed, 9);
+            tiny_rng_fill_uniform(&rng, (float *)net->params[1].value.data,
+                                  (size_t)tiny_tensor_count(&net->params[1].value), -0.1f, 0.1f);
+        }
+    }
+    if (st) tgnn_nerf_close(net);
+    else *out = net;
+    return st;
+}
+
+TINY_API void tgnn_nerf_close(tgnn_nerf *net)
+{
+    tiny_ctx *ctx;
+    if (!net) return;
+    ctx = net->ctx;
+    tiny_free(ctx, net->grids);
+    tiny_free(ctx, net->layers);
+    tiny_free(ctx, net->empty);
+    tiny_free(ctx, net);
+}
+
+TINY_API const tgnn_nerf_desc *tgnn_nerf_description(const tgnn_nerf *net) { return net ? &net->desc : NULL; }
+TINY_API const tiny_param *tgnn_nerf_params(const tgnn_nerf *net, size_t *n)
+{
+    if (n) *n = net ? net->n : 0;
+    return net ? net->params : NULL;
+}
+
+/* ---- files: the parameters, and the description as a tensor of numbers */
+
+static void tinyi_nerf_numbers(double *v, tgnn_nerf *net, int read)
+{
+    tgnn_nerf_desc *d = &net->desc;
+    size_t n = 0;
+    int i;
+#define TINYI_NERF_NUMBER(type, field)         \
+    if (read) (field) = (type)v[n];            \
+    else v[n] = (double)(field);               \
+    n++;
+    for (i = 0; i < 3; i++) {
+        TINYI_NERF_NUMBER(tiny_idx, d->size[i])
+    }
+    TINYI_NERF_NUMBER(int, d->net)
+    TINYI_NERF_NUMBER(int, d->time)
+    TINYI_NERF_NUMBER(int, d->features)
+    TINYI_NERF_NUMBER(int, d->hidden)
+    TINYI_NERF_NUMBER(int, d->bands)
+    TINYI_NERF_NUMBER(int, d->repeats)
+    TINYI_NERF_NUMBER(int, d->flip)
+    TINYI_NERF_NUMBER(int, d->learn_leak)
+    TINYI_NERF_NUMBER(int, d->padded)
+    for (i = 0; i < 3; i++) {               /* from here on: not whole numbers */
+        TINYI_NERF_NUMBER(double, d->low[i])
+        TINYI_NERF_NUMBER(double, d->high[i])
+        TINYI_NERF_NUMBER(double, d->background[i])
+    }
+    TINYI_NERF_NUMBER(double, d->alpha)
+    TINYI_NERF_NUMBER(double, d->step)
+    TINYI_NERF_NUMBER(double, d->bound)
+    TINYI_NERF_NUMBER(double, net->base)
+#undef TINYI_NERF_NUMBER
+    for (; n < TINYI_NERF_NUMBERS; n++) if (!read) v[n] = 0.0;
+}
+
+static tiny_param tinyi_nerf_described(double *v)
+{
+    tiny_param p;
+    memset(&p, 0, sizeof p);
+    p.name = "nerf";
+    p.value = tiny_tensor_1d(v, TINY_F64, TINYI_NERF_NUMBERS);
+    p.grad = p.value;
+    return p;
+}
+
+TINY_API tiny_status tgnn_nerf_save(tiny_ctx *ctx, const tgnn_nerf *net, const char *path)
+{
+    double v[TINYI_NERF_NUMBERS];
+    tiny_param list[TINYI_NERF_PARAMS + 1];
+    tgnn_nerf copy;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!net || !path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: a field and a path are needed");
+    copy = *net;
+    tinyi_nerf_numbers(v, &copy, 0);
+    list[0] = tinyi_nerf_described(v);
+    memcpy(list + 1, net->params, net->n * sizeof *list);
+    return tiny_params_save(ctx, path, list, net->n + 1, NULL);
+}
+
+TINY_API tiny_status tgnn_nerf_load(tiny_ctx *ctx, const char *path, tgnn_nerf **out)
+{
+    double v[TINYI_NERF_NUMBERS];
+    tiny_param p = tinyi_nerf_described(v);
+    tgnn_nerf from, *net = NULL;
+    tiny_status st = tinyi_ctx_check(ctx);
+    size_t i;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: a path and an output are needed");
+    st = tiny_params_load(ctx, path, &p, 1, NULL);
+    for (i = 0; !st && i < TINYI_NERF_NUMBERS; i++)
+        if (i < 12 ? !(v[i] >= 0.0 && v[i] <= TINYI_NERF_SIDE) : !(v[i] - v[i] == 0.0))
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: number %zu of the description of the field is %g", path, i, v[i]);
+    if (st) return st;
+    memset(&from, 0, sizeof from);
+    tinyi_nerf_numbers(v, &from, 1);
+    if (!(from.base > 0.0))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description of the field has a voxel of length %g", path,
+                          from.base);
+    st = tgnn_nerf_open(ctx, &from.desc, &net);
+    if (!st) {
+        net->base = from.base;
+        st = tiny_params_load(ctx, path, net->params, net->n, NULL);
+    }
+    if (st) tgnn_nerf_close(net);
+    else *out = net;
+    return st;
+}
+
+/* ---- other sizes, and empty voxels */
+
+/* Values of one field read between its corners, at the corners of another one whose boxes may differ. */
+static void tinyi_nerf_resample(const tgnn_nerf *from, int which, const tgnn_nerf *box, const tiny_idx size[3],
+                                float *to)
+{
+    const tiny_tensor *t = &from->params[which].value;
+    const tiny_idx n = which == TINYI_NERF_FEATURES ? from->desc.features : 1;
+    tiny_idx at[3], step[8], c, first;
+    float place[3], part[8];
+    int i;
+    for (at[0] = 0; at[0] < size[0]; at[0]++)
+        for (at[1] = 0; at[1] < size[1]; at[1]++)
+            for (at[2] = 0; at[2] < size[2]; at[2]++, to += n) {
+                for (i = 0; i < 3; i++) {
+                    const double x = box->desc.low[i] + (box->desc.high[i] - box->desc.low[i]) * (double)at[i] /
+                                                            (double)(size[i] - 1);
+                    const double most = (double)(from->desc.size[i] - 1), p = (x - from->desc.low[i]) / from->cell[i];
+                    place[i] = (float)(p < 0.0 ? 0.0 : p > most ? most : p);
+                }
+                first = tinyi_nerf_corners(from, place, step, part);
+                for (c = 0; c < n; c++) {
+                    double sum = 0.0;
+                    for (i = 0; i < 8; i++)
+                        sum += (double)part[i] * (double)((const float *)t->data)[(first + step[i]) * n + c];
+                    to[c] = (float)sum;
+                }
+            }
+}
+
+TINY_API tiny_status tgnn_nerf_shape(tiny_ctx *ctx, tgnn_nerf *net, const tgnn_nerf *from)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!net || !from || net == from) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: two fields are needed");
+    tinyi_nerf_resample(from, TINYI_NERF_DENSITY, net, net->desc.size, (float *)net->params[0].value.data);
+    tiny_free(net->ctx, net->empty);
+    net->empty = NULL;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_nerf_resize(tiny_ctx *ctx, tgnn_nerf *net, const tiny_idx size[3])
+{
+    tgnn_nerf_desc d;
+    tiny_param grid[2];
+    float *memory;
+    tiny_status st = tinyi_ctx_check(ctx);
+    int i;
+    if (st) return st;
+    if (!net || !size) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: a field and a size are needed");
+    d = net->desc;
+    for (i = 0; i < 3; i++) d.size[i] = size[i];
+    st = tinyi_nerf_check(ctx, &d);
+    if (!st) st = tinyi_nerf_grids(net, size, &memory, grid);
+    if (st) return st;
+    for (i = 0; i < 2; i++) tinyi_nerf_resample(net, i, net, size, (float *)grid[i].value.data);
+    tiny_free(net->ctx, net->grids);
+    tiny_free(net->ctx, net->empty);
+    net->empty = NULL;
+    net->grids = memory;
+    memcpy(net->params, grid, sizeof grid);
+    net->desc = d;
+    tinyi_nerf_lengths(net);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_nerf_cull(tiny_ctx *ctx, tgnn_nerf *net, double *part)
+{
+    tiny_idx at[3], n[3], all = 1, left = 0, step[8], first;
+    unsigned char *to;
+    const float *density;
+    double limit, length;
+    float place[3], parts[8];
+    tiny_status st = tinyi_ctx_check(ctx);
+    int i;
+    if (part) *part = 1.0;
+    if (st) return st;
+    if (!net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: a field is needed");
+    for (i = 0; i < 3; i++) all *= n[i] = net->desc.size[i] - 1;
+    tiny_free(net->ctx, net->empty);
+    net->empty = (unsigned char *)tinyi_alloc(net->ctx, (size_t)all, 1);
+    if (!net->empty) return tiny_ctx_status(net->ctx);
+    density = (const float *)net->params[0].value.data;
+    length = (net->cell[0] + net->cell[1] + net->cell[2]) / 3.0;
+    limit = tinyi_log64(net->desc.bound / (net->desc.step * length / net->base)) - net->shift;
+    to = net->empty;
+    for (at[0] = 0; at[0] < n[0]; at[0]++)
+        for (at[1] = 0; at[1] < n[1]; at[1]++)
+            for (at[2] = 0; at[2] < n[2]; at[2]++, to++) {
+                for (i = 0; i < 3; i++) place[i] = (float)at[i];
+                first = tinyi_nerf_corners(net, place, step, parts);
+                for (*to = 1, i = 0; i < 8; i++)    /* less a little: sums of eight are rounded */
+                    if (!((double)density[first + step[i]] <= limit - 1e-3)) *to = 0;
+                left += !*to;
+            }
+    if (part) *part = (double)left / (double)all;
+    return TINY_OK;
+}
+
+#endif
+#endif
 #ifndef TINYI_NO_FIT
-#if TINYI_SLICE(9)
+#if TINYI_SLICE(8)
 /* src/gnn/train/data.c - synthetic training data, missing features, principal components
  * Plane    principal components: K. Pearson, 1901; eigenvectors of the covariance of the columns, summed in double. */
 #include <string.h>
@@ -57155,7 +64810,7 @@ TINY_API tiny_status tgnn_plane(tiny_ctx *ctx, const tiny_tensor *x, const tiny_
 #endif
 #endif
 #ifndef TINYI_NO_PARTITION
-#if TINYI_SLICE(10)
+#if TINYI_SLICE(9)
 /* src/gnn/graph/coarsen.c - heavy-edge matching, and the smaller graph that it gives
  *
  * Paper    G. Karypis, V. Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs", 1998,
@@ -57586,7 +65241,7 @@ TINYI_FN tiny_status tinyi_level_shrink(tiny_ctx *ctx, tinyi_level *fine, int64_
 #endif
 #endif
 #ifndef TINYI_NO_PARTITION
-#if TINYI_SLICE(10)
+#if TINYI_SLICE(9)
 /* src/gnn/graph/refine.c - refinement by passes of best moves, balancing, and growing a first half
  *
  * Paper    C. Fiduccia, R. Mattheyses, "A Linear-Time Heuristic for Improving Network Partitions", 1982; the form for k
@@ -57968,7 +65623,7 @@ TINYI_FN void tinyi_cutter_grow(tinyi_cutter *c, tiny_rng *rng, int64_t target)
 
 #endif
 #endif
-#if TINYI_SLICE(10)
+#if TINYI_SLICE(9)
 /* src/gnn/graph/inflate.c - unpacks DEFLATE streams
  * Papers   P. Deutsch, "DEFLATE Compressed Data Format Specification", RFC 1951, and "GZIP file format", RFC 1952,
  *          1996.
@@ -59042,7 +66697,7 @@ TINY_API tiny_status tgnn_net_write(tiny_ctx *ctx, const char *path, const tgnn_
 
 #endif
 #ifndef TINYI_NO_FIT
-#if TINYI_SLICE(11)
+#if TINYI_SLICE(10)
 /* src/gnn/train/pass.c - layers on a tape
  * Papers   the layers: see gnn/layer/layer.c. Dropout: N. Srivastava et al., JMLR 15, 2014; of attention as in P.
  *          Velickovic et al., 2018.
@@ -59677,7 +67332,7 @@ tiny_status tinyi_pass_tape(tinyi_pass *p, tinyi_pass_fn fn, void *user, int no_
 #endif
 #endif
 #ifndef TINYI_NO_QUANT
-#if TINYI_SLICE(11)
+#if TINYI_SLICE(10)
 /* src/gnn/quant/nibble.c - chooses the loops over codes for the target */
 
 TINYI_TABLE_CHOICE(tinyi_nibble_kernels, tinyi_nibble_kernels)
@@ -59720,7 +67375,7 @@ TINYI_C_END
 
 #endif
 #ifndef TINYI_NO_FIT
-#if TINYI_SLICE(11)
+#if TINYI_SLICE(10)
 /* src/gnn/train/kit.c - steps of Adam, evaluation of epochs, early stopping */
 #include <math.h>
 #include <string.h>
@@ -59844,7 +67499,7 @@ tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
 #endif
 #endif
 #ifndef TINYI_NO_FIT
-#if TINYI_SLICE(11)
+#if TINYI_SLICE(10)
 /* src/gnn/train/nodes.c - training for classes of nodes, all nodes in each step (full batch)
  * Paper    T. Kipf, M. Welling, 2017 (arXiv 1609.02907), section 3.1: cross-entropy over the labelled nodes of the
  *          training part. */
@@ -60023,7 +67678,7 @@ TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_n
 #endif
 #endif
 #ifndef TINYI_NO_FIT
-#if TINYI_SLICE(11)
+#if TINYI_SLICE(10)
 /* src/gnn/train/graphs.c - training for classes of graphs, some graphs in each step
  * Paper    K. Xu, W. Hu, J. Leskovec, S. Jegelka, 2019 (arXiv 1810.00826), section 7: batches, sums over nodes, a
  *          learning rate that is halved.
@@ -60329,7 +67984,7 @@ TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_
 #endif
 #endif
 #ifndef TINYI_NO_FIT
-#if TINYI_SLICE(11)
+#if TINYI_SLICE(10)
 /* src/gnn/train/links.c - training for links: a net gives each node a vector; the larger the product of two vectors,
  * the likelier the link
  * Papers   T. Kipf, M. Welling, "Variational Graph Auto-Encoders", 2016 (arXiv 1611.07308), the non-variational form of
@@ -60640,7 +68295,7 @@ TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_l
 #endif
 #endif
 #ifndef TINYI_NO_FIT
-#if TINYI_SLICE(11)
+#if TINYI_SLICE(10)
 /* src/gnn/train/tape_pool.c - top-k pooling on the tape: gradients flow through the scores of the nodes that are
  * kept */
 #include <string.h>
@@ -60668,7 +68323,7 @@ TINY_API tiny_tensor tgnn_tape_pool(tiny_tape *tape, const tgnn_pool *pool, cons
 #endif
 #endif
 #ifndef TINYI_NO_QUANT
-#if TINYI_SLICE(11)
+#if TINYI_SLICE(10)
 /* src/gnn/quant/quant_file.c - reads and writes files of integer nets
  *
  * A first walk records the position of each tensor. Then all of them are checked together: missing tensors, different
@@ -61034,7 +68689,552 @@ TINY_API tiny_status tgnn_quant_write(tiny_ctx *ctx, const char *path, const tgn
 #endif
 #endif
 #ifndef TINYI_NO_EQUIVARIANT
-#if TINYI_SLICE(11)
+#if TINYI_SLICE(10)
+/* src/gnn/equivariant/harmonics_twice.c - second derivatives of spherical harmonics: Hessians, and the gradient of forces
+ * Formula  The derivatives of solid harmonics are sums of those of one degree less. With F_lm = q_lm (z + i x)^m of
+ *          harmonics.c and the norm COMPONENT,
+ *            d/dy F_lm = sqrt(k (l^2 - m^2)) F_(l-1,m),  k = (2 l + 1) / (2 l - 1)
+ *            (d/dz + i d/dx) F_lm = -sqrt(k (l - m) (l - m - 1)) F_(l-1,m+1)
+ *            (d/dz - i d/dx) F_lm =  sqrt(k (l + m) (l + m - 1)) F_(l-1,m-1),  m > 0; for m = 0 the conjugate of the
+ *          line above. Real and imaginary parts give five links from each Y_lm: two for x, one for y, two for z (N.
+ *                                 Bigi
+ *          et al., 2023, arXiv 2302.08381, section 2, has them for q). Links applied twice are the second derivatives;
+ *          their Laplacian is 0 because the products of the last two lines are minus the square of the first.
+ *          Of the direction n = x / |x|, with R the solid harmonic and its derivatives at n:
+ *            dY/dx_i = (R_i - l n_i R) / |x|
+ *            d2Y/dx_i dx_j = (R_ij - l (n_i R_j + n_j R_i + (i = j) R) + l (l + 2) n_i n_j R) / |x|^2
+ * twice    For L = f(dx), dx = sum over k of g_k dY_k/dx and w = dL/d(dx): dL/dg_k = w . dY_k/dx, and dL/dx = sum over
+ *          k of g_k (Hessian of Y_k) w. With D_k = w . (links of Y)_k the second is the links of D.
+ * Method   as harmonics.c: blocks of vectors side by side
+ * Cost     Hessians 60 operations a number, twice 40
+ * Error    (64 + 8 l^2) u of the largest number of the output
+ * Left out third derivatives: twice has no gradient */
+#include <string.h>
+
+#define TINYI_TWICE_GRAIN 256
+
+static const tgnn_sph_harm_params *tinyi_twice_params(const tiny_op *op)
+{
+    static const tgnn_sph_harm_params none = { 0, 0, 0 };
+    return op->params ? (const tgnn_sph_harm_params *)op->params : &none;
+}
+
+TINY_REF_BEGIN
+typedef struct tinyi_twice_link { int at; double by; } tinyi_twice_link;
+
+static double tinyi_twice_norm(int norm, int l)
+{
+    return norm == TGNN_SH_NORM ? 1.0 / tinyi_sqrt(2.0 * l + 1.0) : 1.0;
+}
+
+/* the links of number k to those of one degree less: 0 and 1 for x, 2 for y, 3 and 4 for z */
+static void tinyi_twice_links(int norm, int k, tinyi_twice_link link[5])
+{
+    const double root2 = 1.4142135623730950488;
+    double one, up, down;
+    int l = 0, m, sine, low, i;
+    while ((l + 1) * (l + 1) <= k) l++;
+    m = k - l * l - l;
+    sine = m < 0;
+    m = sine ? -m : m;
+    for (i = 0; i < 5; i++) {
+        link[i].at = 0;
+        link[i].by = 0.0;
+    }
+    if (!l) return;
+    one = (2.0 * l + 1.0) / (2.0 * l - 1.0);
+    up = tinyi_sqrt(one * (double)((l - m) * (l - m - 1)));
+    down = tinyi_sqrt(one * (double)((l + m) * (l + m - 1)));
+    one = tinyi_sqrt(one * (double)(l * l - m * m));
+    low = l * l - l;                        /* m = 0 of degree l - 1 */
+    if (m < l) {
+        link[2].at = low + (sine ? -m : m);
+        link[2].by = one;
+    }
+    if (m == 0) {
+        if (l > 1) {
+            link[0].at = low - 1;
+            link[3].at = low + 1;
+            link[0].by = link[3].by = -up / root2;
+        }
+    } else {
+        if (m + 1 < l) {                    /* (m + 1): sines for x of a cosine, cosines for x of a sine */
+            link[0].at = low + (sine ? m + 1 : -(m + 1));
+            link[0].by = sine ? 0.5 * up : -0.5 * up;
+            link[3].at = low + (sine ? -(m + 1) : m + 1);
+            link[3].by = -0.5 * up;
+        }
+        if (m > 1) {
+            link[1].at = low + (sine ? m - 1 : -(m - 1));
+            link[1].by = sine ? 0.5 * down : -0.5 * down;
+            link[4].at = low + (sine ? -(m - 1) : m - 1);
+            link[4].by = 0.5 * down;
+        } else {                            /* m = 1: F_(l-1,0) is real and has no factor sqrt2 */
+            link[sine ? 1 : 4].at = low;
+            link[sine ? 1 : 4].by = 0.5 * root2 * down;
+        }
+    }
+    for (i = 0; i < 5; i++) link[i].by *= tinyi_twice_norm(norm, l) / tinyi_twice_norm(norm, l - 1);
+}
+
+/* Derivative j of number k, from the numbers y. */
+static double tinyi_twice_slope(const tinyi_twice_link *link, int j, const double *y)
+{
+    if (j == 1) return link[2].by * y[link[2].at];
+    link += j == 0 ? 0 : 3;
+    return link[0].by * y[link[0].at] + link[1].by * y[link[1].at];
+}
+
+/* Of one vector: n and the inverse of its length, the solid harmonics y of n, and the links of all numbers. */
+typedef struct tinyi_twice_one {
+    double n[3], inverse, y[TINYI_SPH_MOST], s[3][TINYI_SPH_MOST];
+    tinyi_twice_link link[TINYI_SPH_MOST][5];
+    int degree[TINYI_SPH_MOST], count, solid, norm;
+} tinyi_twice_one;
+
+static void tinyi_twice_begin(tinyi_twice_one *o, const tgnn_sph_harm_params *p)
+{
+    int k, l = 0;
+    o->count = tgnn_sph_harm_count(p->l_max);
+    o->solid = p->solid;
+    o->norm = p->norm;
+    for (k = 0; k < o->count; k++) {
+        if (k == (l + 1) * (l + 1)) l++;
+        o->degree[k] = l;
+        tinyi_twice_links(p->norm, k, o->link[k]);
+    }
+}
+
+static void tinyi_twice_at(tinyi_twice_one *o, const tgnn_sph_harm_params *p, const double *x)
+{
+    tgnn_sph_harm_params solid = *p;
+    int j, k;
+    solid.solid = 1;
+    memcpy(o->n, x, sizeof o->n);
+    o->inverse = p->solid ? 1.0 : tinyi_sph_unit(o->n);
+    tinyi_sph_one(o->n, &solid, o->y, NULL);
+    for (j = 0; j < 3; j++)
+        for (k = 0; k < o->count; k++) o->s[j][k] = tinyi_twice_slope(o->link[k], j, o->y);
+}
+
+static double tinyi_twice_first(const tinyi_twice_one *o, int j, int k)
+{
+    if (o->solid) return o->s[j][k];
+    return (o->s[j][k] - (double)o->degree[k] * o->n[j] * o->y[k]) * o->inverse;
+}
+
+static double tinyi_twice_second(const tinyi_twice_one *o, int i, int j, int k)
+{
+    const double l = (double)o->degree[k], r = o->y[k];
+    const double solid = tinyi_twice_slope(o->link[k], i, o->s[j]);
+    if (o->solid) return solid;
+    return (solid - l * (o->n[i] * o->s[j][k] + o->n[j] * o->s[i][k] + (i == j ? r : 0.0)) +
+            l * (l + 2.0) * o->n[i] * o->n[j] * r) * o->inverse * o->inverse;
+}
+
+static void tinyi_hessians_ref(const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *y = op->out[0], *dy = op->out[1], *dd = op->out[2];
+    const tgnn_sph_harm_params *p = tinyi_twice_params(op);
+    tinyi_twice_one o;
+    double v[3];
+    tiny_idx n;
+    int i, j, k;
+    tinyi_twice_begin(&o, p);
+    for (n = 0; n < x->dim[0]; n++) {
+        for (j = 0; j < 3; j++) v[j] = tinyi_real(x->data, x->dtype, n * x->stride[0] + j * x->stride[1]);
+        tinyi_twice_at(&o, p, v);
+        for (k = 0; k < o.count; k++) {
+            tinyi_real_set(y->data, y->dtype, n * y->stride[0] + k * y->stride[1], o.y[k]);
+            for (j = 0; j < 3; j++) {
+                tinyi_real_set(dy->data, dy->dtype, n * dy->stride[0] + j * dy->stride[1] + k * dy->stride[2],
+                               tinyi_twice_first(&o, j, k));
+                for (i = 0; i < 3; i++)
+                    tinyi_real_set(dd->data, dd->dtype,
+                                   n * dd->stride[0] + i * dd->stride[1] + j * dd->stride[2] + k * dd->stride[3],
+                                   i < j ? tinyi_twice_second(&o, i, j, k) : tinyi_twice_second(&o, j, i, k));
+            }
+        }
+    }
+}
+
+static void tinyi_twice_ref(const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *g = op->in[1], *w = op->in[2], *dg = op->out[0], *dx = op->out[1];
+    const tgnn_sph_harm_params *p = tinyi_twice_params(op);
+    tinyi_twice_one o;
+    double v[3], u[3], h[3];
+    tiny_idx n;
+    int i, j, k;
+    tinyi_twice_begin(&o, p);
+    for (n = 0; n < x->dim[0]; n++) {
+        for (j = 0; j < 3; j++) {
+            v[j] = tinyi_real(x->data, x->dtype, n * x->stride[0] + j * x->stride[1]);
+            u[j] = tinyi_real(w->data, w->dtype, n * w->stride[0] + j * w->stride[1]);
+            h[j] = 0.0;
+        }
+        tinyi_twice_at(&o, p, v);
+        for (k = 0; k < o.count; k++) {
+            const double by = tinyi_real(g->data, g->dtype, n * g->stride[0] + k * g->stride[1]);
+            double sum = 0.0;
+            for (j = 0; j < 3; j++) sum += u[j] * tinyi_twice_first(&o, j, k);
+            tinyi_real_set(dg->data, dg->dtype, n * dg->stride[0] + k * dg->stride[1], sum);
+            for (i = 0; i < 3; i++)
+                for (j = 0; j < 3; j++) h[i] += by * u[j] * tinyi_twice_second(&o, i, j, k);
+        }
+        for (i = 0; i < 3; i++) tinyi_real_set(dx->data, dx->dtype, n * dx->stride[0] + i * dx->stride[1], h[i]);
+    }
+}
+TINY_REF_END
+
+/* ---- fast */
+
+static void tinyi_twice_plan(tinyi_sph_links *links, const tgnn_sph_harm_params *p)
+{
+    const int count = tgnn_sph_harm_count(p->l_max);
+    int k, i;
+    links->count = count;
+    links->solid = p->solid;
+    for (k = 0; k < count; k++) {
+        tinyi_twice_link link[5];
+        tinyi_twice_links(p->norm, k, link);
+        for (i = 0; i < 5; i++) {
+            links->at[k][i] = (short)link[i].at;
+            links->by[k][i] = (float)link[i].by;
+        }
+    }
+}
+
+/* What a thread has: both plans, and a block: x and w (3 rows each), the length's inverse, y, then `more` rows. */
+typedef struct tinyi_twice_room {
+    tiny_idx step;
+    tinyi_sph_plan *plan;
+    tinyi_sph_links *links;
+    float *x, *w, *y, *rest, *turned;
+} tinyi_twice_room;
+
+#define TINYI_TWICE_PLANS ((sizeof(tinyi_sph_plan) + sizeof(tinyi_sph_links) + 63) / 64 * 64)
+
+static tiny_idx tinyi_twice_step(tiny_idx rows) { return rows * 32 <= 12288 ? 32 : 16; }
+static size_t tinyi_twice_bytes(tiny_idx count, tiny_idx more, tiny_idx turned)
+{
+    const tiny_idx step = tinyi_twice_step(count + more);
+    return TINYI_TWICE_PLANS + (size_t)(step * (7 + count + more + 16 + turned) + 16) * sizeof(float);
+}
+
+static tinyi_twice_room tinyi_twice_room_of(const tiny_team *team, const tiny_op *op, tiny_idx count, tiny_idx more)
+{
+    tgnn_sph_harm_params solid = *tinyi_twice_params(op);
+    tinyi_twice_room r;
+    r.step = tinyi_twice_step(count + more);
+    r.plan = (tinyi_sph_plan *)team->own;
+    r.links = (tinyi_sph_links *)(void *)(r.plan + 1);
+    r.x = (float *)(void *)((unsigned char *)team->own + TINYI_TWICE_PLANS);
+    r.w = r.x + 4 * r.step;
+    r.y = r.w + 3 * r.step;
+    r.rest = r.y + count * r.step;
+    r.turned = r.rest + (more + 16) * r.step;
+    tinyi_twice_plan(r.links, &solid);
+    solid.solid = 1;
+    tinyi_sph_plan_make(r.plan, &solid);
+    return r;
+}
+
+/* columns of n rows side by side, zeros up to `all` */
+static void tinyi_twice_read(float *to, tiny_idx step, const tiny_tensor *x, tiny_idx i, tiny_idx n, tiny_idx all)
+{
+    const float *from = (const float *)x->data + i * x->stride[0];
+    tiny_idx j, k;
+    for (j = 0; j < x->dim[1]; j++) {
+        for (k = 0; k < n; k++) to[j * step + k] = from[k * x->stride[0] + j * x->stride[1]];
+        for (; k < all; k++) to[j * step + k] = 0.0f;
+    }
+}
+
+static void tinyi_twice_write(const tiny_tensor *y, const float *from, tiny_idx step, tiny_idx i, tiny_idx n)
+{
+    float *to = (float *)y->data + i * y->stride[0];
+    tiny_idx j, k;
+    for (k = 0; k < n; k++)
+        for (j = 0; j < y->dim[1]; j++) to[k * y->stride[0] + j * y->stride[1]] = from[j * step + k];
+}
+
+/* n rows of a dense tensor from `columns` rows of the block */
+static void tinyi_twice_rows(const tiny_team *team, const tinyi_twice_room *r, const tiny_tensor *y, const float *from,
+                             tiny_idx columns, tiny_idx i, tiny_idx n, tiny_idx all, tiny_idx lanes)
+{
+    float *to = (float *)y->data + i * columns;
+    if (n == all && columns % lanes == 0) {
+        tinyi_sph_squares(team, to, from, r->step, n, columns, lanes);
+        return;
+    }
+    tinyi_sph_squares(team, r->turned, from, r->step, all, columns, lanes);
+    memcpy(to, r->turned, (size_t)(n * columns) * sizeof *to);
+}
+
+static void tinyi_hessians_fast(tiny_team *team, const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *y = op->out[0], *dy = op->out[1], *dd = op->out[2];
+    const tinyi_sph_kernels *k = tinyi_sph_kernels_of(team->k);
+    const tiny_idx count = y->dim[1];
+    const tinyi_twice_room r = tinyi_twice_room_of(team, op, count, 12 * count);
+    tiny_idx i, i1, n, j, m, all, c;
+    while (tiny_take(team, x->dim[0], TINYI_TWICE_GRAIN, &i, &i1))
+        for (; i < i1; i += n) {
+            n = TINYI_MIN(i1 - i, r.step);
+            all = (n + k->lanes - 1) / k->lanes * k->lanes;
+            tinyi_twice_read(r.x, r.step, x, i, n, all);
+            k->hessians(r.plan, r.links, r.x, r.y, r.rest, r.rest + 3 * count * r.step, (size_t)r.step, (size_t)all);
+            if (tiny_tensor_is_dense(y)) tinyi_twice_rows(team, &r, y, r.y, count, i, n, all, k->lanes);
+            else tinyi_twice_write(y, r.y, r.step, i, n);
+            if (tiny_tensor_is_dense(dy)) tinyi_twice_rows(team, &r, dy, r.rest, 3 * count, i, n, all, k->lanes);
+            else
+                for (j = 0; j < 3; j++)
+                    for (c = 0; c < count; c++)
+                        for (m = 0; m < n; m++)
+                            ((float *)dy->data)[(i + m) * dy->stride[0] + j * dy->stride[1] + c * dy->stride[2]] =
+                                r.rest[(j * count + c) * r.step + m];
+            if (tiny_tensor_is_dense(dd))
+                tinyi_twice_rows(team, &r, dd, r.rest + 3 * count * r.step, 9 * count, i, n, all, k->lanes);
+            else
+                for (j = 0; j < 9; j++)
+                    for (c = 0; c < count; c++)
+                        for (m = 0; m < n; m++)
+                            ((float *)dd->data)[(i + m) * dd->stride[0] + j / 3 * dd->stride[1] +
+                                                j % 3 * dd->stride[2] + c * dd->stride[3]] =
+                                r.rest[((3 + j) * count + c) * r.step + m];
+        }
+    team->ran_on = k->from;
+}
+
+static void tinyi_hessians_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    const tiny_idx count = tgnn_sph_harm_count(tinyi_twice_params(op)->l_max);
+    (void)n_threads;
+    *shared = 0;
+    *own = tinyi_twice_bytes(count, 12 * count, 9 * count);
+}
+
+/* the block after y: D, g, dg, then dx */
+static void tinyi_twice_fast(tiny_team *team, const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *g = op->in[1], *w = op->in[2], *dg = op->out[0], *dx = op->out[1];
+    const tinyi_sph_kernels *k = tinyi_sph_kernels_of(team->k);
+    const tiny_idx count = dg->dim[1];
+    const tinyi_twice_room r = tinyi_twice_room_of(team, op, count, 3 * count + 3);
+    float *d = r.rest, *of = d + count * r.step, *to = of + count * r.step, *h = to + count * r.step;
+    tiny_idx i, i1, n, all;
+    while (tiny_take(team, x->dim[0], TINYI_TWICE_GRAIN, &i, &i1))
+        for (; i < i1; i += n) {
+            n = TINYI_MIN(i1 - i, r.step);
+            all = (n + k->lanes - 1) / k->lanes * k->lanes;
+            tinyi_twice_read(r.x, r.step, x, i, n, all);
+            tinyi_twice_read(r.w, r.step, w, i, n, all);
+            tinyi_twice_read(of, r.step, g, i, n, all);
+            k->twice(r.plan, r.links, r.x, r.w, r.y, of, d, to, h, (size_t)r.step, (size_t)all);
+            tinyi_twice_write(dg, to, r.step, i, n);
+            tinyi_twice_write(dx, h, r.step, i, n);
+        }
+    team->ran_on = k->from;
+}
+
+static void tinyi_twice_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    const tiny_idx count = tgnn_sph_harm_count(tinyi_twice_params(op)->l_max);
+    (void)n_threads;
+    *shared = 0;
+    *own = tinyi_twice_bytes(count, 3 * count + 3, 0);
+}
+
+/* ---- the rows */
+
+static tiny_status tinyi_hessians_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_status st = tinyi_sph_check(ctx, op);
+    tiny_idx dim[4];
+    if (st) return st;
+    dim[0] = op->in[0]->dim[0];
+    dim[1] = tgnn_sph_harm_count(tinyi_twice_params(op)->l_max);
+    tinyi_want(&want[0], op->in[0]->dtype, 2, dim);
+    dim[3] = dim[2] = dim[1];
+    dim[1] = 3;
+    tinyi_want(&want[1], op->in[0]->dtype, 3, dim);
+    dim[2] = 3;
+    tinyi_want(&want[2], op->in[0]->dtype, 4, dim);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_twice_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *x = op->in[0], *g = op->in[1], *w = op->in[2];
+    const int count = tgnn_sph_harm_count(tinyi_twice_params(op)->l_max);
+    const tiny_status st = tinyi_sph_check(ctx, op);
+    char a[96], b[96];
+    if (st) return st;
+    if (g->dtype != x->dtype || g->rank != 2 || g->dim[0] != x->dim[0] || g->dim[1] != count || w->dtype != x->dtype ||
+        w->rank != 2 || w->dim[0] != x->dim[0] || w->dim[1] != 3)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "sph_harm_twice: g is %s and w is %s, they must be %td x %d and %td x 3 %s",
+                          tinyi_shape_text(g, a), tinyi_shape_text(w, b), x->dim[0], count, x->dim[0],
+                          tiny_dtype_name(x->dtype));
+    tinyi_want(&want[0], x->dtype, 2, g->dim);
+    tinyi_want(&want[1], x->dtype, 2, x->dim);
+    return TINY_OK;
+}
+
+static void tinyi_twice_cost(const tiny_op *op, tiny_cost *c)
+{
+    const double n = (double)op->in[0]->dim[0], count = (double)tgnn_sph_harm_count(tinyi_twice_params(op)->l_max);
+    const int twice = op->in[1] != NULL;
+    c->flops = n * (40.0 + (twice ? 40.0 : 60.0) * count);
+    c->bytes = n * (twice ? 36.0 + 8.0 * count : 12.0 + 52.0 * count);
+}
+
+static double tinyi_twice_terms(const tiny_op *op)
+{
+    const double l = (double)tinyi_twice_params(op)->l_max;
+    return l * l;
+}
+
+static void tinyi_twice_case(tiny_case *c, int twice)
+{
+    tgnn_sph_harm_params p;
+    tiny_idx n;
+    memset(&p, 0, sizeof p);
+    p.l_max = c->index ? tiny_case_pick(c, TGNN_L_MAX + 1) : 2;
+    p.norm = tiny_case_pick(c, 3);
+    p.solid = tiny_case_pick(c, 2);
+    n = tiny_case_dim(c, 300);
+    c->in[0] = tiny_tensor_2d(NULL, TINY_F32, n, 3);
+    if (twice) {
+        c->in[1] = tiny_tensor_2d(NULL, TINY_F32, n, tgnn_sph_harm_count(p.l_max));
+        c->in[2] = c->in[0];
+    }
+    c->no_specials = 1;                     /* 1 / |x|^2 leaves the range of floats for short vectors */
+    memcpy(c->params.bytes, &p, sizeof p);
+}
+static void tinyi_hessians_cases(tiny_case *c) { tinyi_twice_case(c, 0); }
+static void tinyi_twice_cases(tiny_case *c) { tinyi_twice_case(c, 1); }
+
+static const short tinyi_twice_slots[] = { TINYI_K_transpose_b4, -1 };
+static const tiny_op_row tinyi_row_hessians = TINYI_ROW_OF(
+    "sph_harm_hessians", TGNN_OP_SPH_HARM_HESSIANS, TAKES(1, 1), GIVES(3), PARAMS(tgnn_sph_harm_params),
+    FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_hessians_shape), REFERENCE(tinyi_hessians_ref),
+    FAST(tinyi_hessians_fast, tinyi_hessians_work), COST(tinyi_twice_cost), CASES(tinyi_hessians_cases),
+    BOUND(TINY_BOUND_SCALE, 64, 8), TERMS(tinyi_twice_terms), GRADIENT(NULL), KERNELS(tinyi_twice_slots),
+    SAYS("y, dy and ddy = the harmonics of x, their first and second derivatives"));
+static const tiny_op_row tinyi_row_twice = TINYI_ROW_OF(
+    "sph_harm_twice", TGNN_OP_SPH_HARM_TWICE, TAKES(3, 3), GIVES(2), PARAMS(tgnn_sph_harm_params),
+    FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_twice_shape), REFERENCE(tinyi_twice_ref),
+    FAST(tinyi_twice_fast, tinyi_twice_work), COST(tinyi_twice_cost), CASES(tinyi_twice_cases),
+    BOUND(TINY_BOUND_SCALE, 64, 8), TERMS(tinyi_twice_terms), GRADIENT(NULL), KERNELS(tinyi_twice_slots),
+    SAYS("the gradient of sph_harm_back: dg[k] = w dY_k / dx, dx = sum over k of g[k] (Hessian of Y_k) w"));
+TINY_API const tiny_op_row *tgnn_sph_harm_hessians_row(void) { return &tinyi_row_hessians; }
+TINY_API const tiny_op_row *tgnn_sph_harm_twice_row(void) { return &tinyi_row_twice; }
+
+static tiny_status tinyi_twice_call(tiny_ctx *ctx, const tiny_op_row *row, const tiny_tensor *const in[3],
+                                    const tgnn_sph_harm_params *params, const tiny_tensor *const out[3])
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = row->kind;
+    op.row = row;
+    memcpy(op.in, in, 3 * sizeof *in);
+    memcpy(op.out, out, 3 * sizeof *out);
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+TINY_API tiny_status tgnn_sph_harm_hessians(tiny_ctx *ctx, const tiny_tensor *x, const tgnn_sph_harm_params *params,
+                                            const tiny_tensor *y, const tiny_tensor *dy, const tiny_tensor *ddy)
+{
+    const tiny_tensor *in[3], *out[3];
+    in[0] = x;
+    in[1] = in[2] = NULL;
+    out[0] = y;
+    out[1] = dy;
+    out[2] = ddy;
+    return tinyi_twice_call(ctx, &tinyi_row_hessians, in, params, out);
+}
+
+TINY_API tiny_status tgnn_sph_harm_twice(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g,
+    const tiny_tensor *w,
+                                         const tgnn_sph_harm_params *params, const tiny_tensor *dg,
+                                         const tiny_tensor *dx)
+{
+    const tiny_tensor *in[3], *out[3];
+    in[0] = x;
+    in[1] = g;
+    in[2] = w;
+    out[0] = dg;
+    out[1] = dx;
+    out[2] = NULL;
+    return tinyi_twice_call(ctx, &tinyi_row_twice, in, params, out);
+}
+
+/* ---- gradients of the first derivatives */
+
+/* The results of twice(x, f, w), dg to input i_g of the operation (-1: nowhere), dx to its input 0. */
+static tiny_status tinyi_twice_give(tiny_grad *g, const tiny_op *of, const tiny_tensor *f, const tiny_tensor *w, int i_g)
+{
+    tiny_op op;
+    tiny_tensor dg, dx;
+    tiny_status st = tiny_grad_new(g, f->dtype, 2, f->dim, &dg);
+    if (!st) st = tiny_grad_new(g, f->dtype, 2, of->in[0]->dim, &dx);
+    if (st) return st;
+    memset(&op, 0, sizeof op);
+    op.kind = TGNN_OP_SPH_HARM_TWICE;
+    op.row = &tinyi_row_twice;
+    op.in[0] = of->in[0];
+    op.in[1] = f;
+    op.in[2] = w;
+    op.out[0] = &dg;
+    op.out[1] = &dx;
+    op.params = of->params;
+    st = tiny_grad_op(g, &op);
+    if (!st && i_g >= 0 && tiny_grad_wants(g, i_g)) st = tiny_grad_add(g, i_g, &dg);
+    if (!st && tiny_grad_wants(g, 0)) st = tiny_grad_add(g, 0, &dx);
+    return st;
+}
+
+tiny_status tinyi_sph_back_grad(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_tensor *w = tiny_grad_of(g, 0);
+    return w ? tinyi_twice_give(g, op, op->in[1], w, 1) : TINY_OK;
+}
+
+/* one component of the slopes after the other: w is a unit vector */
+tiny_status tinyi_sph_slopes_grad(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_tensor *d = tiny_grad_of(g, 1);
+    tiny_status st = tiny_grad_wants(g, 0) ? tinyi_sph_grad(g, op) : TINY_OK;
+    int j;
+    for (j = 0; !st && d && tiny_grad_wants(g, 0) && j < 3; j++) {
+        tiny_tensor f = *d, unit;
+        const tiny_idx three = 3;
+        st = tiny_grad_new(g, d->dtype, 1, &three, &unit);
+        if (st) break;
+        if (!tiny_grad_dry(g)) {
+            int i;
+            for (i = 0; i < 3; i++) tinyi_real_set(unit.data, unit.dtype, i, i == j ? 1.0 : 0.0);
+        }
+        unit.rank = 2;
+        unit.dim[1] = 3;
+        unit.stride[1] = 1;
+        unit.dim[0] = op->in[0]->dim[0];
+        unit.stride[0] = 0;
+        f.rank = 2;                         /* (n, count) of component j */
+        f.dim[1] = d->dim[2];
+        f.stride[1] = d->stride[2];
+        f.data = (unsigned char *)d->data + j * d->stride[1] * (tiny_idx)tiny_dtype_bytes(d->dtype);
+        st = tinyi_twice_give(g, op, &f, &unit, -1);
+    }
+    return st;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_EQUIVARIANT
+#if TINYI_SLICE(10)
 /* src/gnn/equivariant/product_code.c - programs of products: built row by row, reversed into gradients, packed
  *
  * Reverse: the adjoint of a register is the sum, over the rows that read it, of the adjoint of what they write times
@@ -61435,7 +69635,7 @@ void tinyi_program_free(tiny_ctx *ctx, tinyi_program *program)
 #endif
 #endif
 #ifndef TINYI_NO_EQUIVARIANT
-#if TINYI_SLICE(11)
+#if TINYI_SLICE(10)
 /* src/gnn/equivariant/product_kinds.c - the program of each kind of product
  * Papers   Y. Xie, A. Daigavane, M. Kotak, T. Smidt, "The Price of Freedom: Exploring Expressivity and Runtime
  *          Tradeoffs in Equivariant Tensor Products", 2025 (arXiv 2506.13523): the kinds. S. Luo, T. Chen, A.
@@ -61452,6 +69652,7 @@ void tinyi_program_free(tiny_ctx *ctx, tinyi_program *program)
  *                   2 / (1 - n^2) for even n, +-i pi / 2 for n = +-1, else 0. Only v >= 0 is kept: fields are real.
  *          VECTOR   degree l of x as the field sum C[l][1][l+1] x Y_(l+1), so of y; cross product at each point of the
  *                   grid; back to l3 through Y_(l3+1) and Y_(l3-1).
+ *          FOLD and CP: gnn/equivariant/product_fold.c
  *          MATRIX   X = sum_l C[m][m][l] x[l], so Y; X Y back through the same C.
  * Error    tables 1e-14 up to degree 12. */
 #include <string.h>
@@ -61602,7 +69803,7 @@ static void tinyi_pk_lists(const tgnn_product *p, const tgnn_so3 *so3, int kind,
                     tinyi_pk_couple(pc, so3, l, kind == TGNN_PRODUCT_CG_DENSE, scale, first, path, 0);
                     for (k = 0; k < n3; k++) {
                         tinyi_pc_row(pc, to + k, TINYI_PC_PAIRS | (add ? TINYI_PC_ADD : 0));
-                        tinyi_pc_term(pc, 1.0, w + i_path, path + k);
+                        tinyi_pc_term(pc, 1.0, w + (d->shared ? 0 : i_path), path + k);
                     }
                 }
                 begun[l[2]] = 1;
@@ -61946,7 +70147,7 @@ static void tinyi_pk_matrix(const tgnn_product *p, const tgnn_so3 *so3, tinyi_pc
 }
 TINY_REF_END
 
-tiny_status tinyi_product_build(tiny_ctx *ctx, tgnn_product *p, int kind, tinyi_pc *pc)
+tiny_status tinyi_product_build(tiny_ctx *ctx, tgnn_product *p, int kind, const tinyi_pf *fold, tinyi_pc *pc)
 {
     const tgnn_product_desc *d = &p->desc;
     const int most = TINYI_MAX(TINYI_MAX(d->l1, d->l2), d->l3);
@@ -61968,6 +70169,8 @@ tiny_status tinyi_product_build(tiny_ctx *ctx, tgnn_product *p, int kind, tinyi_
     case TGNN_PRODUCT_GAUNT_FOURIER: tinyi_pk_fourier(p, pc); break;
     case TGNN_PRODUCT_VECTOR: st = tinyi_pk_vector(ctx, p, so3, pc); break;
     case TGNN_PRODUCT_MATRIX: tinyi_pk_matrix(p, so3, pc); break;
+    case TGNN_PRODUCT_FOLD:
+    case TGNN_PRODUCT_CP: tinyi_pf_program(p, fold, pc); break;
     default: tinyi_pk_lists(p, so3, kind, pc); break;
     }
     tgnn_so3_close(ctx, so3);
@@ -61977,7 +70180,7 @@ tiny_status tinyi_product_build(tiny_ctx *ctx, tgnn_product *p, int kind, tinyi_
 #endif
 #endif
 #ifndef TINYI_NO_EQUIVARIANT
-#if TINYI_SLICE(11)
+#if TINYI_SLICE(10)
 /* src/gnn/equivariant/product_measure.c - what a product can express
  * Paper    Y. Xie et al., "The Price of Freedom", 2025 (arXiv 2506.13523), expressivity and interactability.
  * Method   The plan runs, in double, on all pairs of unit vectors: the numbers B[i][j][k] of its bilinear map. A block
@@ -62159,6 +70362,1186 @@ TINY_API tiny_status tgnn_product_expressivity(tiny_ctx *ctx, const tgnn_product
     tiny_free(ctx, slope);
     tiny_free(ctx, value);
     tinyi_pm_close(ctx, &m);
+    return st;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_EQUIVARIANT
+#if TINYI_SLICE(10)
+/* src/gnn/equivariant/product_fold.c - the products FOLD and CP: one y for many channels of x
+ * Paper    "Tensor Decomposition Networks for Fast Machine Learning Interatomic Potential Computations", 2025 (arXiv
+ *          2507.01131): CP. FOLD is the exact form that the paper does not compare with.
+ * Formula  FOLD  T[k][i] = sum_j M[i][j][k] y[j], once for a sample; out[k][u] = w[u] sum_i T[k][i] x[i][u]
+ *          CP    s[r] = sum_j B[r][j] y[j], once; out[k][u] = w[u] sum_r C[r][k] s[r] (sum_i A[r][i] x[i][u])
+ * Cost     multiply-adds of a channel: FOLD d1 d3 + nonzeros(M) / channels; CP (d1 + d3) rank + d2 rank / channels;
+ *          degrees to 2: 81 and 504, to 4: 625 and 5600, to 6: 2401 and 24696 at rank 7 l^2
+ * Method   FOLD makes the matrices of as many samples as a vector has lanes, one in each lane, and transposes them. The
+ *          channels of x are in the lanes then, two vectors of them and four rows of the result at a time. CP keeps the
+ *          rank x 2 vectors between its two products in the cache.
+ * Gradient by x the same operation with i and k exchanged; by y: H[i][k] = sum_u w[u] x[i][u] g[k][u], then M H (FOLD);
+ *          sum_u of both factors, then B (CP); by w the dot product of g and the result without w
+ * Error    LINEAR: d1 + d2 (CP: + rank) terms on the way to a number, and 6 more roundings
+ * Threads  Samples are independent: the same bits for any number of threads. */
+#include <string.h>
+
+enum { TINYI_PF_X, TINYI_PF_Y, TINYI_PF_ENTRY, TINYI_PF_VALUE, TINYI_PF_W };
+enum { TINYI_CP_A = 2, TINYI_CP_B, TINYI_CP_C, TINYI_CP_W };
+
+/* ---- references */
+
+TINY_REF_BEGIN
+static double tinyi_pf_at(const tiny_tensor *t, tiny_idx z, tiny_idx c, tiny_idx k)
+{
+    return tinyi_real(t->data, t->dtype, z * t->stride[0] + c * t->stride[1] + k * t->stride[2]);
+}
+static void tinyi_pf_put(const tiny_tensor *t, tiny_idx z, tiny_idx c, tiny_idx k, double v)
+{
+    tinyi_real_set(t->data, t->dtype, z * t->stride[0] + c * t->stride[1] + k * t->stride[2], v);
+}
+
+static void tinyi_pf_ref(const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[TINYI_PF_X], *y = op->in[TINYI_PF_Y], *w = op->in[TINYI_PF_W],
+                      *value = op->in[TINYI_PF_VALUE], *out = op->out[0];
+    const int32_t *entry = (const int32_t *)op->in[TINYI_PF_ENTRY]->data;
+    tiny_idx z, c, k, e;
+    for (z = 0; z < out->dim[0]; z++)
+        for (c = 0; c < out->dim[1]; c++)
+            for (k = 0, e = 0; k < out->dim[2]; k++) {
+                double sum = 0.0;
+                for (; e < value->dim[0] && entry[3 * e + 2] == k; e++)
+                    sum += tinyi_real(value->data, value->dtype, e) * tinyi_pf_at(x, z, c, entry[3 * e]) *
+                           tinyi_pf_at(y, z, 0, entry[3 * e + 1]);
+                tinyi_pf_put(out, z, c, k, w ? tinyi_pf_at(w, z, c, 0) * sum : sum);
+            }
+}
+
+static void tinyi_cp_ref(const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[TINYI_PF_X], *y = op->in[TINYI_PF_Y], *a = op->in[TINYI_CP_A],
+                      *b = op->in[TINYI_CP_B], *f = op->in[TINYI_CP_C], *w = op->in[TINYI_CP_W], *out = op->out[0];
+    double term[TGNN_CP_RANK_MAX];
+    tiny_idx z, c, k, r, i;
+    for (z = 0; z < out->dim[0]; z++)
+        for (c = 0; c < out->dim[1]; c++) {
+            for (r = 0; r < a->dim[0]; r++) {
+                double p = 0.0, s = 0.0;
+                for (i = 0; i < a->dim[1]; i++)
+                    p += tinyi_real(a->data, a->dtype, r * a->dim[1] + i) * tinyi_pf_at(x, z, c, i);
+                for (i = 0; i < b->dim[1]; i++)
+                    s += tinyi_real(b->data, b->dtype, r * b->dim[1] + i) * tinyi_pf_at(y, z, 0, i);
+                term[r] = p * s;
+            }
+            for (k = 0; k < out->dim[2]; k++) {
+                double sum = 0.0;
+                for (r = 0; r < a->dim[0]; r++)
+                    sum += tinyi_real(f->data, f->dtype, k * f->dim[1] + r) * term[r];
+                tinyi_pf_put(out, z, c, k, w ? tinyi_pf_at(w, z, c, 0) * sum : sum);
+            }
+        }
+}
+TINY_REF_END
+
+/* ---- fast */
+
+typedef struct tinyi_pf_room { float *y, *t, *turned, *x, *out, *w, *p; } tinyi_pf_room;
+
+/* channels c of sample z next to each other, numbers *step apart: in place, or a copy in room */
+static const float *tinyi_pf_in(const tiny_team *team, const tiny_tensor *t, tiny_idx z, float *room, size_t *step)
+{
+    const float *from = (const float *)t->data + z * t->stride[0];
+    const tiny_idx n = t->dim[1], d = t->dim[2], wide = (tiny_idx)tinyi_tp_padded(n);
+    tiny_idx c, k;
+    *step = (size_t)wide;
+    if (t->stride[1] == 1 && (t->stride[2] > 0 || d == 1)) {
+        *step = d == 1 ? 0 : (size_t)t->stride[2];
+        return from;
+    }
+    if (t->stride[2] == 1 && t->stride[1] > 0)
+        TINYI_OF(team->k, transpose_b4)((unsigned char *)room, wide * 4, (const unsigned char *)from, t->stride[1] * 4,
+                                        (size_t)d, (size_t)n);
+    else
+        for (k = 0; k < d; k++)
+            for (c = 0; c < n; c++) room[k * wide + c] = from[c * t->stride[1] + k * t->stride[2]];
+    return room;
+}
+
+static void tinyi_pf_out(const tiny_team *team, const tiny_tensor *t, tiny_idx z, const float *room)
+{
+    float *to = (float *)t->data + z * t->stride[0];
+    const tiny_idx n = t->dim[1], d = t->dim[2], wide = (tiny_idx)tinyi_tp_padded(n);
+    tiny_idx c, k;
+    if (t->stride[2] == 1 && t->stride[1] > 0)
+        TINYI_OF(team->k, transpose_b4)((unsigned char *)to, t->stride[1] * 4, (const unsigned char *)room, wide * 4,
+                                        (size_t)n, (size_t)d);
+    else
+        for (k = 0; k < d; k++)
+            for (c = 0; c < n; c++) to[c * t->stride[1] + k * t->stride[2]] = room[k * wide + c];
+}
+
+static int tinyi_pf_straight(const tiny_tensor *out)
+{
+    return out->stride[1] == 1 && (out->stride[2] > 0 || out->dim[2] == 1);
+}
+
+/* floats of a thread; m: numbers that a sample has after its first step, T or s */
+static size_t tinyi_pf_floats(const tiny_op *op, size_t m, size_t rank)
+{
+    const size_t c = tinyi_tp_padded(op->in[0]->dim[1]), lanes = TINYI_EDGE_LANES;
+    return lanes * tinyi_tp_padded(op->in[1]->dim[2]) + 2 * lanes * (m + 16) +
+           c * (size_t)(op->in[0]->dim[2] + op->out[0]->dim[2] + 1) + rank * 2 * lanes + 64;
+}
+
+static tinyi_pf_room tinyi_pf_rooms(const tiny_op *op, float *at, size_t m)
+{
+    const size_t c = tinyi_tp_padded(op->in[0]->dim[1]), lanes = TINYI_EDGE_LANES;
+    tinyi_pf_room r;
+    r.y = at;
+    r.t = r.y + lanes * tinyi_tp_padded(op->in[1]->dim[2]);
+    r.turned = r.t + lanes * (m + 16);
+    r.x = r.turned + lanes * (m + 16);
+    r.out = r.x + c * (size_t)op->in[0]->dim[2];
+    r.w = r.out + c * (size_t)op->out[0]->dim[2];
+    r.p = r.w + c;
+    return r;
+}
+
+/* samples z .. z + n - 1: what depends on y, each sample's m numbers together in `turned` */
+static void tinyi_pf_begin(const tiny_team *team, const tiny_op *op, const tinyi_product_kernels *k, int is_cp,
+                             const tinyi_pf_room *r, tiny_idx z, tiny_idx n, size_t m)
+{
+    const size_t lanes = (size_t)k->lanes;
+    tiny_tensor y = *op->in[TINYI_PF_Y];
+    y.rank = 2;
+    y.dim[1] = y.dim[2];
+    y.stride[1] = y.stride[2];
+    tinyi_tp_in(team, r->y, &y, z, n, k->lanes);
+    if (is_cp)
+        k->mix(r->t, lanes, (const float *)op->in[TINYI_CP_B]->data, m, (size_t)y.dim[1], r->y, lanes, lanes, NULL,
+               NULL);
+    else
+        k->matrix(r->t, (const int32_t *)op->in[TINYI_PF_ENTRY]->data,
+                  (const float *)op->in[TINYI_PF_VALUE]->data, (size_t)op->in[TINYI_PF_VALUE]->dim[0],
+                  (size_t)op->in[TINYI_PF_X]->dim[2], r->y);
+    if (lanes == 1) memcpy(r->turned, r->t, m * sizeof(float));
+    else
+        TINYI_OF(team->k, transpose_b4)((unsigned char *)r->turned, (ptrdiff_t)m * 4, (const unsigned char *)r->t,
+                                        (ptrdiff_t)lanes * 4, (size_t)n, m);
+}
+
+static void tinyi_pf_run(tiny_team *team, const tiny_op *op, int is_cp)
+{
+    const tiny_tensor *x = op->in[0], *w = op->in[is_cp ? TINYI_CP_W : TINYI_PF_W], *out = op->out[0],
+                      *f = is_cp ? op->in[TINYI_CP_C] : NULL;
+    const tinyi_product_kernels *k = tinyi_product_kernels_of(team->k);
+    const size_t d1 = (size_t)x->dim[2], d3 = (size_t)out->dim[2], rank = f ? (size_t)f->dim[1] : 0,
+                 m = f ? rank : d1 * d3, c = (size_t)x->dim[1], pair = 2 * (size_t)k->lanes;
+    const tinyi_pf_room r = tinyi_pf_rooms(op, (float *)team->own, m);
+    const tiny_idx lanes = k->lanes, n = x->dim[0], blocks = (n + lanes - 1) / lanes;
+    tiny_idx b, b1, i;
+    if (!f) memset(r.t, 0, m * (size_t)lanes * sizeof(float));
+    team->ran_on = k->from;
+    while (tiny_take(team, blocks, 1, &b, &b1))
+        for (; b < b1; b++) {
+            const tiny_idx z = b * lanes, some = TINYI_MIN(n - z, lanes);
+            tinyi_pf_begin(team, op, k, is_cp, &r, z, some, m);
+            for (i = 0; i < some; i++) {
+                size_t xs, ws, os = tinyi_tp_padded(out->dim[1]), u;
+                const float *from = tinyi_pf_in(team, x, z + i, r.x, &xs);
+                const float *by = w ? tinyi_pf_in(team, w, z + i, r.w, &ws) : NULL;
+                const float *t = r.turned + (size_t)i * m;
+                float *to = r.out;
+                if (tinyi_pf_straight(out)) {
+                    to = (float *)out->data + (z + i) * out->stride[0];
+                    os = out->dim[2] == 1 ? 0 : (size_t)out->stride[2];
+                }
+                if (!f) k->mix(to, os, t, d3, d1, from, xs, c, NULL, by);
+                else
+                    for (u = 0; u < c; u += pair) {
+                        const size_t some_c = TINYI_MIN(c - u, pair);
+                        k->mix(r.p, pair, (const float *)op->in[TINYI_CP_A]->data, rank, d1, from + u, xs, some_c, t,
+                               NULL);
+                        k->mix(to + u, os, (const float *)f->data, d3, rank, r.p, pair, some_c, NULL,
+                               by ? by + u : NULL);
+                    }
+                if (to == r.out) tinyi_pf_out(team, out, z + i, r.out);
+            }
+        }
+}
+static void tinyi_pf_fast(tiny_team *team, const tiny_op *op) { tinyi_pf_run(team, op, 0); }
+static void tinyi_cp_fast(tiny_team *team, const tiny_op *op) { tinyi_pf_run(team, op, 1); }
+
+static void tinyi_pf_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    (void)n_threads;
+    *shared = 0;
+    *own = tinyi_pf_floats(op, (size_t)(op->in[0]->dim[2] * op->out[0]->dim[2]), 0) * sizeof(float);
+}
+static void tinyi_cp_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    const size_t rank = (size_t)op->in[TINYI_CP_A]->dim[0];
+    (void)n_threads;
+    *shared = 0;
+    *own = tinyi_pf_floats(op, rank, rank) * sizeof(float);
+}
+
+/* ---- the rows */
+
+static tiny_status tinyi_pf_shapes(tiny_ctx *ctx, const char *name, const tiny_tensor *x, const tiny_tensor *y,
+                                     const tiny_tensor *w)
+{
+    char text[96];
+    if (!tinyi_is_real(x) || x->rank != 3)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, it must be samples x channels x numbers, f32 or f64", name,
+                          tinyi_shape_text(x, text));
+    if (y->dtype != x->dtype || y->rank != 3 || y->dim[0] != x->dim[0] || y->dim[1] != 1)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: y is %s, it must be %td x 1 x numbers %s", name,
+                          tinyi_shape_text(y, text), x->dim[0], tiny_dtype_name(x->dtype));
+    if (w && (w->dtype != x->dtype || w->rank != 3 || w->dim[0] != x->dim[0] || w->dim[1] != x->dim[1] ||
+              w->dim[2] != 1))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: w is %s, it must be %td x %td x 1 %s", name,
+                          tinyi_shape_text(w, text), x->dim[0], x->dim[1], tiny_dtype_name(x->dtype));
+    return TINY_OK;
+}
+
+static int tinyi_pf_is_plan(const tiny_op *op, const tgnn_fold_params *params)
+{
+    const int type = op->in[0]->dtype == TINY_F64;
+    const tinyi_pf *f = params->plan ? &params->plan->fold : NULL;
+    return f && op->in[TINYI_PF_ENTRY]->data == f->entry[0].data &&
+           op->in[TINYI_PF_VALUE]->data == f->value[type][0].data &&
+           op->in[0]->dim[2] == params->plan->dim[TGNN_PRODUCT_X] &&
+           op->in[1]->dim[2] == params->plan->dim[TGNN_PRODUCT_Y] && params->dim == params->plan->dim[TGNN_PRODUCT_OUT];
+}
+
+static tiny_status tinyi_pf_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *x = op->in[TINYI_PF_X], *y = op->in[TINYI_PF_Y], *entry = op->in[TINYI_PF_ENTRY],
+                      *value = op->in[TINYI_PF_VALUE];
+    const tgnn_fold_params *params = (const tgnn_fold_params *)op->params;
+    tiny_idx dim[3], e;
+    tiny_status st = tinyi_pf_shapes(ctx, "product_fold", x, y, op->in[TINYI_PF_W]);
+    if (st) return st;
+    if (!params || params->dim < 1 || params->dim > TINYI_SPH_MOST || x->dim[2] < 1 || y->dim[2] < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product_fold: x, y and the result must have 1 to %d numbers",
+                          TINYI_SPH_MOST);
+    if (entry->dtype != TINY_I32 || entry->rank != 2 || entry->dim[1] != 3 || value->dtype != x->dtype ||
+        value->rank != 1 || value->dim[0] != entry->dim[0] || !tiny_tensor_is_dense(entry) ||
+        !tiny_tensor_is_dense(value))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "product_fold: entries are a dense n x 3 i32, values n of the type of x");
+    for (e = 0; !tinyi_pf_is_plan(op, params) && e < entry->dim[0]; e++) {
+        const int32_t *t = (const int32_t *)entry->data + 3 * e;
+        const int same = e && t[2] == t[-1], row = same && t[0] == t[-3],
+                  after = !e || t[2] > t[-1] || (same && t[0] > t[-3]) || (row && t[1] > t[-2]);
+        if (t[0] < 0 || t[0] >= x->dim[2] || t[1] < 0 || t[1] >= y->dim[2] || t[2] < 0 || t[2] >= params->dim || !after)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "product_fold: entry %td is (%d, %d, %d), they must be sorted by k, i, j and in %td x "
+                              "%td x %d",
+                              e, (int)t[0], (int)t[1], (int)t[2], x->dim[2], y->dim[2], params->dim);
+    }
+    dim[0] = x->dim[0];
+    dim[1] = x->dim[1];
+    dim[2] = params->dim;
+    tinyi_want(&want[0], x->dtype, 3, dim);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_cp_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *x = op->in[TINYI_PF_X], *y = op->in[TINYI_PF_Y], *f[3];
+    tiny_idx dim[3];
+    int i;
+    const tiny_status st = tinyi_pf_shapes(ctx, "product_cp", x, y, op->in[TINYI_CP_W]);
+    if (st) return st;
+    for (i = 0; i < 3; i++) {
+        f[i] = op->in[TINYI_CP_A + i];
+        if (f[i]->dtype != x->dtype || f[i]->rank != 2 || !tiny_tensor_is_dense(f[i]))
+            return tinyi_fail(ctx, TINY_E_SHAPE, "product_cp: a, b and c are dense matrices of the type of x");
+    }
+    if (f[0]->dim[1] != x->dim[2] || f[1]->dim[1] != y->dim[2] || f[1]->dim[0] != f[0]->dim[0] ||
+        f[2]->dim[1] != f[0]->dim[0])
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "product_cp: a (rank, %td), b (rank, %td) and c (numbers, rank) do not fit", x->dim[2],
+                          y->dim[2]);
+    if (f[0]->dim[0] < 1 || f[0]->dim[0] > TGNN_CP_RANK_MAX || f[2]->dim[0] < 1 || x->dim[2] < 1 || y->dim[2] < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "product_cp: rank %td, it must be 1 to %d", f[0]->dim[0],
+                          TGNN_CP_RANK_MAX);
+    dim[0] = x->dim[0];
+    dim[1] = x->dim[1];
+    dim[2] = f[2]->dim[0];
+    tinyi_want(&want[0], x->dtype, 3, dim);
+    return TINY_OK;
+}
+
+static void tinyi_pf_bytes(const tiny_op *op, tiny_cost *c)
+{
+    c->bytes = 4.0 * ((double)tiny_tensor_count(op->in[0]) + (double)tiny_tensor_count(op->in[1]) +
+                      (double)tiny_tensor_count(op->out[0]));
+}
+static void tinyi_pf_cost(const tiny_op *op, tiny_cost *c)
+{
+    const double n = (double)op->in[0]->dim[0];
+    c->flops = 2.0 * n * ((double)op->in[TINYI_PF_VALUE]->dim[0] +
+                          (double)op->in[0]->dim[1] * (double)op->in[0]->dim[2] * (double)op->out[0]->dim[2]);
+    tinyi_pf_bytes(op, c);
+}
+static void tinyi_cp_cost(const tiny_op *op, tiny_cost *c)
+{
+    const double n = (double)op->in[0]->dim[0], rank = (double)op->in[TINYI_CP_A]->dim[0];
+    c->flops = 2.0 * n * rank * ((double)op->in[1]->dim[2] + (double)op->in[0]->dim[1] *
+                                 (double)(op->in[0]->dim[2] + op->out[0]->dim[2]));
+    tinyi_pf_bytes(op, c);
+}
+static double tinyi_pf_terms(const tiny_op *op) { return (double)(op->in[0]->dim[2] + op->in[1]->dim[2]); }
+static double tinyi_cp_terms_of(const tiny_op *op)
+{
+    return (double)(op->in[0]->dim[2] + op->in[1]->dim[2] + op->in[TINYI_CP_A]->dim[0]);
+}
+
+/* entries of the kit: every third place of (k, i, j), in this order */
+enum { TINYI_PF_CASE_STEP = 3 };
+static void tinyi_pf_case_fill(tiny_case *c, int i_input, void *data)
+{
+    const tiny_idx d1 = c->in[TINYI_PF_X].dim[2], d2 = c->in[TINYI_PF_Y].dim[2];
+    int32_t *entry = (int32_t *)data;
+    tiny_idx e;
+    for (e = 0; e < c->in[i_input].dim[0]; e++) {
+        const tiny_idx at = e * TINYI_PF_CASE_STEP;
+        entry[3 * e] = (int32_t)(at / d2 % d1);
+        entry[3 * e + 1] = (int32_t)(at % d2);
+        entry[3 * e + 2] = (int32_t)(at / d2 / d1);
+    }
+}
+
+static void tinyi_pf_case(tiny_case *c, tiny_idx d[3], int i_w)
+{
+    const tiny_idx n = tiny_case_dim(c, 40), channels = tiny_case_dim(c, 70);
+    int i;
+    for (i = 0; i < 3; i++) d[i] = c->index ? 1 + tiny_case_pick(c, 17) : 1;
+    c->in[TINYI_PF_X] = tiny_tensor_3d(NULL, TINY_F32, n, channels, d[0]);
+    c->in[TINYI_PF_Y] = tiny_tensor_3d(NULL, TINY_F32, n, 1, d[1]);
+    c->in[i_w] = tiny_tensor_3d(NULL, TINY_F32, n, channels, 1);
+    if (!c->index || tiny_case_pick(c, 2)) c->in[i_w].rank = -1;
+    c->no_specials = 1;                     /* zeros of the matrix times infinity, sums that overflow in float only */
+}
+
+static void tinyi_pf_cases(tiny_case *c)
+{
+    tgnn_fold_params params;
+    tiny_idx d[3], n;
+    tinyi_pf_case(c, d, TINYI_PF_W);
+    n = (d[0] * d[1] * d[2] + TINYI_PF_CASE_STEP - 1) / TINYI_PF_CASE_STEP;
+    c->in[TINYI_PF_ENTRY] = tiny_tensor_2d(NULL, TINY_I32, n, 3);
+    c->in[TINYI_PF_VALUE] = tiny_tensor_1d(NULL, TINY_F32, n);
+    c->fill[TINYI_PF_ENTRY] = TINY_FILL_TABLE;
+    c->dense[TINYI_PF_ENTRY] = c->dense[TINYI_PF_VALUE] = 1;
+    c->fill_table = tinyi_pf_case_fill;
+    memset(&params, 0, sizeof params);
+    params.dim = (int)d[2];
+    memcpy(c->params.bytes, &params, sizeof params);
+}
+
+static void tinyi_cp_cases(tiny_case *c)
+{
+    const tiny_idx rank = tiny_case_dim(c, 70);
+    tiny_idx d[3];
+    int i;
+    tinyi_pf_case(c, d, TINYI_CP_W);
+    for (i = 0; i < 3; i++) {
+        c->in[TINYI_CP_A + i] =
+            i < 2 ? tiny_tensor_2d(NULL, TINY_F32, rank, d[i]) : tiny_tensor_2d(NULL, TINY_F32, d[2], rank);
+        c->dense[TINYI_CP_A + i] = 1;
+    }
+}
+
+/* ---- gradients */
+
+/* the row of this kind; from [0], or [1] with the axes of x and of the result exchanged */
+static void tinyi_pf_fill(const tgnn_product *p, int type, int back, tgnn_fold_params *params, const tiny_tensor *x,
+                            const tiny_tensor *y, const tiny_tensor *w, tiny_op *op)
+{
+    const tinyi_pf *f = &p->fold;
+    const int is_cp = f->rank > 0;
+    memset(op, 0, sizeof *op);
+    memset(params, 0, sizeof *params);
+    params->plan = p;
+    params->dim = (int)p->dim[back ? TGNN_PRODUCT_X : TGNN_PRODUCT_OUT];
+    op->row = is_cp ? tgnn_product_cp_row() : tgnn_product_fold_row();
+    op->kind = op->row->kind;
+    op->in[TINYI_PF_X] = x;
+    op->in[TINYI_PF_Y] = y;
+    op->in[is_cp ? TINYI_CP_W : TINYI_PF_W] = w;
+    op->params = params;
+    if (is_cp) {
+        op->in[TINYI_CP_A] = &f->a[type][back];
+        op->in[TINYI_CP_B] = &f->b[type];
+        op->in[TINYI_CP_C] = &f->c[type][back];
+    } else {
+        op->in[TINYI_PF_ENTRY] = &f->entry[back];
+        op->in[TINYI_PF_VALUE] = &f->value[type][back];
+    }
+}
+
+/* dy (n, 1, d2) of FOLD: H (n, d1, d3), then its rows times all of M */
+static tiny_status tinyi_pf_grad_y(tiny_grad *g, const tgnn_product *p, int type, const tiny_tensor *x,
+                                     const tiny_tensor *dout, tiny_tensor *dy)
+{
+    const tiny_tensor turned = tiny_tensor_swap(*x, 1, 2);
+    tiny_tensor h;
+    tiny_status st = tiny_grad_run(g, TINY_OP_MATMUL, &turned, dout, NULL, &h);
+    if (st) return st;
+    h = tinyi_grad_as(&h, 3, x->dim[0], 1, h.dim[1] * h.dim[2], 0);
+    return tiny_grad_run(g, TINY_OP_MATMUL, &h, &p->fold.dense[type], NULL, dy);
+}
+
+/* of CP: sum_u (A x)_ru (C^T g)_ru, then B */
+static tiny_status tinyi_cp_grad_y(tiny_grad *g, const tgnn_product *p, int type, const tiny_tensor *x,
+                                   const tiny_tensor *dout, tiny_tensor *dy)
+{
+    const tiny_tensor a = tiny_tensor_swap(p->fold.a[type][0], 0, 1);
+    tiny_reduce_params channels;
+    tiny_tensor left, right, both, sum;
+    tiny_status st = tiny_grad_run(g, TINY_OP_MATMUL, x, &a, NULL, &left);
+    memset(&channels, 0, sizeof channels);
+    channels.axis = 1;
+    channels.keep = 1;
+    if (!st) st = tiny_grad_run(g, TINY_OP_MATMUL, dout, &p->fold.c[type][0], NULL, &right);
+    if (!st) st = tiny_grad_run(g, TINY_OP_MUL, &left, &right, NULL, &both);
+    if (!st) st = tiny_grad_run(g, TINY_OP_SUM, &both, NULL, &channels, &sum);
+    return st ? st : tiny_grad_run(g, TINY_OP_MATMUL, &sum, &p->fold.b[type], NULL, dy);
+}
+
+static tiny_status tinyi_pf_grad_of(tiny_grad *g, const tiny_op *op, int i_w)
+{
+    const tgnn_fold_params *params = (const tgnn_fold_params *)op->params;
+    const tiny_tensor *x = op->in[TINYI_PF_X], *y = op->in[TINYI_PF_Y], *w = op->in[i_w], *dout;
+    const int type = x->dtype == TINY_F64;
+    const tgnn_product *p = params ? params->plan : NULL;
+    tgnn_fold_params own;
+    tiny_tensor t, gw;
+    tiny_op again;
+    tiny_status st = TINY_OK;
+    if (!p || p->fold.rank != (i_w == TINYI_CP_W ? (int)op->in[TINYI_CP_A]->dim[0] : 0))
+        return tinyi_fail(tiny_grad_ctx(g), TINY_E_ARGUMENT, "product: without its plan in params it has no gradient");
+    dout = tiny_grad_of(g, 0);
+    if (!dout) return TINY_OK;
+    if (tiny_grad_wants(g, TINYI_PF_X)) {
+        tinyi_pf_fill(p, type, 1, &own, dout, y, w, &again);
+        st = tiny_grad_new(g, x->dtype, 3, x->dim, &t);
+        again.out[0] = &t;
+        if (!st) st = tiny_grad_op(g, &again);
+        if (!st) st = tiny_grad_add(g, TINYI_PF_X, &t);
+    }
+    if (!st && w && tiny_grad_wants(g, i_w)) {
+        tiny_reduce_params numbers;
+        tiny_tensor dw;
+        memset(&numbers, 0, sizeof numbers);
+        numbers.keep = 1;
+        tinyi_pf_fill(p, type, 0, &own, x, y, NULL, &again);
+        st = tiny_grad_new(g, x->dtype, 3, op->out[0]->dim, &t);
+        again.out[0] = &t;
+        if (!st) st = tiny_grad_op(g, &again);
+        if (!st) st = tiny_grad_run(g, TINY_OP_DOT, &t, dout, &numbers, &dw);
+        if (!st) st = tiny_grad_add(g, i_w, &dw);
+    }
+    if (!st && tiny_grad_wants(g, TINYI_PF_Y)) {
+        gw = *dout;
+        if (w) st = tiny_grad_run(g, TINY_OP_MUL, dout, w, NULL, &gw);
+        if (!st) st = p->fold.rank ? tinyi_cp_grad_y(g, p, type, x, &gw, &t) : tinyi_pf_grad_y(g, p, type, x, &gw, &t);
+        if (!st) st = tiny_grad_add(g, TINYI_PF_Y, &t);
+    }
+    return st;
+}
+static tiny_status tinyi_pf_grad(tiny_grad *g, const tiny_op *op) { return tinyi_pf_grad_of(g, op, TINYI_PF_W); }
+static tiny_status tinyi_cp_grad(tiny_grad *g, const tiny_op *op) { return tinyi_pf_grad_of(g, op, TINYI_CP_W); }
+
+static const short tinyi_pf_slots[] = { TINYI_K_transpose_b4, -1 };
+static const tiny_op_row tinyi_row_product_fold = TINYI_ROW_OF(
+    "product_fold", TGNN_OP_PRODUCT_FOLD, TAKES(5, 4), GIVES(1), PARAMS(tgnn_fold_params),
+    FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_pf_shape), REFERENCE(tinyi_pf_ref),
+    FAST(tinyi_pf_fast, tinyi_pf_work), COST(tinyi_pf_cost), CASES(tinyi_pf_cases),
+    BOUND(TINY_BOUND_LINEAR, 6, 1), TERMS(tinyi_pf_terms), GRADIENT(tinyi_pf_grad), KERNELS(tinyi_pf_slots),
+    SAYS("out[u] = w[u] M x[u] y: one y for all channels u, the matrix M y made once"));
+static const tiny_op_row tinyi_row_product_cp = TINYI_ROW_OF(
+    "product_cp", TGNN_OP_PRODUCT_CP, TAKES(6, 5), GIVES(1), PARAMS(tgnn_fold_params),
+    FLAGS(TINY_OP_LOOSE | TINY_OP_F64), SHAPE(tinyi_cp_shape), REFERENCE(tinyi_cp_ref),
+    FAST(tinyi_cp_fast, tinyi_cp_work), COST(tinyi_cp_cost), CASES(tinyi_cp_cases), BOUND(TINY_BOUND_LINEAR, 8, 1),
+    TERMS(tinyi_cp_terms_of), GRADIENT(tinyi_cp_grad), KERNELS(tinyi_pf_slots),
+    SAYS("out[u] = w[u] c ((a x[u]) (b y)): one y for all channels u, by low-rank factors"));
+TINY_API const tiny_op_row *tgnn_product_fold_row(void) { return &tinyi_row_product_fold; }
+TINY_API const tiny_op_row *tgnn_product_cp_row(void) { return &tinyi_row_product_cp; }
+
+/* ---- tables of a plan */
+
+/* a tensor of the context, kept at *t */
+static double *tinyi_pf_new(tiny_ctx *ctx, tiny_tensor *t, tiny_dtype type, tiny_idx rows, tiny_idx columns)
+{
+    *t = tiny_tensor_2d(NULL, type, rows, columns);
+    t->data = tinyi_alloc(ctx, (size_t)(rows * columns) + 1, tiny_dtype_bytes(type));
+    return (double *)t->data;
+}
+
+/* f32 from f64 */
+static int tinyi_pf_narrow(tiny_ctx *ctx, const tiny_tensor *from, tiny_tensor *to)
+{
+    const tiny_idx n = tiny_tensor_count(from);
+    tiny_idx i;
+    *to = *from;
+    to->dtype = TINY_F32;
+    to->data = tinyi_alloc(ctx, (size_t)n + 1, sizeof(float));
+    for (i = 0; to->data && i < n; i++) ((float *)to->data)[i] = (float)((const double *)from->data)[i];
+    return to->data != NULL;
+}
+
+void tinyi_pf_free(tiny_ctx *ctx, tinyi_pf *f)
+{
+    int i, k;
+    for (i = 0; i < 2; i++) {
+        tiny_free(ctx, f->entry[i].data);
+        tiny_free(ctx, f->dense[i].data);
+        tiny_free(ctx, f->b[i].data);
+        for (k = 0; k < 2; k++) {
+            tiny_free(ctx, f->value[i][k].data);
+            tiny_free(ctx, f->a[i][k].data);
+            tiny_free(ctx, f->c[i][k].data);
+        }
+    }
+    memset(f, 0, sizeof *f);
+}
+
+/* all numbers of M, (d1 d3, d2), and how many are not 0 */
+static tiny_status tinyi_pf_dense(tiny_ctx *ctx, const tgnn_product *p, tinyi_pf *f, tiny_idx *n_entries)
+{
+    const tgnn_product_desc *d = &p->desc;
+    const tiny_idx d1 = p->dim[TGNN_PRODUCT_X], d2 = p->dim[TGNN_PRODUCT_Y], d3 = (d->l3 + 1) * (d->l3 + 1);
+    tgnn_so3 *so3 = NULL;
+    double *m = NULL;
+    size_t n, e;
+    int i;
+    tiny_status st = tgnn_so3_open(ctx, TINYI_MAX(TINYI_MAX(d->l1, d->l2), d->l3), &so3);
+    if (!st) m = tinyi_pf_new(ctx, &f->dense[1], TINY_F64, d1 * d3, d2);
+    if (!st && !m) st = tiny_ctx_status(ctx);
+    if (!st) memset(m, 0, (size_t)(d1 * d2 * d3) * sizeof *m);
+    *n_entries = 0;
+    for (i = 0; !st && i < p->n_paths; i++) {
+        const int *l = p->path[i];
+        const tgnn_coupling *c = tgnn_so3_couplings(so3, l[0], l[1], l[2], &n);
+        const double scale = d->norm == TGNN_PRODUCT_NORM ? tinyi_sqrt((2.0 * l[0] + 1.0) * (2.0 * l[1] + 1.0))
+                             : d->norm == TGNN_PRODUCT_COMPONENT ? tinyi_sqrt(2.0 * l[2] + 1.0)
+                                                                 : 1.0;
+        for (e = 0; e < n; e++) {
+            const tiny_idx x = l[0] * l[0] + c[e].i, y = l[1] * l[1] + c[e].j, k = l[2] * l[2] + c[e].k;
+            m[(x * d3 + k) * d2 + y] = scale * c[e].value;
+        }
+        *n_entries += (tiny_idx)n;
+    }
+    tgnn_so3_close(ctx, so3);
+    return st;
+}
+
+static tiny_status tinyi_pf_entries(tiny_ctx *ctx, const tgnn_product *p, tinyi_pf *f)
+{
+    const tiny_idx d1 = p->dim[TGNN_PRODUCT_X], d2 = p->dim[TGNN_PRODUCT_Y],
+                   d3 = (p->desc.l3 + 1) * (p->desc.l3 + 1);
+    tiny_idx n, e, i, j, k;
+    int back;
+    tiny_status st = tinyi_pf_dense(ctx, p, f, &n);
+    for (back = 0; !st && back < 2; back++) {
+        const double *m = (const double *)f->dense[1].data;
+        const tiny_idx na = back ? d1 : d3, nb = back ? d3 : d1;        /* of the result, of x */
+        double *value = tinyi_pf_new(ctx, &f->value[1][back], TINY_F64, n, 1);
+        int32_t *entry;
+        (void)tinyi_pf_new(ctx, &f->entry[back], TINY_I32, n, 3);
+        entry = (int32_t *)f->entry[back].data;
+        f->value[1][back].rank = 1;
+        if (!value || !entry) return tiny_ctx_status(ctx);
+        for (k = 0, e = 0; k < na; k++)
+            for (i = 0; i < nb; i++)
+                for (j = 0; j < d2; j++) {
+                    const double v = m[(back ? k * d3 + i : i * d3 + k) * d2 + j];
+                    if (v == 0.0 || e >= n) continue;
+                    entry[3 * e] = (int32_t)i;
+                    entry[3 * e + 1] = (int32_t)j;
+                    entry[3 * e + 2] = (int32_t)k;
+                    value[e++] = v;
+                }
+        f->entry[back].dim[0] = f->value[1][back].dim[0] = e;
+        if (!tinyi_pf_narrow(ctx, &f->value[1][back], &f->value[0][back])) st = tiny_ctx_status(ctx);
+    }
+    if (!st && !tinyi_pf_narrow(ctx, &f->dense[1], &f->dense[0])) st = tiny_ctx_status(ctx);
+    return st;
+}
+
+static tiny_status tinyi_pf_factors(tiny_ctx *ctx, const tgnn_cp *cp, tinyi_pf *f)
+{
+    const tiny_idx d = (tiny_idx)(tgnn_cp_degree(cp) + 1) * (tgnn_cp_degree(cp) + 1), rank = tgnn_cp_terms(cp);
+    tiny_idx r, i;
+    int back, ok = 1;
+    for (back = 0; ok && back < 2; back++) {
+        const double *first = tgnn_cp_factor(cp, back ? 2 : 0), *last = tgnn_cp_factor(cp, back ? 0 : 2);
+        double *a = tinyi_pf_new(ctx, &f->a[1][back], TINY_F64, rank, d),
+               *c = a ? tinyi_pf_new(ctx, &f->c[1][back], TINY_F64, d, rank) : NULL;
+        if (!c) return tiny_ctx_status(ctx);
+        memcpy(a, first, (size_t)(rank * d) * sizeof *a);
+        for (r = 0; r < rank; r++)
+            for (i = 0; i < d; i++) c[i * rank + r] = last[r * d + i];
+        ok = tinyi_pf_narrow(ctx, &f->a[1][back], &f->a[0][back]) &&
+             tinyi_pf_narrow(ctx, &f->c[1][back], &f->c[0][back]);
+    }
+    if (ok && tinyi_pf_new(ctx, &f->b[1], TINY_F64, rank, d)) {
+        memcpy(f->b[1].data, tgnn_cp_factor(cp, 1), (size_t)(rank * d) * sizeof(double));
+        ok = tinyi_pf_narrow(ctx, &f->b[1], &f->b[0]);
+    }
+    f->rank = (int)rank;
+    return ok && f->b[0].data ? TINY_OK : tiny_ctx_status(ctx);
+}
+
+tiny_status tinyi_pf_build(tiny_ctx *ctx, const tgnn_product *p, int kind, tinyi_pf *f)
+{
+    tiny_status st;
+    memset(f, 0, sizeof *f);
+    st = kind == TGNN_PRODUCT_CP ? tinyi_pf_factors(ctx, p->desc.cp, f) : tinyi_pf_entries(ctx, p, f);
+    if (st) tinyi_pf_free(ctx, f);
+    return st;
+}
+
+double tinyi_pf_operations(const tinyi_pf *f, int channels)
+{
+    const double per = channels > 1 ? channels : 1.0;
+    if (f->rank)
+        return (double)f->rank * ((double)f->a[1][0].dim[1] + (double)f->c[1][0].dim[0] +
+                                  (double)f->b[1].dim[1] / per);
+    return (double)f->dense[1].dim[0] + (double)f->value[1][0].dim[0] / per;
+}
+
+/* ---- the same as a program, for a y of each channel */
+
+static void tinyi_pf_weigh(const tgnn_product *p, tinyi_pc *pc, int from, int n)
+{
+    const int w = (int)(p->dim[TGNN_PRODUCT_X] + p->dim[TGNN_PRODUCT_Y]);
+    int out = from, k;
+    if (p->dim[TGNN_PRODUCT_W]) {
+        out = tinyi_pc_regs(pc, n);
+        for (k = 0; k < n; k++) {
+            tinyi_pc_row(pc, out + k, TINYI_PC_PAIRS);
+            tinyi_pc_term(pc, 1.0, w, from + k);
+        }
+    }
+    tinyi_pc_set_out(pc, out, n);
+}
+
+void tinyi_pf_program(const tgnn_product *p, const tinyi_pf *f, tinyi_pc *pc)
+{
+    const int d1 = (int)p->dim[TGNN_PRODUCT_X], d2 = (int)p->dim[TGNN_PRODUCT_Y],
+              d3 = (p->desc.l3 + 1) * (p->desc.l3 + 1);
+    const int out = tinyi_pc_regs(pc, d3);
+    int i, j, k, r;
+    if (f->rank) {
+        const double *a = (const double *)f->a[1][0].data, *b = (const double *)f->b[1].data,
+                     *c = (const double *)f->c[1][0].data;
+        const int both = tinyi_pc_regs(pc, f->rank);
+        for (r = 0; r < f->rank; r++) {
+            const int one = tinyi_pc_regs(pc, 2);
+            tinyi_pc_row(pc, one, 0);
+            for (i = 0; i < d1; i++) tinyi_pc_term(pc, a[r * d1 + i], i, -1);
+            tinyi_pc_row(pc, one + 1, 0);
+            for (j = 0; j < d2; j++) tinyi_pc_term(pc, b[r * d2 + j], d1 + j, -1);
+            tinyi_pc_row(pc, both + r, TINYI_PC_PAIRS);
+            tinyi_pc_term(pc, 1.0, one, one + 1);
+        }
+        for (k = 0; k < d3; k++) {
+            tinyi_pc_row(pc, out + k, 0);
+            for (r = 0; r < f->rank; r++) tinyi_pc_term(pc, c[k * f->rank + r], both + r, -1);
+        }
+    } else {
+        const int32_t *entry = (const int32_t *)f->entry[0].data;
+        const double *value = (const double *)f->value[1][0].data;
+        const tiny_idx n = f->entry[0].dim[0];
+        tiny_idx e = 0;
+        for (k = 0; k < d3; k++) {
+            const int t = tinyi_pc_regs(pc, d1);
+            const tiny_idx first = e;
+            while (e < n && entry[3 * e + 2] == k) {
+                i = (int)entry[3 * e];
+                tinyi_pc_row(pc, t + i, 0);
+                for (; e < n && entry[3 * e + 2] == k && entry[3 * e] == i; e++)
+                    tinyi_pc_term(pc, value[e], d1 + (int)entry[3 * e + 1], -1);
+            }
+            tinyi_pc_row(pc, out + k, TINYI_PC_PAIRS);
+            for (i = -1, e = first; e < n && entry[3 * e + 2] == k; e++)
+                if (entry[3 * e] != i) {
+                    i = (int)entry[3 * e];
+                    tinyi_pc_term(pc, 1.0, t + i, i);
+                }
+        }
+    }
+    tinyi_pf_weigh(p, pc, out, d3);
+}
+
+int tinyi_pf_op(const tgnn_product *p, tgnn_fold_params *params, const tiny_tensor *x, const tiny_tensor *y,
+                  const tiny_tensor *w, tiny_op *op)
+{
+    if (!p->fold.entry[0].data && !p->fold.rank) return 0;
+    if (!x || !y || x->rank != 3 || y->rank != 3 || x->dim[1] < 2 || y->dim[1] != 1 ||
+        x->dim[2] != p->dim[TGNN_PRODUCT_X] || y->dim[2] != p->dim[TGNN_PRODUCT_Y] ||
+        (w != NULL) != (p->dim[TGNN_PRODUCT_W] == 1))
+        return 0;
+    tinyi_pf_fill(p, x->dtype == TINY_F64, 0, params, x, y, w, op);
+    return 1;
+}
+
+/* ---- modes: channels mixed before or after one product for each result */
+
+/* (n, rows, d) -> (n, columns, d) by w (rows, columns), or turned (columns, rows) */
+static tiny_tensor tinyi_pf_mixed(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w, int turned)
+{
+    const tiny_tensor by = turned ? *w : tiny_tensor_swap(*w, 0, 1);
+    return tiny_tape_call(tape, TINY_OP_MATMUL, &by, x, NULL, NULL, NULL);
+}
+
+/* every channel of t beside every one of the n others: (n, u, 1, d) or (n, 1, v, d), repeated, then (n, u v, d) */
+static tiny_tensor tinyi_pf_pairs(tiny_tape *tape, const tiny_tensor *t, tiny_idx others, int second)
+{
+    tiny_idx dim[3];
+    tiny_tensor p = *t;
+    p.rank = 4;
+    p.dim[3] = t->dim[2];
+    p.stride[3] = t->stride[2];
+    p.dim[1] = second ? others : t->dim[1];
+    p.stride[1] = second ? 0 : t->stride[1];
+    p.dim[2] = second ? t->dim[1] : others;
+    p.stride[2] = second ? t->stride[1] : 0;
+    dim[0] = t->dim[0];
+    dim[1] = t->dim[1] * others;
+    dim[2] = t->dim[2];
+    return tiny_tape_reshape(tape, &p, 3, dim);
+}
+
+TINY_API tiny_tensor tgnn_tape_product_mode(tiny_tape *tape, const tgnn_product *p, int mode, const tiny_tensor *x,
+                                            const tiny_tensor *y, const tiny_tensor *w)
+{
+    tiny_tensor none, a, b, by;
+    int ok;
+    memset(&none, 0, sizeof none);
+    if (!tape || tiny_tape_status(tape)) return none;
+    ok = p && x && y && w && x->rank == 3 && y->rank == 3 && x->dim[0] == y->dim[0] && !p->dim[TGNN_PRODUCT_W] &&
+         p->kind < TGNN_PRODUCT_KINDS && mode >= TGNN_PATH_UVW && mode <= TGNN_PATH_UUU;
+    if (ok) {
+        const tiny_idx u = x->dim[1], v = y->dim[1];
+        switch (mode) {
+        case TGNN_PATH_UVW: ok = w->rank == 3 && w->dim[0] == u && w->dim[1] == v; break;
+        case TGNN_PATH_UUW: ok = w->rank == 2 && w->dim[0] == u && u == v; break;
+        case TGNN_PATH_UUU: ok = w->rank == 1 && w->dim[0] == u && u == v; break;
+        default: ok = w->rank == 2 && w->dim[0] == u && w->dim[1] == v; break;
+        }
+    }
+    if (!ok) {
+        (void)tinyi_tape_refuse(tape, TINY_E_SHAPE,
+                                "product: a mode, a plan without weights, x (n, u, numbers), y (n, v, numbers) and w "
+                                "of the shape of the mode are needed");
+        return none;
+    }
+    a = *x;
+    b = *y;
+    if (mode == TGNN_PATH_UVU) b = tinyi_pf_mixed(tape, y, w, 1);
+    if (mode == TGNN_PATH_UVV) a = tinyi_pf_mixed(tape, x, w, 0);
+    if (mode == TGNN_PATH_UVW) {
+        a = tinyi_pf_pairs(tape, x, y->dim[1], 0);
+        b = tinyi_pf_pairs(tape, y, x->dim[1], 1);
+    }
+    if (tiny_tape_status(tape)) return none;
+    a = tgnn_tape_product(tape, p, &a, &b, NULL);
+    if (tiny_tape_status(tape)) return none;
+    by = *w;
+    if (mode == TGNN_PATH_UUU) {            /* (u, 1), repeated along the numbers */
+        by.rank = 2;
+        by.dim[1] = 1;
+        by.stride[1] = 0;
+        return tiny_tape_mul(tape, &a, &by);
+    }
+    if (mode == TGNN_PATH_UVW) {
+        tiny_idx dim[2];
+        dim[0] = w->dim[0] * w->dim[1];
+        dim[1] = w->dim[2];
+        by = tiny_tape_reshape(tape, w, 2, dim);
+        if (tiny_tape_status(tape)) return none;
+    }
+    return mode == TGNN_PATH_UVW || mode == TGNN_PATH_UUW ? tinyi_pf_mixed(tape, &a, &by, 0) : a;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_TDN
+#if TINYI_SLICE(10)
+/* src/gnn/equivariant/tdn_run.c - neighbours, energies, forces and gradients of the network of tdn.c
+ * Method   A tape knows either the positions, for forces, or the parameters, for training. Both tapes are kept from
+ *          call to call as long as their room is enough, so a step of dynamics allocates almost nothing.
+ * Training see tgnn_tdn_gradient: with v = dloss/dF constant, <F(theta), v> is minus the derivative of E along v, so
+ *          its gradient by theta is a difference of two gradients of E at positions moved along v. */
+#include <string.h>
+
+/* ---- atoms and edges */
+
+static tiny_status tinyi_tdn_check_atoms(tiny_ctx *ctx, const tgnn_tdn *net, const tgnn_atoms *a)
+{
+    tiny_idx i;
+    if (a->n < 1 || a->n > (tiny_idx)1 << 24 || !a->type || !a->pos || (a->first && (a->molecules < 1 || a->first[0])))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "tdn: %td atoms; at least one, their types and positions are needed, and molecules that "
+                          "begin with atom 0",
+                          a->n);
+    for (i = 0; i < a->n; i++)
+        if (a->type[i] < 0 || a->type[i] >= net->desc.n_types)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "tdn: atom %td has type %d, there are %d", i, (int)a->type[i],
+                              net->desc.n_types);
+    for (i = 0; i < 3 * a->n; i++)
+        if (!(a->pos[i] - a->pos[i] == 0.0))
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "tdn: a coordinate of atom %td is not finite", i / 3);
+    for (i = 0; a->first && i < a->molecules; i++)
+        if (a->first[i + 1] <= a->first[i] || a->first[i + 1] > a->n ||
+            (i + 1 == a->molecules && a->first[i + 1] != a->n))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "tdn: molecule %td has atoms %lld to %lld of %td", i,
+                              (long long)a->first[i], (long long)a->first[i + 1], a->n);
+    return TINY_OK;
+}
+
+/* pairs closer than the cutoff, by receiver; without g->src they are counted */
+static tiny_status tinyi_tdn_pairs(tiny_ctx *ctx, const tgnn_tdn *net, const tgnn_atoms *a, tinyi_tdn_graph *g)
+{
+    const double most = net->desc.cutoff * net->desc.cutoff;
+    tiny_idx z, i, k;
+    g->m = 0;
+    for (z = 0; z < g->molecules; z++) {
+        const tiny_idx from = a->first ? (tiny_idx)a->first[z] : 0, to = a->first ? (tiny_idx)a->first[z + 1] : a->n;
+        for (i = from; i < to; i++) {
+            if (g->src) g->offset[i] = g->m;
+            for (k = from; k < to; k++) {
+                const double x = a->pos[3 * k] - a->pos[3 * i], y = a->pos[3 * k + 1] - a->pos[3 * i + 1],
+                             s = a->pos[3 * k + 2] - a->pos[3 * i + 2], r2 = x * x + y * y + s * s;
+                if (i == k || !(r2 < most)) continue;
+                if (r2 < 1e-12)
+                    return tinyi_fail(ctx, TINY_E_ARGUMENT, "tdn: atoms %td and %td of molecule %td are at the same "
+                                      "place", TINYI_MIN(i, k), TINYI_MAX(i, k), z);
+                if (g->src) {
+                    g->src[g->m] = (int32_t)k;
+                    g->dst[g->m] = (int32_t)i;
+                }
+                g->m++;
+            }
+        }
+    }
+    if (g->src) g->offset[g->n] = g->m;
+    return TINY_OK;
+}
+
+static void tinyi_tdn_place(const tgnn_tdn *net, tinyi_tdn_graph *g, const double *pos)
+{
+    tiny_idx i;
+    for (i = 0; i < 3 * g->n; i++) tinyi_real_set(g->pos, net->desc.wide ? TINY_F64 : TINY_F32, i, pos[i]);
+}
+
+static tiny_status tinyi_tdn_graph_open(tiny_ctx *ctx, tgnn_tdn *net, const tgnn_atoms *a, tinyi_tdn_graph *g)
+{
+    tiny_status st = tinyi_tdn_check_atoms(ctx, net, a);
+    size_t n;
+    tiny_idx i;
+    memset(g, 0, sizeof *g);
+    if (st) return st;
+    g->n = a->n;
+    g->molecules = a->first ? a->molecules : 1;
+    st = tinyi_tdn_pairs(ctx, net, a, g);
+    if (st) return st;
+    if (g->m > INT32_MAX) return tinyi_fail(ctx, TINY_E_OVERFLOW, "tdn: more than %d edges", INT32_MAX);
+    n = (size_t)g->n;
+    if (net->n_pos != g->n) {
+        tiny_tape_close(net->room[0].tape);         /* it knows the old place */
+        memset(&net->room[0], 0, sizeof net->room[0]);
+        tiny_free(ctx, net->pos);
+        net->n_pos = 0;
+        net->pos = (unsigned char *)tinyi_alloc(ctx, 6 * n, sizeof(double));
+        if (!net->pos) return tiny_ctx_status(ctx);
+        net->n_pos = g->n;
+    }
+    g->memory = tinyi_alloc(ctx, (n + 1 + (size_t)g->molecules + 1) + (n + 2 * (size_t)g->m) / 2 + 2, sizeof(double));
+    if (!g->memory) return tiny_ctx_status(ctx);
+    g->offset = (int64_t *)g->memory;
+    g->first = g->offset + n + 1;
+    g->type = (int32_t *)(g->first + g->molecules + 1);
+    g->pos = net->pos;
+    g->slope = g->pos + 3 * n * sizeof(double);
+    g->src = g->type + n;
+    g->dst = g->src + g->m;
+    memcpy(g->type, a->type, n * sizeof *g->type);
+    for (i = 0; i <= g->molecules; i++) g->first[i] = a->first ? a->first[i] : i ? (int64_t)a->n : 0;
+    tinyi_tdn_place(net, g, a->pos);
+    return tinyi_tdn_pairs(ctx, net, a, g);
+}
+
+/* ---- runs */
+
+/* positions as a parameter */
+tiny_param tinyi_tdn_pos(const tgnn_tdn *net, const tinyi_tdn_graph *g)
+{
+    tiny_param p;
+    memset(&p, 0, sizeof p);
+    p.name = "positions";
+    p.value = p.grad = tiny_tensor_2d(g->pos, net->desc.wide ? TINY_F64 : TINY_F32, g->n, 3);
+    p.grad.data = g->slope;
+    return p;
+}
+
+static tiny_status tinyi_tdn_tape_params(tiny_tape *tape, const tgnn_tdn *net, const tinyi_tdn_graph *g, int which)
+{
+    const tiny_param pos = tinyi_tdn_pos(net, g);
+    tiny_status st = TINY_OK;
+    size_t i;
+    if (!which) return tiny_tape_param(tape, &pos);
+    for (i = 0; !st && i < net->n; i++) st = tiny_tape_param(tape, &net->params[i]);
+    return st;
+}
+
+/* All of it on one tape; seed (molecules) or NULL, force_seed (n, 3) or NULL: backward from them. */
+static tiny_status tinyi_tdn_pass(tiny_tape *tape, const tgnn_tdn *net, const tinyi_tdn_graph *g,
+                                  const tiny_tensor *seed, const tiny_tensor *force_seed, tiny_tensor *energy,
+                                  tiny_tensor *forces)
+{
+    const tiny_param pos = tinyi_tdn_pos(net, g);
+    tinyi_tdn_edges e;
+    tiny_tensor x;
+    int i;
+    memset(&e, 0, sizeof e);
+    x = tinyi_tdn_begin(tape, net, g, &pos.value, &e);
+    for (i = 0; i < net->desc.blocks && !tiny_tape_status(tape); i++) x = tinyi_tdn_block(tape, net, &e, &x, i);
+    if (tiny_tape_status(tape)) return tiny_tape_status(tape);
+    *energy = tinyi_tdn_end(tape, net, g, &e, &x, forces);
+    if (tiny_tape_status(tape) || (!seed && !force_seed)) return tiny_tape_status(tape);
+    if (!force_seed) return tiny_tape_backward(tape, energy, seed);
+    /* one number whose gradient by both is their seed */
+    {
+        tiny_reduce_params all;
+        tiny_tensor a = tiny_tape_mul(tape, forces, force_seed), b;
+        memset(&all, 0, sizeof all);
+        all.all = 1;
+        a = tiny_tape_call(tape, TINY_OP_SUM, &a, NULL, NULL, NULL, &all);
+        b = tiny_tape_mul(tape, energy, seed);
+        b = tiny_tape_call(tape, TINY_OP_SUM, &b, NULL, NULL, NULL, &all);
+        a = tiny_tape_add(tape, &a, &b);
+        return tiny_tape_status(tape) ? tiny_tape_status(tape) : tiny_tape_backward(tape, &a, NULL);
+    }
+}
+
+/* The tape of positions (0) or of parameters (1), empty, with room for this graph: kept from the last call, or measured
+ * by a dry run. */
+static tiny_status tinyi_tdn_tape_of(tiny_ctx *ctx, tgnn_tdn *net, const tinyi_tdn_graph *g, int which,
+                                     const tiny_tensor *seed, const tiny_tensor *force_seed)
+{
+    tinyi_tdn_room *r = &net->room[which];
+    const int seeds = (seed != NULL) + 2 * (force_seed != NULL);
+    tiny_tape_desc d;
+    tiny_tape *dry = NULL;
+    tiny_tensor energy, forces;
+    tiny_status st;
+    if (r->tape && (which ? r->n >= g->n : r->n == g->n) && r->m >= g->m && r->molecules >= g->molecules &&
+        r->seeds == seeds) {
+        tiny_tape_release(r->tape, r->begin);
+        return TINY_OK;
+    }
+    memset(&d, 0, sizeof d);
+    d.dry = 1;
+    st = tiny_tape_open(ctx, &d, &dry);
+    if (st) return st;
+    st = tinyi_tdn_tape_params(dry, net, g, which);
+    if (!st) st = tinyi_tdn_pass(dry, net, g, seed, force_seed, &energy, &forces);
+    d.dry = 0;
+    d.bytes = tiny_tape_high(dry) + tiny_tape_high(dry) / 16 + 4096;
+    tiny_tape_close(dry);
+    tiny_tape_close(r->tape);
+    memset(r, 0, sizeof *r);
+    if (!st) st = tiny_tape_open(ctx, &d, &r->tape);
+    if (!st) st = tinyi_tdn_tape_params(r->tape, net, g, which);
+    if (st) return st;
+    r->begin = tiny_tape_now(r->tape);
+    r->n = g->n;
+    r->m = g->m;
+    r->molecules = g->molecules;
+    r->seeds = seeds;
+    return TINY_OK;
+}
+
+/* energies and forces in double, on the tape of positions or, for the direct head, on that of parameters */
+static tiny_status tinyi_tdn_both(tiny_ctx *ctx, tgnn_tdn *net, tinyi_tdn_graph *g, double *energy, double *forces)
+{
+    const tiny_dtype type = net->desc.wide ? TINY_F64 : TINY_F32;
+    double one[1];
+    tiny_tensor seed = tiny_tensor_2d(one, type, g->molecules, 1), te, tf;
+    const int by_slope = forces && !net->desc.direct && g->m;
+    tiny_status st;
+    tiny_idx i;
+    seed.stride[0] = seed.stride[1] = 0;
+    tinyi_real_set(one, type, 0, 1.0);
+    memset(&tf, 0, sizeof tf);
+    st = tinyi_tdn_tape_of(ctx, net, g, 0, by_slope ? &seed : NULL, NULL);
+    if (!st) {
+        tiny_tape_zero(net->room[0].tape);
+        st = tinyi_tdn_pass(net->room[0].tape, net, g, by_slope ? &seed : NULL, NULL, &te, &tf);
+    }
+    for (i = 0; !st && i < g->molecules; i++) energy[i] = tinyi_real(te.data, type, i * te.stride[0]);
+    for (i = 0; !st && forces && i < 3 * g->n; i++)
+        forces[i] = by_slope           ? -tinyi_real(g->slope, type, i)
+                    : net->desc.direct ? tinyi_real(tf.data, type, i * tf.stride[1])
+                                       : 0.0;
+    return st;
+}
+
+/* energies alone: block by block, in the memory of one */
+static tiny_status tinyi_tdn_steps(tiny_tape *tape, const tgnn_tdn *net, const tinyi_tdn_graph *g, const tiny_tensor *x,
+                                   double *energy)
+{
+    const tiny_param pos = tinyi_tdn_pos(net, g);
+    tinyi_tdn_edges e;
+    tiny_tensor t;
+    tiny_tape_mark mark;
+    tiny_status st;
+    tiny_idx k;
+    int i;
+    memset(&e, 0, sizeof e);
+    t = tinyi_tdn_begin(tape, net, g, &pos.value, &e);
+    mark = tiny_tape_now(tape);
+    for (i = 0; i <= net->desc.blocks; i++) {
+        st = tiny_tape_status(tape);
+        if (!st && !tiny_tape_dry(tape)) st = tiny_copy(net->ctx, &t, x);
+        if (st) return st;
+        tiny_tape_release(tape, mark);
+        t = i < net->desc.blocks ? tinyi_tdn_block(tape, net, &e, x, i) : tinyi_tdn_end(tape, net, g, &e, x, NULL);
+    }
+    st = tiny_tape_status(tape);
+    for (k = 0; !st && !tiny_tape_dry(tape) && k < g->molecules; k++)
+        energy[k] = tinyi_real(t.data, t.dtype, k * t.stride[0]);
+    return st;
+}
+
+static tiny_status tinyi_tdn_energies(tiny_ctx *ctx, const tgnn_tdn *net, const tinyi_tdn_graph *g, double *energy)
+{
+    const tiny_dtype type = net->desc.wide ? TINY_F64 : TINY_F32;
+    tiny_tensor x = tiny_tensor_2d(NULL, type, g->n, (tiny_idx)(net->desc.l + 1) * (net->desc.l + 1) * net->desc.width);
+    tiny_tape_desc d;
+    tiny_tape *tape = NULL;
+    tiny_status st;
+    memset(&d, 0, sizeof d);
+    d.dry = d.no_grad = 1;
+    x.data = tinyi_alloc(ctx, (size_t)tiny_tensor_count(&x), tiny_dtype_bytes(type));
+    if (!x.data) return tiny_ctx_status(ctx);
+    st = tiny_tape_open(ctx, &d, &tape);
+    if (!st) st = tinyi_tdn_steps(tape, net, g, &x, energy);
+    d.bytes = tiny_tape_high(tape);
+    tiny_tape_close(tape);
+    d.dry = 0;
+    tape = NULL;
+    if (!st) st = tiny_tape_open(ctx, &d, &tape);
+    if (!st) st = tinyi_tdn_steps(tape, net, g, &x, energy);
+    tiny_tape_close(tape);
+    tiny_free(ctx, x.data);
+    return st;
+}
+
+TINY_API tiny_status tgnn_tdn_run(tiny_ctx *ctx, tgnn_tdn *net, const tgnn_atoms *atoms, double *energy, double *forces)
+{
+    tinyi_tdn_graph g;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!net || !atoms || !energy)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tdn: a network, atoms and the place of the energies are needed");
+    st = tinyi_tdn_graph_open(ctx, net, atoms, &g);
+    if (!st) st = forces ? tinyi_tdn_both(ctx, net, &g, energy, forces) : tinyi_tdn_energies(ctx, net, &g, energy);
+    tiny_free(ctx, g.memory);
+    return st;
+}
+
+/* ---- training */
+
+/* gradient of seed . E (+ force_seed . F of the direct head) by the parameters, at these positions */
+static tiny_status tinyi_tdn_slope(tiny_ctx *ctx, tgnn_tdn *net, tinyi_tdn_graph *g, const double *pos,
+                                   const tiny_tensor *seed, const tiny_tensor *force_seed, int *fresh)
+{
+    tiny_tensor energy, forces;
+    tiny_status st;
+    tinyi_tdn_place(net, g, pos);
+    st = tinyi_tdn_tape_of(ctx, net, g, 1, seed, force_seed);
+    if (st) return st;
+    if (*fresh) tiny_tape_zero(net->room[1].tape);          /* later passes add */
+    *fresh = 0;
+    return tinyi_tdn_pass(net->room[1].tape, net, g, seed, force_seed, &energy, &forces);
+}
+
+/* room: energies, their seeds, forces, their slopes v, positions; steps: of each molecule, 0 where v is 0 */
+static tiny_status tinyi_tdn_train(tiny_ctx *ctx, tgnn_tdn *net, tinyi_tdn_graph *g, const tgnn_atoms *a,
+                                   const tgnn_tdn_target *t, double *room, double *loss)
+{
+    const tiny_dtype type = net->desc.wide ? TINY_F64 : TINY_F32;
+    const double we = t->energy_weight > 0.0 ? t->energy_weight : 1.0,
+                 wf = t->force_weight > 0.0 ? t->force_weight : 1.0, largest = net->desc.wide ? 1e-5 : 3e-3;
+    const tiny_idx n = 3 * g->n, molecules = g->molecules;
+    double *energy = room, *step = energy + molecules, *forces = step + molecules, *v = forces + n, *pos = v + n,
+           *seeds = pos + n, *force_seeds = seeds + molecules;
+    const tiny_tensor seed = tiny_tensor_2d(seeds, type, molecules, 1),
+                      force_seed = tiny_tensor_2d(force_seeds, type, g->n, 3);
+    tiny_status st = tinyi_tdn_both(ctx, net, g, energy, t->forces ? forces : NULL);
+    tiny_idx i, z;
+    int sign, fresh = 1;
+    if (st) return st;
+    tinyi_tdn_clear(net);
+    *loss = 0.0;
+    for (z = 0; z < molecules; z++) {
+        const double off = t->energy ? energy[z] - t->energy[z] : 0.0;
+        *loss += we * off * off / (double)molecules;
+        tinyi_real_set(seeds, type, z, we * 2.0 * off / (double)molecules);
+        step[z] = 0.0;
+    }
+    for (i = 0; i < n; i++) {
+        const double off = t->forces ? forces[i] - t->forces[i] : 0.0;
+        *loss += wf * off * off / (double)n;
+        v[i] = wf * 2.0 * off / (double)n;
+        tinyi_real_set(force_seeds, type, i, v[i]);
+    }
+    if (t->energy || net->desc.direct)
+        st = tinyi_tdn_slope(ctx, net, g, a->pos, &seed, t->forces && net->desc.direct ? &force_seed : NULL, &fresh);
+    if (st || !t->forces || net->desc.direct || !g->m) return st;
+    for (z = 0; z < molecules; z++) {
+        for (i = 3 * (tiny_idx)g->first[z]; i < 3 * (tiny_idx)g->first[z + 1]; i++)
+            step[z] = TINYI_MAX(step[z], v[i] < 0.0 ? -v[i] : v[i]);
+        step[z] = step[z] > 0.0 ? largest / step[z] : 0.0;
+    }
+    for (sign = -1; !st && sign <= 1; sign += 2) {          /* d<F, v> = -(g(r + e v) - g(r - e v)) / (2 e) */
+        for (z = 0; z < molecules; z++) {
+            tinyi_real_set(seeds, type, z, step[z] > 0.0 ? -sign / (2.0 * step[z]) : 0.0);
+            for (i = 3 * (tiny_idx)g->first[z]; i < 3 * (tiny_idx)g->first[z + 1]; i++)
+                pos[i] = a->pos[i] + sign * step[z] * v[i];
+        }
+        st = tinyi_tdn_slope(ctx, net, g, pos, &seed, NULL, &fresh);
+    }
+    return st;
+}
+
+TINY_API tiny_status tgnn_tdn_gradient(tiny_ctx *ctx, tgnn_tdn *net, const tgnn_atoms *atoms,
+                                       const tgnn_tdn_target *target, double *loss)
+{
+    tinyi_tdn_graph g;
+    double *room = NULL, own = 0.0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!net || !atoms || !target || (!target->energy && !target->forces))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tdn: a network, atoms, and energies or forces are needed");
+    if (!(target->energy_weight >= 0.0 && target->energy_weight < 1e12) ||
+        !(target->force_weight >= 0.0 && target->force_weight < 1e12))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tdn: weights of %g and %g, both must be at least 0",
+                          target->energy_weight, target->force_weight);
+    st = tinyi_tdn_graph_open(ctx, net, atoms, &g);
+    if (!st) room = (double *)tinyi_alloc(ctx, (size_t)(3 * g.molecules + 12 * g.n), sizeof *room);
+    if (!st && !room) st = tiny_ctx_status(ctx);
+    if (!st) st = tinyi_tdn_train(ctx, net, &g, atoms, target, room, loss ? loss : &own);
+    tiny_free(ctx, room);
+    tiny_free(ctx, g.memory);
     return st;
 }
 
@@ -62889,6 +72272,1962 @@ TINY_API tiny_tensor tgnn_tape_paths_conv(tiny_tape *tape, const tgnn_product *p
 
 #endif
 #endif
+#ifndef TINYI_NO_POTENTIAL
+#if TINYI_SLICE(11)
+/* src/gnn/equivariant/mace_couple.c - invariant and covariant polynomials of the features of an atom
+ * Paper    I. Batatia, D. Kovacs, G. Simm, C. Ortner, G. Csanyi, 2022 (arXiv 2206.07697), eq. 10 and 11: the
+ *                                 generalised
+ *          Clebsch-Gordan coefficients and the contraction.
+ * Formula  B_LM = sum over nu, eta of w_eta sum over i1 .. i_nu of U^eta_(M, i1 .. i_nu) x_i1 .. x_i_nu.
+ *          U of nu factors: that of nu - 1 factors with values of degree l, coupled with the next x of degree l2:
+ *            U'_M = sqrt(2 L + 1) sum_ab C^(L l l2)_(M a b) U_a x_b,
+ *          over all l, l2 that couple, in rising order of the values of nu - 1 factors: degree, odd parity before even.
+ *          That is the order of mace-torch. Its e3nn 0.4.4 gives couplings whose degrees have an odd sum other
+ *                                 signs, so
+ *          some of its polynomials are minus ours (with harmonics of degree 3 and three factors): U stands in the files
+ *          that ports/mace/export.py writes.
+ * Method   A product of components does not depend on their order, so the terms of a product are added. Then the
+ *          weights of an element turn all polynomials of a layer into one, evaluated as
+ *            out += c x_i,  out += x_i x_j (c + sum_k c_k x_k):
+ *          one multiply-add for each product of three, and two more for its gradient. mace-torch multiplies the whole
+ *          tensors U instead, zeros and orders included.
+ * Left out more than three factors; reduced bases are read from files, not made. */
+#include <string.h>
+
+TINYI_FN void tinyi_mace_basis_free(tiny_ctx *ctx, tinyi_mace_basis *b)
+{
+    tiny_free(ctx, b->term);
+    tiny_free(ctx, b->value);
+    memset(b, 0, sizeof *b);
+}
+
+/* the values of two factors */
+typedef struct tinyi_mace_left { int l, parity, l1, l2; } tinyi_mace_left;
+
+static int tinyi_mace_couples(int a, int b, int c) { return c >= (a > b ? a - b : b - a) && c <= a + b; }
+
+static int tinyi_mace_lefts(int l_max, tinyi_mace_left *to)
+{
+    int n = 0, l, parity, l1, l2;
+    for (l = 0; l <= 2 * l_max; l++)
+        for (parity = -1; parity <= 1; parity += 2)
+            for (l1 = 0; l1 <= l_max; l1++)
+                for (l2 = 0; l2 <= l_max; l2++) {
+                    if (!tinyi_mace_couples(l1, l2, l) || ((l1 + l2) & 1 ? -1 : 1) != parity) continue;
+                    to[n].l = l;
+                    to[n].parity = parity;
+                    to[n].l1 = l1;
+                    to[n++].l2 = l2;
+                }
+    return n;
+}
+
+TINY_REF_BEGIN
+/* sums of products by component of the value and sorted factors */
+typedef struct tinyi_mace_sums { int d, n_m; double *sum; } tinyi_mace_sums;       /* (n_m, d, d, d) */
+
+static void tinyi_mace_sum(tinyi_mace_sums *s, int m, int i, int j, int k, double v)
+{
+    int t;
+    if (i > j) { t = i; i = j; j = t; }
+    if (j > k) { t = j; j = k; k = t; }
+    if (i > j) { t = i; i = j; j = t; }
+    s->sum[((m * s->d + i) * s->d + j) * s->d + k] += v;
+}
+
+/* the values of one polynomial into s; factors that are not there are component 0, the caller knows */
+static void tinyi_mace_values(const tgnn_so3 *so3, int l, int nu, const tinyi_mace_left *left, int l3,
+                              tinyi_mace_sums *s)
+{
+    const double root = tinyi_sqrt(2.0 * l + 1.0), inner = tinyi_sqrt(2.0 * left->l + 1.0);
+    size_t n, n2, e, f;
+    const tgnn_coupling *c, *c2;
+    if (nu == 1) {
+        for (e = 0; e < (size_t)(2 * l + 1); e++) tinyi_mace_sum(s, (int)e, 0, 0, l * l + (int)e, 1.0);
+        return;
+    }
+    if (nu == 2) {
+        c = tgnn_so3_couplings(so3, l, left->l1, left->l2, &n);
+        for (e = 0; e < n; e++)
+            tinyi_mace_sum(s, c[e].i, 0, left->l1 * left->l1 + c[e].j, left->l2 * left->l2 + c[e].k,
+                           root * c[e].value);
+        return;
+    }
+    c = tgnn_so3_couplings(so3, l, left->l, l3, &n);
+    c2 = tgnn_so3_couplings(so3, left->l, left->l1, left->l2, &n2);
+    for (e = 0; e < n; e++)
+        for (f = 0; f < n2; f++)
+            if (c2[f].i == c[e].j)
+                tinyi_mace_sum(s, c[e].i, left->l1 * left->l1 + c2[f].j, left->l2 * left->l2 + c2[f].k,
+                               l3 * l3 + c[e].k, root * c[e].value * (inner * c2[f].value));
+}
+TINY_REF_END
+
+/* The terms of s that are not 0, or only their number. Two factors that are sorted with a first component 0 stay in
+ * place: 0 is the lowest one. */
+static int tinyi_mace_emit(const tinyi_mace_sums *s, int nu, int which, tinyi_mace_basis *b, int n)
+{
+    const int d = s->d, cube = d * d * d;
+    int m, at;
+    for (m = 0; m < s->n_m; m++)
+        for (at = 0; at < cube; at++) {
+            const double v = s->sum[m * cube + at];
+            const int f[3] = { at / (d * d), at / d % d, at % d };
+            if (v < 1e-13 && v > -1e-13) continue;
+            if (b->term) {
+                b->term[n][0] = m;
+                b->term[n][1] = f[3 - nu];
+                b->term[n][2] = nu > 1 ? f[4 - nu] : -1;
+                b->term[n][3] = nu > 2 ? f[2] : -1;
+                b->term[n][4] = which;
+                b->value[n] = v;
+            }
+            n++;
+        }
+    return n;
+}
+
+TINYI_FN tiny_status tinyi_mace_basis_make(tiny_ctx *ctx, int l_max, int l, int nu, tinyi_mace_basis *out)
+{
+    tinyi_mace_left lefts[(2 * TGNN_MACE_L + 1) * TINYI_MACE_SIDE * TINYI_MACE_SIDE];
+    tinyi_mace_sums s;
+    tgnn_so3 *so3 = NULL;
+    const int n_left = tinyi_mace_lefts(l_max, lefts);
+    int pass, i, l3, n = 0, n_k = 0;
+    size_t cube;
+    tiny_status st;
+    memset(out, 0, sizeof *out);
+    s.d = (l_max + 1) * (l_max + 1);
+    s.n_m = 2 * l + 1;
+    cube = (size_t)s.n_m * (size_t)(s.d * s.d * s.d);
+    s.sum = (double *)tinyi_alloc(ctx, cube, sizeof *s.sum);
+    if (!s.sum) return tiny_ctx_status(ctx);
+    st = tgnn_so3_open(ctx, 2 * l_max, &so3);
+    for (pass = 0; !st && pass < 2; pass++) {
+        if (pass) {
+            out->term = (int32_t(*)[5])tinyi_alloc(ctx, (size_t)n + 1, sizeof *out->term);
+            out->value = (double *)tinyi_alloc(ctx, (size_t)n + 1, sizeof *out->value);
+            if (!out->term || !out->value) {
+                st = tiny_ctx_status(ctx);
+                break;
+            }
+        }
+        n = n_k = 0;
+        for (i = 0; i < (nu == 1 ? 1 : n_left); i++)
+            for (l3 = 0; l3 <= (nu == 3 ? l_max : 0); l3++) {
+                const int whole = lefts[i].parity * (nu == 3 && (l3 & 1) ? -1 : 1);
+                if (nu == 2 && lefts[i].l != l) continue;
+                if (nu == 3 && !tinyi_mace_couples(lefts[i].l, l3, l)) continue;
+                if (nu > 1 && whole != (l & 1 ? -1 : 1)) continue;
+                memset(s.sum, 0, cube * sizeof *s.sum);
+                tinyi_mace_values(so3, l, nu, &lefts[i], l3, &s);
+                n = tinyi_mace_emit(&s, nu, n_k++, out, n);
+            }
+    }
+    out->n = n;
+    out->n_k = n_k;
+    tgnn_so3_close(ctx, so3);
+    tiny_free(ctx, s.sum);
+    if (st) tinyi_mace_basis_free(ctx, out);
+    return st;
+}
+
+/* ---- one polynomial for a layer */
+
+TINYI_FN tiny_status tinyi_mace_poly_make(tiny_ctx *ctx, const tgnn_mace *m, int t, tinyi_mace_poly *p)
+{
+    const int d = (m->desc.l_max + 1) * (m->desc.l_max + 1), h = tinyi_mace_degree(&m->desc, t + 1);
+    const int n_out = (h + 1) * (h + 1), each = d + d * d + d * d * d;
+    int32_t *map;
+    int l, nu, o, i, j, k, n, pass;
+    memset(p, 0, sizeof *p);
+    p->n_in = d;
+    p->n_out = n_out;
+    /* of each output: which of x_i, x_i x_j, x_i x_j x_k are there; then where their coefficients stand */
+    map = (int32_t *)tinyi_alloc(ctx, (size_t)n_out * (size_t)each, sizeof *map);
+    if (!map) return tiny_ctx_status(ctx);
+    for (i = 0; i < n_out * each; i++) map[i] = -1;
+    for (l = 0; l <= h; l++)
+        for (nu = 0; nu < m->desc.correlation[t]; nu++)
+            for (n = 0; n < m->basis[l][nu].n; n++) {
+                const int32_t *e = m->basis[l][nu].term[n];
+                int32_t *to = map + (l * l + e[0]) * each;
+                if (nu == 0) to[e[1]] = 0;
+                else {
+                    to[d + e[1] * d + e[2]] = 0;            /* the row of a product of three, too */
+                    if (nu == 2) to[d + d * d + (e[1] * d + e[2]) * d + e[3]] = 0;
+                }
+            }
+    for (pass = 0; pass < 2; pass++) {
+        int n_lines = 0, n_rows = 0, n_k = 0, at = 0;
+        for (o = 0; o < n_out; o++)
+            for (i = 0; i < d; i++) {
+                if (map[o * each + i] < 0) continue;
+                if (pass) {
+                    p->line[n_lines].out = (int16_t)o;
+                    p->line[n_lines].i = (int16_t)i;
+                    map[o * each + i] = at;
+                }
+                n_lines++;
+                at++;
+            }
+        for (o = 0; o < n_out; o++)
+            for (i = 0; i < d; i++)
+                for (j = i; j < d; j++) {
+                    int32_t *to = map + o * each + d + i * d + j, *three = map + o * each + d + d * d + (i * d + j) * d;
+                    if (*to < 0) continue;
+                    if (pass) {
+                        tinyi_mace_row *r = &p->row[n_rows];
+                        r->out = (int16_t)o;
+                        r->i = (int16_t)i;
+                        r->j = (int16_t)j;
+                        r->unused = 0;
+                        r->first = n_k;
+                        *to = at;
+                    }
+                    at++;
+                    for (k = j; k < d; k++) {
+                        if (three[k] < 0) continue;
+                        if (pass) {
+                            p->k[n_k] = (uint8_t)k;
+                            three[k] = at;
+                        }
+                        n_k++;
+                        at++;
+                    }
+                    if (pass) p->row[n_rows].end = n_k;
+                    n_rows++;
+                }
+        p->n_lines = n_lines;
+        p->n_rows = n_rows;
+        p->n_coefs = at;
+        if (pass) break;
+        p->line = (tinyi_mace_line *)tinyi_alloc(ctx, (size_t)n_lines + 1, sizeof *p->line);
+        p->row = (tinyi_mace_row *)tinyi_alloc(ctx, (size_t)n_rows + 1, sizeof *p->row);
+        p->k = (uint8_t *)tinyi_alloc(ctx, (size_t)n_k + 1, 1);
+        if (!p->line || !p->row || !p->k) {
+            tiny_free(ctx, map);
+            return tiny_ctx_status(ctx);
+        }
+    }
+    for (l = 0; l <= h; l++)
+        for (nu = 0; nu < m->desc.correlation[t]; nu++) {
+            const tinyi_mace_basis *b = &m->basis[l][nu];
+            p->at[l][nu] = (int32_t *)tinyi_alloc(ctx, (size_t)b->n + 1, sizeof(int32_t));
+            if (!p->at[l][nu]) {
+                tiny_free(ctx, map);
+                return tiny_ctx_status(ctx);
+            }
+            for (n = 0; n < b->n; n++) {
+                const int32_t *e = b->term[n], *from = map + (l * l + e[0]) * each;
+                p->at[l][nu][n] = nu == 0   ? from[e[1]]
+                                  : nu == 1 ? from[d + e[1] * d + e[2]]
+                                            : from[d + d * d + (e[1] * d + e[2]) * d + e[3]];
+            }
+        }
+    tiny_free(ctx, map);
+    return TINY_OK;
+}
+
+TINY_REF_BEGIN
+TINYI_FN void tinyi_mace_poly_fill(const tgnn_mace *m, int t, int element, double *to)
+{
+    const int c = m->desc.channels, h = tinyi_mace_degree(&m->desc, t + 1);
+    int l, nu, n, u;
+    memset(to, 0, (size_t)m->poly[t].n_coefs * (size_t)c * sizeof *to);
+    for (l = 0; l <= h; l++)
+        for (nu = 0; nu < m->desc.correlation[t]; nu++) {
+            const tinyi_mace_basis *b = &m->basis[l][nu];
+            const double *w = m->param[m->weight[t][l][nu]].value + (size_t)element * (size_t)(b->n_k * c);
+            for (n = 0; n < b->n; n++) {
+                double *y = to + (size_t)m->poly[t].at[l][nu][n] * (size_t)c;
+                const double *x = w + (size_t)b->term[n][4] * (size_t)c;
+                for (u = 0; u < c; u++) y[u] += b->value[n] * x[u];
+            }
+        }
+}
+TINY_REF_END
+
+#endif
+#endif
+#ifndef TINYI_NO_POTENTIAL
+#if TINYI_SLICE(11)
+/* src/gnn/equivariant/mace_file.c - potentials in safetensors: the description as a line of "__metadata__", weights and
+ * couplings as tensors
+ *
+ *   "mace": {"elements":[1,8],"channels":16,"l_max":2,"hidden":1,"last":0,"layers":2,"correlation":[3,3],"kind":[0,1],
+ *            "density":[0,0],"bessel":8,"power":5,"late":0,"radial":[64,64,64],"readout":16,"r_max":5,"average":10,
+ *            "scale":1,"shift":0}
+ *   energies (Z), bessel (n), embed (Z, C); for layer t, degree l, factors nu = 1 to 3:
+ *   layer.t.up.l (C, C), layer.t.radial.i (in, out), layer.t.mix.l (couplings * C, C), layer.t.skip.l (Z, C, C),
+ *   layer.t.density (n), layer.t.product.l.nu (Z, polynomials, C), layer.t.out.l (C, C), layer.t.readin (C, width),
+ *   layer.t.readout (C or width)
+ *   couple.l.nu.index (terms, 5) i32 and couple.l.nu.value (terms): U, as in tinyi_mace_basis; without them it is made
+ *
+ * Rows are inputs: y = x W. Couplings are sorted by degree of the message, then of the features, then of the harmonics.
+ * Numbers are f32 or f64. */
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_MACE_LINE 8192                /* bytes of the description */
+#define TINYI_MACE_TENSORS 4096
+
+typedef struct tinyi_mace_reader {
+    tiny_ctx *ctx;
+    const char *path;
+    unsigned char line[TINYI_MACE_LINE];
+    size_t n_line, n_lines;
+    tinyi_st_tensor *tensor;
+    unsigned char *used;
+    size_t n_tensors;
+    tinyi_mace_basis basis[TINYI_MACE_SIDE][3];
+} tinyi_mace_reader;
+
+static void tinyi_mace_meta(void *arg, tinyi_json_text key, tinyi_json_text value)
+{
+    tinyi_mace_reader *r = (tinyi_mace_reader *)arg;
+    if (!tinyi_json_text_is(key, "mace")) return;
+    r->n_lines++;
+    r->n_line = value.n <= sizeof r->line ? tinyi_json_plain(r->line, sizeof r->line, value) : 0;
+}
+
+static void tinyi_mace_collect(void *arg, const tinyi_st_tensor *t)
+{
+    tinyi_mace_reader *r = (tinyi_mace_reader *)arg;
+    if (r->tensor) r->tensor[r->n_tensors] = *t;
+    r->n_tensors++;
+}
+
+/* ---- description */
+
+static int *tinyi_mace_whole(tgnn_mace_desc *d, tinyi_json_text key)
+{
+    static const char *const names[] = { "channels", "l_max", "hidden", "last",    "layers",
+                                         "bessel",   "power", "late",   "readout" };
+    int *const at[] = { &d->channels, &d->l_max, &d->hidden, &d->last,    &d->layers,
+                        &d->n_bessel, &d->power, &d->late,   &d->readout };
+    size_t i;
+    for (i = 0; i < TINYI_COUNT(names); i++) if (tinyi_json_text_is(key, names[i])) return at[i];
+    return NULL;
+}
+static double *tinyi_mace_real(tgnn_mace_desc *d, tinyi_json_text key)
+{
+    static const char *const names[] = { "r_max", "average", "scale", "shift" };
+    double *const at[] = { &d->r_max, &d->average, &d->scale, &d->shift };
+    size_t i;
+    for (i = 0; i < TINYI_COUNT(names); i++) if (tinyi_json_text_is(key, names[i])) return at[i];
+    return NULL;
+}
+
+enum { TINYI_MACE_LISTS = 5 };
+static const char *const tinyi_mace_lists[TINYI_MACE_LISTS] = { "elements", "correlation", "kind", "density", "radial" };
+static const int tinyi_mace_room[TINYI_MACE_LISTS] = { TGNN_MACE_ELEMENTS, TGNN_MACE_LAYERS, TGNN_MACE_LAYERS,
+                                                       TGNN_MACE_LAYERS, TGNN_MACE_RADIAL };
+static int *tinyi_mace_list_at(tgnn_mace_desc *d, int i)
+{
+    return i == 0 ? d->elements : i == 1 ? d->correlation : i == 2 ? d->kind : i == 3 ? d->density : d->radial;
+}
+
+static tiny_status tinyi_mace_parse(tiny_ctx *ctx, const char *path, const unsigned char *text, size_t n,
+                                    tgnn_mace_desc *d)
+{
+    tinyi_json_walk w;
+    tinyi_json_item it;
+    int list = -1, filled[TINYI_MACE_LISTS], k, ok;
+    tiny_status st = tinyi_json_begin(&w, ctx, path, "the description of the potential", text, n, n);
+    memset(d, 0, sizeof *d);
+    memset(filled, 0, sizeof filled);
+    while (!st && !(st = tinyi_json_next(&w, &it)) && it.type != TINYI_JSON_END) {
+        int *whole = it.key.at ? tinyi_mace_whole(d, it.key) : NULL;
+        double *real = it.key.at ? tinyi_mace_real(d, it.key) : NULL;
+        ok = 1;
+        if (it.type == TINYI_JSON_MAP) ok = it.depth == 0;
+        else if (it.type == TINYI_JSON_CLOSE) list = -1;
+        else if (it.type == TINYI_JSON_LIST) {
+            for (k = 0; k < TINYI_MACE_LISTS && !(it.key.at && tinyi_json_text_is(it.key, tinyi_mace_lists[k])); k++) {}
+            ok = k < TINYI_MACE_LISTS && list < 0 && !filled[k];
+            list = k;
+        } else if (it.type == TINYI_JSON_INT && list >= 0) {
+            ok = filled[list] < tinyi_mace_room[list] && it.i >= 0 && it.i <= 1 << 20;
+            if (ok) tinyi_mace_list_at(d, list)[filled[list]++] = (int)it.i;
+        } else if (it.type == TINYI_JSON_INT && whole && it.i >= 0 && it.i <= 1 << 20) *whole = (int)it.i;
+        else if (it.type == TINYI_JSON_INT && real) *real = (double)it.i;
+        else if (it.type == TINYI_JSON_FLOAT && real) *real = it.f;
+        else ok = 0;
+        if (!ok) {
+            char key[64];
+            (void)tiny_plain(key, sizeof key, it.key.at, it.key.at ? it.key.n : 0);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description of the potential has \"%s\" with an unknown value",
+                              path, key);
+        }
+    }
+    d->n_elements = filled[0];
+    d->kinds = filled[2] > 0;
+    d->n_radial = filled[4];
+    for (k = 1; !st && k <= 3; k++)
+        if (filled[k] && filled[k] != d->layers)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description of the potential has %d numbers in \"%s\" for %d "
+                              "layers", path, filled[k], tinyi_mace_lists[k], d->layers);
+    return st ? st : tinyi_mace_check(ctx, path, d);
+}
+
+/* ---- tensors */
+
+static const tinyi_st_tensor *tinyi_mace_tensor(tinyi_mace_reader *r, const char *name)
+{
+    size_t i;
+    for (i = 0; i < r->n_tensors; i++)
+        if (!r->used[i] && tinyi_json_text_is(r->tensor[i].name, name)) {
+            r->used[i] = 1;
+            return &r->tensor[i];
+        }
+    return NULL;
+}
+
+static void tinyi_mace_shape(char text[96], int rank, const uint64_t *dim)
+{
+    size_t at = 0;
+    int i;
+    text[0] = 0;
+    for (i = 0; i < rank && at < 80; i++)
+        at += (size_t)snprintf(text + at, 96 - at, "%s%llu", i ? "x" : "", (unsigned long long)dim[i]);
+}
+
+static tiny_status tinyi_mace_numbers(tinyi_mace_reader *r, const tinyi_st_tensor *t, const char *name, size_t n,
+                                      double *to)
+{
+    const int wide = t->type == TINYI_ST_F64;
+    size_t i;
+    if (!wide && t->type != TINYI_ST_F32)
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: tensor %s must be F32 or F64", r->path, name);
+    for (i = 0; i < n; i++) {
+        to[i] = wide ? tinyi_bits_f64(tinyi_le64(t->data + 8 * i)) : (double)tinyi_bits_f32(tinyi_le32(t->data + 4 * i));
+        if (to[i] - to[i] != 0.0)
+            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: tensor %s has a number that is not finite", r->path, name);
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_mace_fill(tinyi_mace_reader *r, tinyi_mace_param *p)
+{
+    const tinyi_st_tensor *t = tinyi_mace_tensor(r, p->name);
+    uint64_t dim[3];
+    char have[96], want[96];
+    size_t n = 1;
+    int i, same;
+    if (!t) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: tensor %s is missing", r->path, p->name);
+    for (i = 0, same = t->rank == p->rank; i < p->rank; i++) {
+        dim[i] = (uint64_t)p->dim[i];
+        same = same && t->dim[i] == dim[i];
+        n *= (size_t)p->dim[i];
+    }
+    if (!same) {
+        tinyi_mace_shape(have, t->rank, t->dim);
+        tinyi_mace_shape(want, p->rank, dim);
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: tensor %s has the shape %s, the description needs %s", r->path,
+                          p->name, have, want);
+    }
+    return tinyi_mace_numbers(r, t, p->name, n, p->value);
+}
+
+/* couple.l.nu of the file, where it is there; the polynomials are counted by the weights of a layer that uses them */
+static tiny_status tinyi_mace_basis_read(tinyi_mace_reader *r, const tgnn_mace_desc *d, int l, int nu)
+{
+    tinyi_mace_basis *b = &r->basis[l][nu];
+    const int side = (d->l_max + 1) * (d->l_max + 1);
+    const tinyi_st_tensor *t, *v;
+    char name[TINYI_MACE_NAME];
+    size_t i, q;
+    uint64_t n_k = 0;
+    int k, f;
+    tiny_status st;
+    (void)snprintf(name, sizeof name, "couple.%d.%d.index", l, nu + 1);
+    t = tinyi_mace_tensor(r, name);
+    (void)snprintf(name, sizeof name, "couple.%d.%d.value", l, nu + 1);
+    v = tinyi_mace_tensor(r, name);
+    if (!t && !v) return TINY_OK;
+    if (!t || !v || t->type != TINYI_ST_I32 || t->rank != 2 || t->dim[1] != 5 || v->rank != 1 || v->dim[0] != t->dim[0] ||
+        t->dim[0] > 1 << 24)
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: couple.%d.%d needs an index of n x 5 whole numbers (I32) and n "
+                          "values", r->path, l, nu + 1);
+    for (k = 0; k < d->layers && !n_k; k++) {
+        (void)snprintf(name, sizeof name, "layer.%d.product.%d.%d", k, l, nu + 1);
+        for (i = 0; i < r->n_tensors; i++)
+            if (tinyi_json_text_is(r->tensor[i].name, name) && r->tensor[i].rank == 3) n_k = r->tensor[i].dim[1];
+    }
+    b->n = (int)t->dim[0];
+    b->term = (int32_t(*)[5])tinyi_alloc(r->ctx, (size_t)b->n + 1, sizeof *b->term);
+    b->value = (double *)tinyi_alloc(r->ctx, (size_t)b->n + 1, sizeof *b->value);
+    if (!b->term || !b->value) return tiny_ctx_status(r->ctx);
+    for (i = 0; i < (size_t)b->n; i++) {
+        int32_t *e = b->term[i];
+        int ok;
+        for (q = 0; q < 5; q++) {
+            const uint32_t u = tinyi_le32(t->data + 4 * (5 * i + q));
+            e[q] = u <= 0x7fffffff ? (int32_t)u : -1;
+        }
+        ok = e[0] >= 0 && e[0] <= 2 * l && e[4] >= 0 && (uint64_t)e[4] < n_k;
+        for (f = 1; f <= 3; f++)
+            ok = ok && (f <= nu + 1 ? e[f] >= (f > 1 ? e[f - 1] : 0) && e[f] < side : e[f] == -1);
+        if (!ok)
+            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: term %zu of couple.%d.%d is not a component, rising factors "
+                              "below %d and a polynomial that has weights", r->path, i, l, nu + 1, side);
+    }
+    b->n_k = (int)n_k;
+    (void)snprintf(name, sizeof name, "couple.%d.%d.value", l, nu + 1);
+    st = tinyi_mace_numbers(r, v, name, (size_t)b->n, b->value);
+    return st;
+}
+
+static tiny_status tinyi_mace_load(tinyi_mace_reader *r, const tiny_file *file, tgnn_mace **out)
+{
+    tinyi_st_sink sink;
+    tgnn_mace_desc desc;
+    size_t i;
+    int l, nu;
+    tiny_status st;
+    memset(&sink, 0, sizeof sink);
+    sink.arg = r;
+    sink.meta = tinyi_mace_meta;
+    sink.tensor = tinyi_mace_collect;
+    st = tinyi_st_walk(r->ctx, r->path, file->bytes, file->n_bytes, &sink);
+    if (!st && (r->n_lines != 1 || !r->n_line))
+        st = tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: \"__metadata__\" must have one \"mace\", the description of the "
+                        "potential, of at most %d bytes", r->path, TINYI_MACE_LINE);
+    if (!st && r->n_tensors > TINYI_MACE_TENSORS)
+        st = tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: %zu tensors, a potential has at most %d", r->path, r->n_tensors,
+                        TINYI_MACE_TENSORS);
+    if (!st) st = tinyi_mace_parse(r->ctx, r->path, r->line, r->n_line, &desc);
+    if (st) return st;
+    r->used = (unsigned char *)tinyi_alloc(r->ctx, r->n_tensors + 1, 1);
+    r->tensor = (tinyi_st_tensor *)tinyi_alloc(r->ctx, r->n_tensors + 1, sizeof *r->tensor);
+    if (!r->used || !r->tensor) return tiny_ctx_status(r->ctx);
+    memset(r->used, 0, r->n_tensors + 1);
+    r->n_tensors = 0;
+    sink.meta = NULL;
+    st = tinyi_st_walk(r->ctx, r->path, file->bytes, file->n_bytes, &sink);
+    for (l = 0; !st && l <= desc.l_max; l++)
+        for (nu = 0; !st && nu < 3; nu++) st = tinyi_mace_basis_read(r, &desc, l, nu);
+    if (!st) st = tinyi_mace_make(r->ctx, &desc, r->basis, out);
+    for (i = 0; !st && i < (size_t)(*out)->n_params; i++) st = tinyi_mace_fill(r, &(*out)->param[i]);
+    for (i = 0; !st && i < r->n_tensors; i++)
+        if (!r->used[i]) {
+            char name[64];
+            (void)tiny_plain(name, sizeof name, r->tensor[i].name.at, r->tensor[i].name.n);
+            st = tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: tensor %s is not part of the potential that is described",
+                            r->path, name);
+        }
+    return st;
+}
+
+TINY_API tiny_status tgnn_mace_load(tiny_ctx *ctx, const char *path, tgnn_mace **out)
+{
+    tinyi_mace_reader *r;
+    tiny_file file;
+    tiny_status st = tinyi_ctx_check(ctx);
+    int l, nu;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: a path and an output are needed");
+    st = tiny_file_open(ctx, path, &file);
+    if (st) return st;
+    r = (tinyi_mace_reader *)tinyi_alloc(ctx, 1, sizeof *r);
+    if (r) {
+        memset(r, 0, sizeof *r);
+        r->ctx = ctx;
+        r->path = path;
+        st = tinyi_mace_load(r, &file, out);
+        for (l = 0; l < TINYI_MACE_SIDE; l++)
+            for (nu = 0; nu < 3; nu++) tinyi_mace_basis_free(ctx, &r->basis[l][nu]);
+        tiny_free(ctx, r->used);
+        tiny_free(ctx, r->tensor);
+    } else st = tiny_ctx_status(ctx);
+    tiny_free(ctx, r);
+    tiny_file_close(ctx, &file);
+    if (st) {
+        tgnn_mace_close(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+/* ---- writing */
+
+static size_t tinyi_mace_put_list(char *to, size_t room, const char *name, const int *x, int n)
+{
+    size_t at = (size_t)snprintf(to, room, "\\\"%s\\\":[", name);
+    int i;
+    for (i = 0; i < n; i++) at += (size_t)snprintf(to + at, room - at, "%s%d", i ? "," : "", x[i]);
+    return at + (size_t)snprintf(to + at, room - at, "],");
+}
+
+static size_t tinyi_mace_describe(char *to, size_t room, const tgnn_mace_desc *d)
+{
+    size_t at = (size_t)snprintf(to, room, "\"__metadata__\":{\"mace\":\"{");
+    at += tinyi_mace_put_list(to + at, room - at, "elements", d->elements, d->n_elements);
+    at += tinyi_mace_put_list(to + at, room - at, "correlation", d->correlation, d->layers);
+    at += tinyi_mace_put_list(to + at, room - at, "kind", d->kind, d->layers);
+    at += tinyi_mace_put_list(to + at, room - at, "density", d->density, d->layers);
+    at += tinyi_mace_put_list(to + at, room - at, "radial", d->radial, d->n_radial);
+    at += (size_t)snprintf(to + at, room - at,
+                           "\\\"channels\\\":%d,\\\"l_max\\\":%d,\\\"hidden\\\":%d,\\\"last\\\":%d,\\\"layers\\\":%d,"
+                           "\\\"bessel\\\":%d,\\\"power\\\":%d,\\\"late\\\":%d,\\\"readout\\\":%d,\\\"r_max\\\":%.17g,"
+                           "\\\"average\\\":%.17g,\\\"scale\\\":%.17g,\\\"shift\\\":%.17g}\"}",
+                           d->channels, d->l_max, d->hidden, d->last, d->layers, d->n_bessel, d->power, d->late != 0,
+                           d->readout, d->r_max, d->average, d->scale, d->shift);
+    return at;
+}
+
+TINY_API tiny_status tgnn_mace_save(tiny_ctx *ctx, const tgnn_mace *m, const char *path)
+{
+    tinyi_st_head head;
+    unsigned char *bytes, *to;
+    char name[TINYI_MACE_NAME];
+    size_t room, n_terms = 0, i, k;
+    int l, nu, f;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!m || !path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: a model and a path are needed");
+    for (l = 0; l < TINYI_MACE_SIDE; l++)
+        for (nu = 0; nu < 3; nu++) n_terms += (size_t)m->basis[l][nu].n;
+    room = TINYI_ST_HEAD(m->n_params + 6 * TINYI_MACE_SIDE, TINYI_MACE_NAME) + TINYI_MACE_LINE;
+    if (!tinyi_size_add(room, (size_t)m->n_values * 8, &room) || !tinyi_size_add(room, n_terms * 28, &room))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "mace: the file would be larger than this machine can address");
+    bytes = (unsigned char *)tiny_alloc(ctx, room);
+    if (!bytes) return tiny_ctx_status(ctx);
+    tinyi_st_begin(&head, bytes, room);
+    head.n += tinyi_mace_describe((char *)bytes + head.n, TINYI_MACE_LINE, &m->desc);
+    for (i = 0; i < (size_t)m->n_params; i++)
+        tinyi_st_entry(&head, m->param[i].name, TINYI_ST_F64, m->param[i].rank, m->param[i].dim);
+    for (f = 0; f < 2; f++)                 /* values first: their places are multiples of 8 */
+        for (l = 0; l < TINYI_MACE_SIDE; l++)
+            for (nu = 0; nu < 3; nu++) {
+                tiny_idx dim[2] = { m->basis[l][nu].n, 5 };
+                if (!m->basis[l][nu].term) continue;
+                (void)snprintf(name, sizeof name, "couple.%d.%d.%s", l, nu + 1, f ? "index" : "value");
+                tinyi_st_entry(&head, name, f ? TINYI_ST_I32 : TINYI_ST_F64, f ? 2 : 1, dim);
+            }
+    to = tinyi_st_end(&head);
+    for (i = 0; i < (size_t)m->n_values; i++, to += 8) tinyi_put_le(to, tinyi_f64_bits(m->values[i]), 8);
+    for (f = 0; f < 2; f++)
+        for (l = 0; l < TINYI_MACE_SIDE; l++)
+            for (nu = 0; nu < 3; nu++) {
+                const tinyi_mace_basis *b = &m->basis[l][nu];
+                for (i = 0; b->term && i < (size_t)b->n; i++) {
+                    if (!f) {
+                        tinyi_put_le(to, tinyi_f64_bits(b->value[i]), 8);
+                        to += 8;
+                    }
+                    for (k = 0; f && k < 5; k++, to += 4) tinyi_put_le32(to, (uint32_t)b->term[i][k]);
+                }
+            }
+    st = tiny_file_write(ctx, path, bytes, (size_t)(to - bytes));
+    tiny_free(ctx, bytes);
+    return st;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_POTENTIAL
+#if TINYI_SLICE(11)
+/* src/gnn/equivariant/mace_plain.c - MACE in plain loops, in double: the formula of mace.c line by line
+ *
+ * It shares with the fast form the description, the numbers of the model, the 3j and the bases U. Neighbours are found
+ * by trying all images; contractions multiply out every term of U. */
+#include <string.h>
+
+typedef struct tinyi_mace_loop {            /* a structure and its features */
+    const tgnn_mace *m;
+    const tgnn_structure *s;
+    tinyi_cell cell;
+    int images[3], side;                    /* to each side; components of a row of h */
+    double *h, *next, *up;                  /* (n, side, channels) */
+    double *a, *message, *r;                /* of one atom: (rows, channels), (l m, channels); of an edge */
+} tinyi_mace_loop;
+
+TINY_REF_BEGIN
+static const double *tinyi_mace_of(const tgnn_mace *m, int param) { return m->param[param].value; }
+
+/* y (c) (+)= x (k) w (k, c) */
+static void tinyi_mace_linear(double *y, const double *x, const double *w, int k, int c)
+{
+    int i, j;
+    for (j = 0; j < c; j++) y[j] = 0.0;
+    for (i = 0; i < k; i++)
+        for (j = 0; j < c; j++) y[j] += x[i] * w[(size_t)i * (size_t)c + (size_t)j];
+}
+static void tinyi_mace_linear_add(double *y, const double *x, const double *w, int k, int c)
+{
+    int i, j;
+    for (i = 0; i < k; i++)
+        for (j = 0; j < c; j++) y[j] += x[i] * w[(size_t)i * (size_t)c + (size_t)j];
+}
+static double tinyi_mace_act(double x) { return x / (1.0 + tinyi_exp64(-x)); }
+
+/* R of all couplings and channels at a distance, and the density */
+static double tinyi_mace_network(tinyi_mace_loop *w, int t, double r)
+{
+    const tgnn_mace_desc *d = &w->m->desc;
+    double b[64], db[64], cut[2], x[1024], y[1024], s = 0.0;
+    int i, q, n = d->n_bessel;
+    tinyi_mace_radial(w->m, r, b, db, cut);
+    for (i = 0; i < n; i++) x[i] = b[i];
+    for (i = 0; i < d->n_radial; i++) {
+        tinyi_mace_linear(y, x, tinyi_mace_of(w->m, w->m->radial[t][i]), n, d->radial[i]);
+        n = d->radial[i];
+        for (q = 0; q < n; q++) x[q] = tinyi_mace_act(y[q]);
+    }
+    for (q = 0; q < n; q++) x[q] *= cut[0];
+    tinyi_mace_linear(w->r, x, tinyi_mace_of(w->m, w->m->radial[t][i]), n, w->m->paths[t].n * d->channels);
+    if (!d->density[t]) return 0.0;
+    for (i = 0; i < d->n_bessel; i++) s += b[i] * tinyi_mace_of(w->m, w->m->density[t])[i];
+    return tinyi_tanh64(s * s) * cut[0];
+}
+
+/* a += the message along v from an atom whose W_up h is up */
+static double tinyi_mace_message(tinyi_mace_loop *w, int t, const double *v, const double *up)
+{
+    const tinyi_mace_paths *s = &w->m->paths[t];
+    const int c = w->m->desc.channels;
+    const double length = tinyi_sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
+    const double density = tinyi_mace_network(w, t, length);
+    double y[(TGNN_MACE_L + 1) * (TGNN_MACE_L + 1)];
+    tgnn_sph_harm_params sph = { 0, 0, 0 };
+    int p = 0, e, u;
+    sph.l_max = w->m->desc.l_max;
+    tinyi_sph_one(v, &sph, y, NULL);
+    for (e = 0; e < s->n_terms; e++) {
+        const tinyi_mace_term *term = &s->term[e];
+        while (p + 1 < s->n && term->k >= s->path[p + 1].at) p++;
+        {
+            const int n3 = 2 * s->path[p].l3 + 1, m1 = (term->k - s->path[p].at) / n3, m3 = (term->k - s->path[p].at) % n3;
+            const double *x = up + (size_t)(s->path[p].l1 * s->path[p].l1 + m1) * (size_t)c, *r = w->r + (size_t)(p * c);
+            double *a = w->a + (size_t)(s->path[p].row + m3) * (size_t)c;
+            for (u = 0; u < c; u++) a[u] += r[u] * term->value * x[u] * y[term->m2];
+        }
+    }
+    return density;
+}
+
+/* all neighbours of atom i within r_max */
+static double tinyi_mace_gather_all(tinyi_mace_loop *w, int t, tiny_idx i)
+{
+    const double most = w->m->desc.r_max * w->m->desc.r_max;
+    double density = 0.0;
+    tiny_idx j;
+    int x, y, z, k;
+    for (j = 0; j < w->s->n; j++)
+        for (x = -w->images[0]; x <= w->images[0]; x++)
+            for (y = -w->images[1]; y <= w->images[1]; y++)
+                for (z = -w->images[2]; z <= w->images[2]; z++) {
+                    double v[3], square = 0.0;
+                    for (k = 0; k < 3; k++) {
+                        v[k] = w->s->positions[3 * i + k] - w->s->positions[3 * j + k] - x * w->cell.row[k] -
+                               y * w->cell.row[3 + k] - z * w->cell.row[6 + k];
+                        square += v[k] * v[k];
+                    }
+                    if ((j == i && !x && !y && !z) || !(square < most)) continue;
+                    density += tinyi_mace_message(w, t, v, w->up + (size_t)j * (size_t)(w->side * w->m->desc.channels));
+                }
+    return density;
+}
+
+/* h of atom i after layer t from its messages */
+static void tinyi_mace_atom(tinyi_mace_loop *w, int t, tiny_idx i)
+{
+    const tgnn_mace *m = w->m;
+    const tgnn_mace_desc *d = &m->desc;
+    const tinyi_mace_paths *s = &m->paths[t];
+    const int c = d->channels, z = m->place[w->s->numbers[i]], to = tinyi_mace_degree(d, t + 1),
+              from = tinyi_mace_degree(d, t);
+    const size_t square = (size_t)c * (size_t)c;
+    double *row = w->r, by;                 /* w->r has room for more than a row: its edges are done */
+    int p, l, q, k, u, seen = 0, last = -1;
+    memset(w->a, 0, (size_t)(s->n_rows * c) * sizeof *w->a);
+    by = 1.0 + tinyi_mace_gather_all(w, t, i);
+    if (!d->density[t]) by = d->average;
+    memset(w->message, 0, (size_t)((d->l_max + 1) * (d->l_max + 1) * c) * sizeof *w->message);
+    for (p = 0; p < s->n; p++) {
+        l = s->path[p].l3;
+        seen = l == last ? seen + 1 : 0;
+        last = l;
+        for (q = 0; q < 2 * l + 1; q++)
+            tinyi_mace_linear_add(w->message + (size_t)((l * l + q) * c), w->a + (size_t)((s->path[p].row + q) * c),
+                                  tinyi_mace_of(m, m->mix[t][l]) + (size_t)seen * square, c, c);
+    }
+    for (l = 0; l <= d->l_max; l++)
+        for (q = l * l; q < (l + 1) * (l + 1); q++) {
+            double *x = w->message + (size_t)(q * c);
+            for (u = 0; u < c; u++) x[u] /= by;
+            if (d->kind[t] != TGNN_MACE_PLAIN) continue;
+            tinyi_mace_linear(row, x, tinyi_mace_of(m, m->skip[t][l]) + (size_t)z * square, c, c);
+            memcpy(x, row, (size_t)c * sizeof *x);
+        }
+    for (l = 0; l <= to; l++) {
+        double *h = w->next + ((size_t)i * (size_t)w->side + (size_t)(l * l)) * (size_t)c;
+        double *b = w->r;                   /* (2 l + 1, c) */
+        memset(b, 0, (size_t)((2 * l + 1) * c) * sizeof *b);
+        for (k = 0; k < d->correlation[t]; k++) {
+            const tinyi_mace_basis *basis = &m->basis[l][k];
+            const double *weight = tinyi_mace_of(m, m->weight[t][l][k]) + (size_t)z * (size_t)(basis->n_k * c);
+            for (q = 0; q < basis->n; q++) {
+                const int32_t *e = basis->term[q];
+                for (u = 0; u < c; u++) {
+                    double x = basis->value[q] * weight[e[4] * c + u];
+                    int f;
+                    for (f = 1; f <= k + 1; f++) x *= w->message[e[f] * c + u];
+                    b[e[0] * c + u] += x;
+                }
+            }
+        }
+        for (q = 0; q < 2 * l + 1; q++) {
+            tinyi_mace_linear(h + (size_t)(q * c), b + (size_t)(q * c), tinyi_mace_of(m, m->out[t][l]), c, c);
+            if (d->kind[t] == TGNN_MACE_RESIDUAL && l <= from)
+                tinyi_mace_linear_add(h + (size_t)(q * c),
+                                      w->h + ((size_t)i * (size_t)w->side + (size_t)(l * l + q)) * (size_t)c,
+                                      tinyi_mace_of(m, m->skip[t][l]) + (size_t)z * square, c, c);
+        }
+    }
+}
+
+static double tinyi_mace_read_atom(const tinyi_mace_loop *w, int t, const double *h)
+{
+    const tgnn_mace_desc *d = &w->m->desc;
+    double e = 0.0, x[1024];
+    int i;
+    if (!tinyi_mace_nonlinear(d, t)) {
+        for (i = 0; i < d->channels; i++) e += h[i] * tinyi_mace_of(w->m, w->m->readout[t])[i];
+        return e;
+    }
+    tinyi_mace_linear(x, h, tinyi_mace_of(w->m, w->m->readin), d->channels, d->readout);
+    for (i = 0; i < d->readout; i++) e += tinyi_mace_act(x[i]) * tinyi_mace_of(w->m, w->m->readout[t])[i];
+    return e;
+}
+
+static void tinyi_mace_layers(tinyi_mace_loop *w, double *atoms)
+{
+    const tgnn_mace *m = w->m;
+    const tgnn_mace_desc *d = &m->desc;
+    const int c = d->channels;
+    const size_t row = (size_t)w->side * (size_t)c;
+    tiny_idx i;
+    int t, l, q;
+    for (i = 0; i < w->s->n; i++) {
+        const int z = m->place[w->s->numbers[i]];
+        memcpy(w->h + (size_t)i * row, tinyi_mace_of(m, m->embed) + (size_t)z * (size_t)c, (size_t)c * sizeof *w->h);
+        atoms[i] = 0.0;
+    }
+    for (t = 0; t < d->layers; t++) {
+        double *old;
+        for (i = 0; i < w->s->n; i++)
+            for (l = 0; l <= tinyi_mace_degree(d, t); l++)
+                for (q = l * l; q < (l + 1) * (l + 1); q++)
+                    tinyi_mace_linear(w->up + (size_t)i * row + (size_t)(q * c), w->h + (size_t)i * row + (size_t)(q * c),
+                                      tinyi_mace_of(m, m->up[t][l]), c, c);
+        for (i = 0; i < w->s->n; i++) {
+            tinyi_mace_atom(w, t, i);
+            atoms[i] += tinyi_mace_read_atom(w, t, w->next + (size_t)i * row);
+        }
+        old = w->h;
+        w->h = w->next;
+        w->next = old;
+    }
+    for (i = 0; i < w->s->n; i++)
+        atoms[i] = tinyi_mace_of(m, m->energies)[m->place[w->s->numbers[i]]] + (d->shift + d->scale * atoms[i]);
+}
+TINY_REF_END
+
+TINY_API tiny_status tgnn_mace_plain(tiny_ctx *ctx, const tgnn_mace *m, const tgnn_structure *s, double *energy,
+                                     double *atoms)
+{
+    tinyi_mace_loop w;
+    double *e = NULL, images = 1.0;
+    size_t c, rows = 0;
+    tiny_idx i;
+    int k, t, n = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!m || !s || !energy) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: a model, a structure and an output are needed");
+    memset(&w, 0, sizeof w);
+    st = tinyi_cell_of(ctx, s, &w.cell);
+    if (st) return st;
+    if (s->n && !s->numbers) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: the atomic numbers are missing");
+    for (i = 0; i < s->n; i++)
+        if (s->numbers[i] < 1 || s->numbers[i] > TGNN_MACE_ELEMENTS || m->place[s->numbers[i]] < 0)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "mace: atom %td (counted from 1) has the atomic number %d, which the model does not know",
+                              i + 1, s->numbers[i]);
+    w.m = m;
+    w.s = s;
+    for (k = 0; k < 3; k++) {               /* atoms may lie outside of the cell: by as much as they are apart */
+        double least = 0.0, most = 0.0;
+        for (i = 0; i < s->n; i++) {
+            const double *x = s->positions + 3 * i;
+            const double f = x[0] * w.cell.inverse[k] + x[1] * w.cell.inverse[3 + k] + x[2] * w.cell.inverse[6 + k];
+            if (i == 0 || f < least) least = f;
+            if (i == 0 || f > most) most = f;
+        }
+        if (s->periodic[k]) {
+            const double reach = m->desc.r_max / w.cell.height[k] + (most - least) + 1.0;
+            images *= 2.0 * reach + 1.0;
+            w.images[k] = reach < 1e5 ? (int)reach : 100000;
+        }
+    }
+    if (images > 1e6)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: the cell is so small that it has %.3g images, the limit is 1e6",
+                          images);
+    for (t = 0; t <= m->desc.layers; t++) {
+        const int degree = tinyi_mace_degree(&m->desc, t) + 1;
+        w.side = TINYI_MAX(w.side, degree * degree);
+        if (t == m->desc.layers) break;
+        rows = TINYI_MAX(rows, (size_t)m->paths[t].n_rows);
+        n = TINYI_MAX(n, m->paths[t].n);
+    }
+    c = (size_t)m->desc.channels * sizeof(double);
+    w.h = (double *)tinyi_alloc(ctx, (size_t)s->n + 1, (size_t)w.side * c);
+    w.next = (double *)tinyi_alloc(ctx, (size_t)s->n + 1, (size_t)w.side * c);
+    w.up = (double *)tinyi_alloc(ctx, (size_t)s->n + 1, (size_t)w.side * c);
+    w.a = (double *)tinyi_alloc(ctx, rows, c);
+    w.message = (double *)tinyi_alloc(ctx, (size_t)((m->desc.l_max + 1) * (m->desc.l_max + 1)), c);
+    w.r = (double *)tinyi_alloc(ctx, (size_t)TINYI_MAX(n, 2 * TINYI_MACE_SIDE), c);
+    e = atoms ? atoms : (double *)tinyi_alloc(ctx, (size_t)s->n + 1, sizeof *e);
+    if (!w.h || !w.next || !w.up || !w.a || !w.message || !w.r || !e) st = tiny_ctx_status(ctx);
+    if (!st) {
+        tinyi_mace_layers(&w, e);
+        for (i = 0, *energy = 0.0; i < s->n; i++) *energy += e[i];
+    }
+    if (e != atoms) tiny_free(ctx, e);
+    tiny_free(ctx, w.h);
+    tiny_free(ctx, w.next);
+    tiny_free(ctx, w.up);
+    tiny_free(ctx, w.a);
+    tiny_free(ctx, w.message);
+    tiny_free(ctx, w.r);
+    return st;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_POTENTIAL
+#if TINYI_SLICE(11)
+/* src/gnn/equivariant/mace_plan.c - the weights of a potential packed for the kernels of a target
+ *
+ * A matrix is cut into panels of two vectors of columns; a panel holds its rows one after another. Rows of features and
+ * columns of matrices are padded with zeros to whole panels. The matrices of elements are packed for the elements of
+ * the structure alone; a structure with others makes the plan anew, for both.
+ * Exact changes of the formula: W_mix and the skip product of a plain layer are one matrix for each element; 1 /
+ *                                 average
+ * is part of W_mix; the first layer's features go through W_up once for each element. */
+#include <string.h>
+
+typedef struct tinyi_mace_packer {
+    tiny_ctx *ctx;
+    tgnn_mace *m;
+    tinyi_mace_plan *p;
+    double *wide;                           /* scratch */
+} tinyi_mace_packer;
+
+static int tinyi_mace_padded(const tinyi_mace_plan *p, int n)
+{
+    const int panel = 2 * p->k->lanes;
+    return (n + panel - 1) / panel * panel;
+}
+
+/* n numbers; NULL while they are counted */
+static void *tinyi_mace_take(tinyi_mace_packer *w, size_t n)
+{
+    tinyi_mace_plan *p = w->p;
+    void *to = p->memory ? p->memory + p->used : NULL;
+    p->used += (n * p->k->bytes + 63) / 64 * 64;
+    return to;
+}
+
+static void tinyi_mace_set(const tinyi_mace_plan *p, void *to, size_t i, double v)
+{
+    if (p->k->bytes == sizeof(double)) ((double *)to)[i] = v;
+    else ((float *)to)[i] = (float)v;
+}
+
+/* element (i, j) of the packed matrix is x[i * row + j * col] */
+static const void *tinyi_mace_pack(tinyi_mace_packer *w, const double *x, int rows, int columns, int row, int col)
+{
+    const tinyi_mace_plan *p = w->p;
+    const int panel = 2 * p->k->lanes, n = tinyi_mace_padded(p, columns);
+    void *to = tinyi_mace_take(w, (size_t)rows * (size_t)n);
+    size_t at = 0;
+    int q, i, j;
+    if (!to) return NULL;
+    for (q = 0; q < n; q += panel)
+        for (i = 0; i < rows; i++)
+            for (j = q; j < q + panel; j++, at++)
+                tinyi_mace_set(p, to, at, j < columns ? x[(size_t)i * (size_t)row + (size_t)j * (size_t)col] : 0.0);
+    return to;
+}
+
+static tinyi_mace_matrix tinyi_mace_both(tinyi_mace_packer *w, const double *x, int rows, int columns, int row)
+{
+    tinyi_mace_matrix m;
+    m.to = tinyi_mace_pack(w, x, rows, columns, row, 1);
+    m.back = tinyi_mace_pack(w, x, columns, rows, 1, row);
+    return m;
+}
+
+static const void *tinyi_mace_pad(tinyi_mace_packer *w, const double *x, int n)
+{
+    const int wide = tinyi_mace_padded(w->p, n);
+    void *to = tinyi_mace_take(w, (size_t)wide);
+    int i;
+    if (!to) return NULL;
+    for (i = 0; i < wide; i++) tinyi_mace_set(w->p, to, (size_t)i, i < n ? x[i] : 0.0);
+    return to;
+}
+
+static const double *tinyi_mace_value(const tinyi_mace_packer *w, int param) { return w->m->param[param].value; }
+
+/* y (rows, c) = by x (rows, c) a (c, c), or x alone */
+static void tinyi_mace_times(double *y, const double *x, const double *a, int rows, int c, double by)
+{
+    int i, j, k;
+    for (i = 0; i < rows; i++) {
+        double *to = y + (size_t)i * (size_t)c;
+        const double *from = x + (size_t)i * (size_t)c;
+        for (j = 0; j < c; j++) to[j] = a ? 0.0 : by * from[j];
+        for (k = 0; a && k < c; k++)
+            for (j = 0; j < c; j++) to[j] += by * from[k] * a[(size_t)k * (size_t)c + (size_t)j];
+    }
+}
+
+static void tinyi_mace_pack_mix(tinyi_mace_packer *w, int t)
+{
+    const tgnn_mace_desc *d = &w->m->desc;
+    const tinyi_mace_paths *s = &w->m->paths[t];
+    const int c = d->channels, plain = d->kind[t] == TGNN_MACE_PLAIN, n = plain ? w->p->n_local : 1;
+    const double by = d->density[t] ? 1.0 : 1.0 / d->average;
+    int z, i, seen, l = -1;
+    for (z = 0; z < n; z++)
+        for (i = 0, seen = 0; i < s->n; i++, seen++) {
+            const double *x;
+            if (s->path[i].l3 != l) seen = 0;
+            l = s->path[i].l3;
+            if (!w->p->memory) {
+                (void)tinyi_mace_both(w, NULL, c, c, c);
+                continue;
+            }
+            x = tinyi_mace_value(w, w->m->mix[t][l]) + (size_t)seen * (size_t)(c * c);
+            tinyi_mace_times(w->wide, x,
+                             plain ? tinyi_mace_value(w, w->m->skip[t][l]) + (size_t)w->p->element[z] * (size_t)(c * c)
+                                   : NULL,
+                             c, c, by);
+            w->p->mix[t][z * s->n + i] = tinyi_mace_both(w, w->wide, c, c, c);
+        }
+}
+
+static void tinyi_mace_pack_layer(tinyi_mace_packer *w, int t)
+{
+    const tgnn_mace *m = w->m;
+    const tgnn_mace_desc *d = &m->desc;
+    tinyi_mace_plan *p = w->p;
+    const int c = d->channels, from = tinyi_mace_degree(d, t), to = tinyi_mace_degree(d, t + 1),
+              last = d->n_radial - 1, k = d->radial[last], poly = m->poly[t].n_coefs, lanes = p->k->lanes;
+    int l, i, z, u, j;
+    for (l = 0; t && l <= from; l++) p->up[t][l] = tinyi_mace_both(w, tinyi_mace_value(w, m->up[t][l]), c, c, c);
+    for (i = 0; i < d->n_radial; i++)
+        p->hide[t][i].to = tinyi_mace_pack(w, tinyi_mace_value(w, m->radial[t][i]), i ? d->radial[i - 1] : d->n_bessel,
+                                           d->radial[i], d->radial[i], 1);
+    for (i = 0; i < m->paths[t].n; i++) {
+        const double *x = tinyi_mace_value(w, m->radial[t][last + 1]) + (size_t)i * (size_t)c;
+        tinyi_mace_matrix a;
+        a.to = tinyi_mace_pack(w, x, k, c, m->paths[t].n * c, 1);
+        a.back = t ? NULL : tinyi_mace_pack(w, x, c, k, 1, m->paths[t].n * c);
+        if (p->memory) p->weight[t][i] = a;
+    }
+    tinyi_mace_pack_mix(w, t);
+    for (l = 0; d->kind[t] == TGNN_MACE_RESIDUAL && l <= (from < to ? from : to); l++)
+        for (z = 0; z < p->n_local; z++) {
+            const double *x = tinyi_mace_value(w, m->skip[t][l]) + (size_t)p->element[z] * (size_t)(c * c);
+            const tinyi_mace_matrix a = tinyi_mace_both(w, x, c, c, c);
+            if (p->memory) p->skip[t][z * TINYI_MACE_SIDE + l] = a;
+        }
+    for (l = 0; l <= to; l++) p->out[t][l] = tinyi_mace_both(w, tinyi_mace_value(w, m->out[t][l]), c, c, c);
+    for (z = 0; z < p->n_local; z++) {
+        void *coef = tinyi_mace_take(w, (size_t)poly * (size_t)p->width);
+        size_t at = 0;
+        if (!coef) continue;
+        tinyi_mace_poly_fill(m, t, p->element[z], w->wide);
+        for (u = 0; u < p->width; u += lanes)
+            for (i = 0; i < poly; i++)
+                for (j = u; j < u + lanes; j++)
+                    tinyi_mace_set(p, coef, at++, j < c ? w->wide[(size_t)i * (size_t)c + (size_t)j] : 0.0);
+        p->coef[t][z] = coef;
+    }
+    if (tinyi_mace_nonlinear(d, t)) {
+        p->readin = tinyi_mace_both(w, tinyi_mace_value(w, m->readin), c, d->readout, d->readout);
+        p->readout[t] = tinyi_mace_pad(w, tinyi_mace_value(w, m->readout[t]), d->readout);
+    } else p->readout[t] = tinyi_mace_pad(w, tinyi_mace_value(w, m->readout[t]), c);
+}
+
+static void tinyi_mace_pack_all(tinyi_mace_packer *w)
+{
+    const tgnn_mace *m = w->m;
+    const tgnn_mace_desc *d = &m->desc;
+    tinyi_mace_plan *p = w->p;
+    const int c = d->channels;
+    int t, z;
+    void *rows[2];
+    p->used = 0;
+    for (t = 0; t < d->layers; t++) {       /* lists of matrices and pointers, a few bytes more than they need */
+        const size_t each = sizeof(tinyi_mace_matrix) / sizeof(float), n = (size_t)m->paths[t].n;
+        p->weight[t] = (tinyi_mace_matrix *)tinyi_mace_take(w, n * each);
+        p->mix[t] = (tinyi_mace_matrix *)tinyi_mace_take(w, n * (size_t)p->n_local * each);
+        p->skip[t] = (tinyi_mace_matrix *)tinyi_mace_take(w, (size_t)(p->n_local * TINYI_MACE_SIDE) * each);
+        p->coef[t] = (const void **)tinyi_mace_take(w, (size_t)p->n_local * each);
+    }
+    for (t = 0; t < 2; t++) rows[t] = tinyi_mace_take(w, (size_t)(p->n_local * p->width));
+    p->embed = rows[0];
+    p->first = rows[1];
+    for (z = 0; p->memory && z < p->n_local; z++) {
+        const double *x = tinyi_mace_value(w, m->embed) + (size_t)p->element[z] * (size_t)c;
+        int u;
+        tinyi_mace_times(w->wide, x, tinyi_mace_value(w, m->up[0][0]), 1, c, 1.0);
+        for (u = 0; u < p->width; u++) {
+            tinyi_mace_set(p, rows[0], (size_t)(z * p->width + u), u < c ? x[u] : 0.0);
+            tinyi_mace_set(p, rows[1], (size_t)(z * p->width + u), u < c ? w->wide[u] : 0.0);
+        }
+    }
+    for (t = 0; t < d->layers; t++) tinyi_mace_pack_layer(w, t);
+}
+
+static void tinyi_mace_plan_free(tiny_ctx *ctx, tinyi_mace_plan **p)
+{
+    if (*p) tiny_free(ctx, (*p)->memory);
+    tiny_free(ctx, *p);
+    *p = NULL;
+}
+
+TINYI_FN tiny_status tinyi_mace_plan_for(tiny_ctx *ctx, tgnn_mace *m, int type, const unsigned char *present,
+                                         const tinyi_mace_plan **out)
+{
+    const tgnn_mace_desc *d = &m->desc;
+    const tinyi_mace_kernels *k = tinyi_mace_pair_of(ctx->k)->of[type];
+    tinyi_mace_plan *p = m->plan[type];
+    tinyi_mace_packer w;
+    size_t wide = (size_t)d->channels * (size_t)d->channels;
+    int z, t, covered = p && p->k == k;
+    for (z = 0; covered && z < d->n_elements; z++) covered = !present[z] || p->local[z] >= 0;
+    if (covered) {
+        *out = p;
+        return TINY_OK;
+    }
+    p = (tinyi_mace_plan *)tinyi_alloc(m->ctx, 1, sizeof *p);
+    if (!p) return tiny_ctx_status(m->ctx);
+    memset(p, 0, sizeof *p);
+    p->k = k;
+    for (z = 0; z < d->n_elements; z++) {
+        const tinyi_mace_plan *old = m->plan[type];
+        p->local[z] = -1;
+        if (!present[z] && !(old && old->local[z] >= 0)) continue;
+        p->element[p->n_local] = z;
+        p->local[z] = p->n_local++;
+    }
+    tinyi_mace_plan_free(m->ctx, &m->plan[type]);
+    p->width = tinyi_mace_padded(p, d->channels);
+    p->panels = p->width / (2 * k->lanes);
+    p->n_y = ((d->l_max + 1) * (d->l_max + 1) + 3) / 4 * 4;
+    for (t = 0; t < d->n_radial; t++) p->radial[t] = tinyi_mace_padded(p, d->radial[t]);
+    p->read = tinyi_mace_padded(p, d->readout);
+    for (t = 0; t < d->layers; t++)
+        wide = TINYI_MAX(wide, (size_t)m->poly[t].n_coefs * (size_t)d->channels);
+    memset(&w, 0, sizeof w);
+    w.ctx = m->ctx;
+    w.m = m;
+    w.p = p;
+    tinyi_mace_pack_all(&w);
+    p->bytes = p->used;
+    p->memory = (unsigned char *)tinyi_alloc(m->ctx, p->bytes, 1);
+    w.wide = (double *)tinyi_alloc(m->ctx, wide, sizeof *w.wide);
+    if (!p->memory || !w.wide) {
+        tiny_free(m->ctx, w.wide);
+        tinyi_mace_plan_free(m->ctx, &p);
+        return tiny_ctx_status(m->ctx);
+    }
+    tinyi_mace_pack_all(&w);
+    tiny_free(m->ctx, w.wide);
+    m->plan[type] = p;
+    *out = p;
+    return TINY_OK;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_POTENTIAL
+#if TINYI_SLICE(11)
+/* src/gnn/equivariant/mace_run.c - energies and gradients of a potential: the fast form
+ * Method   Everything that depends on a distance alone is computed once for a pair of atoms, with its slope next to it:
+ *          the radial network needs no backward pass. Its last layer, the largest product of all, is not stored: each
+ *          atom makes it for its own edges, one coupling at a time, and uses it while it is in the first cache. The
+ *          first layer knows only the elements of the neighbours: there the edges are summed before that product, once
+ *          for each element.
+ *          Backward, an atom is taken as the sender of its edges, so that no two threads add to one number. What an
+ *          edge gives is kept by edge and joined by pair at the end.
+ *          Atoms are sorted by element and run in blocks of TINYI_MACE_ATOMS with one set of matrices.
+ * Phases   pairs | for each layer: atoms | for each layer from the last: atoms, senders | pairs | atoms
+ * Memory   O(atoms (messages + features) + edges (harmonics + a hidden layer)).
+ * Error    double: rounding alone. float: distances, harmonics and the radial basis are computed in double and rounded
+ *          once. */
+#include <string.h>
+
+#define TINYI_MACE_ATOMS 8                  /* in a block */
+#define TINYI_MACE_EDGES 48                 /* of an atom at a time */
+#define TINYI_MACE_PAIRS 32
+#define TINYI_MACE_POINTERS 160             /* the most rows of one product: 8 * 9, 2 * 48, 2 * 32 */
+
+typedef struct tinyi_mace_job {
+    tgnn_mace *m;
+    const tgnn_mace_desc *d;
+    const tinyi_mace_plan *p;
+    const tinyi_mace_kernels *k;
+    tgnn_neighbours list;                   /* of the sorted atoms */
+    tiny_idx n, n_pairs, n_blocks;
+    int gradient, n_l;                      /* components of a message */
+    size_t bytes, row;                      /* of a number, of a row */
+    int32_t *pair;                          /* of an edge; the edge below its reverse has its direction */
+    int64_t *edge;                          /* of a pair: that edge */
+    int32_t *element, *order, *block;       /* of an atom: in the plan, in the structure; where blocks begin */
+    double *atoms, *pull, *slope, *forces;  /* of an atom; by a pair's vector (3); by an edge's length; of an atom (3) */
+    double *density[TGNN_MACE_LAYERS], *crowd[TGNN_MACE_LAYERS];    /* of a pair: value, slope; of an atom: 1 + sum */
+    unsigned char *y, *gy;                  /* harmonics of a pair; the gradient, of an edge */
+    unsigned char *hide[TGNN_MACE_LAYERS];  /* of a pair: last hidden layer of the radial network, its slope */
+    unsigned char *h[TGNN_MACE_LAYERS + 1], *gh[TGNN_MACE_LAYERS + 1], *up[TGNN_MACE_LAYERS],
+        *message[TGNN_MACE_LAYERS], *ga;
+    unsigned char *memory;
+    size_t used;
+    double need;                            /* about the same, which cannot overflow */
+} tinyi_mace_job;
+
+/* workspace of a thread */
+typedef struct tinyi_mace_own {
+    const tiny_team *team;
+    void **to;
+    const void **from, **up;
+    unsigned char *basis, *hidden[2], *y, *c, *gc, *r, *a, *b, *gm, *s, *g, *gup, *z[2];
+    size_t used;
+} tinyi_mace_own;
+
+static unsigned char *tinyi_mace_own_take(unsigned char *base, size_t *used, size_t n, size_t each)
+{
+    unsigned char *to = base ? base + *used : NULL;
+    *used += (n * each + 63) / 64 * 64;
+    return to;
+}
+
+static void tinyi_mace_own_lay(const tinyi_mace_job *j, unsigned char *base, tinyi_mace_own *w)
+{
+    const tgnn_mace_desc *d = j->d;
+    size_t radial = (size_t)d->n_bessel, rows = 0, coefs = 0, out = 0, up = 0, *used = &w->used;
+    const size_t b = j->bytes;
+    int i;
+    for (i = 0; i < d->n_radial; i++) radial = TINYI_MAX(radial, (size_t)j->p->radial[i]);
+    for (i = 0; i < d->layers; i++) {
+        const size_t degree = (size_t)tinyi_mace_degree(d, i) + 1, next = (size_t)tinyi_mace_degree(d, i + 1) + 1;
+        rows = TINYI_MAX(rows, (size_t)j->m->paths[i].n_rows);
+        coefs = TINYI_MAX(coefs, (size_t)j->m->paths[i].n_coefs);
+        out = TINYI_MAX(out, next * next);
+        up = TINYI_MAX(up, degree * degree);
+    }
+    w->used = 0;
+    w->to = (void **)(void *)tinyi_mace_own_take(base, used, TINYI_MACE_POINTERS, sizeof(void *));
+    w->from = (const void **)(void *)tinyi_mace_own_take(base, used, TINYI_MACE_POINTERS, sizeof(void *));
+    w->up = (const void **)(void *)tinyi_mace_own_take(base, used, TINYI_MACE_POINTERS, sizeof(void *));
+    w->basis = tinyi_mace_own_take(base, used, 2 * TINYI_MACE_PAIRS * (size_t)d->n_bessel, b);
+    w->hidden[0] = tinyi_mace_own_take(base, used, 2 * TINYI_MACE_PAIRS * radial, b);
+    w->hidden[1] = tinyi_mace_own_take(base, used, 2 * TINYI_MACE_PAIRS * radial, b);
+    w->y = tinyi_mace_own_take(base, used, TINYI_MACE_EDGES * (size_t)j->p->n_y, b);
+    w->c = tinyi_mace_own_take(base, used, TINYI_MACE_EDGES * coefs, b);
+    w->gc = tinyi_mace_own_take(base, used, TINYI_MACE_EDGES * coefs, b);
+    w->r = tinyi_mace_own_take(base, used, 2 * TINYI_MACE_EDGES, j->row);
+    w->a = tinyi_mace_own_take(base, used, TINYI_MACE_ATOMS * rows, j->row);
+    w->b = tinyi_mace_own_take(base, used, TINYI_MACE_ATOMS * out, j->row);
+    w->gm = tinyi_mace_own_take(base, used, TINYI_MACE_ATOMS * (size_t)j->n_l, j->row);
+    w->s = tinyi_mace_own_take(base, used, (size_t)j->p->n_y * radial, b);
+    w->g = tinyi_mace_own_take(base, used, 2 * TINYI_MACE_SIDE, j->row);
+    w->gup = tinyi_mace_own_take(base, used, TINYI_MACE_ATOMS * up, j->row);
+    w->z[0] = tinyi_mace_own_take(base, used, TINYI_MACE_ATOMS * (size_t)j->p->read, b);
+    w->z[1] = tinyi_mace_own_take(base, used, TINYI_MACE_ATOMS * (size_t)j->p->read, b);
+}
+
+static void tinyi_mace_write(const tinyi_mace_job *j, void *to, size_t i, double v)
+{
+    if (j->bytes == sizeof(double)) ((double *)to)[i] = v;
+    else ((float *)to)[i] = (float)v;
+}
+static double tinyi_mace_read(const tinyi_mace_job *j, const void *from, size_t i)
+{
+    return j->bytes == sizeof(double) ? ((const double *)from)[i] : (double)((const float *)from)[i];
+}
+
+static int tinyi_mace_side(const tinyi_mace_job *j, int t)      /* components of the features before layer t */
+{
+    const int degree = tinyi_mace_degree(j->d, t) + 1;
+    return degree * degree;
+}
+static unsigned char *tinyi_mace_feature(const tinyi_mace_job *j, unsigned char *const *h, int t, tiny_idx i, int l)
+{
+    return h[t] + ((size_t)i * (size_t)tinyi_mace_side(j, t) + (size_t)(l * l)) * j->row;
+}
+static unsigned char *tinyi_mace_hidden(const tinyi_mace_job *j, int t, int32_t pair, int slope)
+{
+    return j->hide[t] + (2 * (size_t)pair + (size_t)slope) * (size_t)j->p->radial[j->d->n_radial - 1] * j->bytes;
+}
+
+/* SiLU of a row of n numbers, and its slope times dz */
+static void tinyi_mace_silu(const tinyi_mace_job *j, const tiny_team *team, void *z, void *dz, int n)
+{
+    int i;
+    if (j->bytes == sizeof(float)) {
+        float *x = (float *)z, *dx = (float *)dz, s[64];
+        int at, m;
+        for (at = 0; at < n; at += 64) {
+            m = TINYI_MIN(64, n - at);
+            TINYI_OF(team->k, sigmoid_f32)(s, x + at, (size_t)m);
+            for (i = 0; dx && i < m; i++) dx[at + i] *= s[i] * (1.0f + x[at + i] * (1.0f - s[i]));
+            for (i = 0; i < m; i++) x[at + i] *= s[i];
+        }
+    } else {
+        double *x = (double *)z, *dx = (double *)dz;
+        for (i = 0; i < n; i++) {
+            const double s = 1.0 / (1.0 + tinyi_exp64(-x[i]));
+            if (dx) dx[i] *= s * (1.0 + x[i] * (1.0 - s));
+            x[i] *= s;
+        }
+    }
+}
+
+/* ---- pairs */
+
+static void tinyi_mace_pairs(tinyi_mace_job *j, tinyi_mace_own *w, tiny_idx p0, tiny_idx p1)
+{
+    const tgnn_mace_desc *d = j->d;
+    const int n = (int)(p1 - p0), each = j->gradient ? 2 : 1, panel = 2 * j->k->lanes;
+    double y[(TGNN_MACE_L + 1) * (TGNN_MACE_L + 1)], b[64], db[64], cut[TINYI_MACE_PAIRS][2];
+    tgnn_sph_harm_params sph = { 0, 0, 0 };
+    int i, q, t, l;
+    sph.l_max = d->l_max;
+    for (i = 0; i < n; i++) {
+        const tiny_idx pair = p0 + i;
+        const double *v = j->list.vector + 3 * j->edge[pair];
+        unsigned char *to = j->y + (size_t)pair * (size_t)j->p->n_y * j->bytes;
+        tinyi_sph_one(v, &sph, y, NULL);
+        for (q = 0; q < j->p->n_y; q++) tinyi_mace_write(j, to, (size_t)q, q < j->n_l ? y[q] : 0.0);
+        tinyi_mace_radial(j->m, tinyi_sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]), b, db, cut[i]);
+        for (q = 0; q < d->n_bessel; q++) {
+            tinyi_mace_write(j, w->basis, (size_t)(each * i * d->n_bessel + q), b[q]);
+            if (each == 2) tinyi_mace_write(j, w->basis, (size_t)((2 * i + 1) * d->n_bessel + q), db[q]);
+        }
+        for (t = 0; t < d->layers; t++) {
+            const double *weight = j->m->param[j->m->density[t]].value;
+            double s = 0.0, ds = 0.0, value;
+            if (!d->density[t]) continue;
+            for (q = 0; q < d->n_bessel; q++) {
+                s += weight[q] * b[q];
+                ds += weight[q] * db[q];
+            }
+            value = tinyi_tanh64(s * s);
+            j->density[t][2 * pair] = value * cut[i][0];
+            j->density[t][2 * pair + 1] = (1.0 - value * value) * 2.0 * s * ds * cut[i][0] + value * cut[i][1];
+        }
+    }
+    for (t = 0; t < d->layers; t++)
+        for (l = 0; l < d->n_radial; l++) {
+            const size_t in = l ? (size_t)j->p->radial[l - 1] : (size_t)d->n_bessel;
+            const int wide = j->p->radial[l];
+            const unsigned char *from = l ? w->hidden[(l - 1) & 1] : w->basis;
+            for (i = 0; i < each * n; i++) {
+                w->from[i] = from + (size_t)i * in * j->bytes;
+                w->to[i] = l < d->n_radial - 1
+                               ? w->hidden[l & 1] + (size_t)i * (size_t)wide * j->bytes
+                               : tinyi_mace_hidden(j, t, (int32_t)(p0 + i / each), i % each);
+            }
+            j->k->rows(w->to, w->from, each * n, l ? d->radial[l - 1] : d->n_bessel, j->p->hide[t][l].to, wide / panel,
+                       0);
+            for (i = 0; i < n; i++) {
+                tinyi_mace_silu(j, w->team, w->to[each * i], each == 2 ? w->to[2 * i + 1] : NULL, wide);
+                if (!d->late || l < d->n_radial - 1) continue;
+                if (each == 2) {            /* (f h)' = f' h + f h' */
+                    j->k->axpy(w->to[2 * i + 1], w->to[2 * i + 1], cut[i][0] - 1.0, (size_t)wide);
+                    j->k->axpy(w->to[2 * i + 1], w->to[2 * i], cut[i][1], (size_t)wide);
+                }
+                j->k->axpy(w->to[each * i], w->to[each * i], cut[i][0] - 1.0, (size_t)wide);
+            }
+        }
+}
+
+/* harmonics of n edges from e0 on, in their direction or, with back, in that of their reverse */
+static void tinyi_mace_edges_y(const tinyi_mace_job *j, int64_t e0, int n, int back, unsigned char *to)
+{
+    const size_t n_y = (size_t)j->p->n_y;
+    int i, l, m;
+    for (i = 0; i < n; i++, to += n_y * j->bytes) {
+        const int64_t e = e0 + i;
+        memcpy(to, j->y + (size_t)j->pair[e] * n_y * j->bytes, n_y * j->bytes);
+        if ((e < j->list.reverse[e]) != back) continue;
+        for (l = 1; l <= j->d->l_max; l += 2)
+            for (m = l * l; m < (l + 1) * (l + 1); m++)
+                if (j->bytes == sizeof(double)) ((double *)(void *)to)[m] = -((double *)(void *)to)[m];
+                else ((float *)(void *)to)[m] = -((float *)(void *)to)[m];
+    }
+}
+
+/* neighbours of one element from e on, at most TINYI_MACE_EDGES */
+static int tinyi_mace_same(const tinyi_mace_job *j, int64_t e, int64_t end)
+{
+    const int32_t z = j->element[j->list.col[e]];
+    int n = 1;
+    while (n < TINYI_MACE_EDGES && e + n < end && j->element[j->list.col[e + n]] == z) n++;
+    return n;
+}
+
+/* ---- messages: a (rows, width) of atom i */
+
+static void tinyi_mace_gather_first(const tinyi_mace_job *j, tinyi_mace_own *w, tiny_idx i, unsigned char *a)
+{
+    const tgnn_mace_desc *d = j->d;
+    const int wide = j->p->radial[d->n_radial - 1];
+    const int64_t end = j->list.offset[i + 1];
+    int64_t e = j->list.offset[i];
+    int l, m, q, n;
+    for (; e < end; e += n) {
+        const size_t z = (size_t)j->element[j->list.col[e]];
+        n = tinyi_mace_same(j, e, end);
+        tinyi_mace_edges_y(j, e, n, 0, w->y);
+        for (q = 0; q < n; q++) w->from[q] = tinyi_mace_hidden(j, 0, j->pair[e + q], 0);
+        j->k->outer(w->s, w->from, w->y, n, j->p->n_y, wide);
+        for (l = 0; l <= d->l_max; l++) {
+            for (m = 0; m < 2 * l + 1; m++) {
+                w->to[m] = w->g + (size_t)m * j->row;
+                w->from[m] = w->s + (size_t)(l * l + m) * (size_t)wide * j->bytes;
+            }
+            j->k->rows(w->to, w->from, 2 * l + 1, d->radial[d->n_radial - 1], j->p->weight[0][l].to, j->p->panels, 0);
+            j->k->muladd(a + (size_t)(l * l) * j->row, w->g, (const unsigned char *)j->p->first + z * j->row,
+                         2 * l + 1, (size_t)j->p->width);
+        }
+    }
+}
+
+static void tinyi_mace_gather(const tinyi_mace_job *j, tinyi_mace_own *w, int t, tiny_idx i, unsigned char *a)
+{
+    const tgnn_mace_desc *d = j->d;
+    const tinyi_mace_paths *s = &j->m->paths[t];
+    const int64_t end = j->list.offset[i + 1];
+    const size_t width = (size_t)j->p->width;
+    int64_t e = j->list.offset[i];
+    int q, n, p;
+    for (; e < end; e += n) {
+        n = (int)TINYI_MIN((int64_t)TINYI_MACE_EDGES, end - e);
+        tinyi_mace_edges_y(j, e, n, 0, w->y);
+        for (q = 0; q < n; q++) {
+            j->k->couple(w->c + (size_t)(q * s->n_coefs) * j->bytes, w->y + (size_t)(q * j->p->n_y) * j->bytes,
+                         s->term, s->n_terms, s->n_coefs);
+            w->from[q] = tinyi_mace_hidden(j, t, j->pair[e + q], 0);
+            w->to[q] = w->r + (size_t)q * j->row;
+            w->up[q] = tinyi_mace_feature(j, j->up, t, j->list.col[e + q], 0);
+        }
+        for (p = 0; p < s->n; p++) {
+            const tinyi_mace_path *path = &s->path[p];
+            j->k->rows(w->to, w->from, n, d->radial[d->n_radial - 1], j->p->weight[t][p].to, j->p->panels, 0);
+            j->k->fold(a + (size_t)path->row * j->row, 2 * path->l3 + 1, 2 * path->l1 + 1, width, n, w->r, w->up,
+                       (size_t)(path->l1 * path->l1) * width, w->c + (size_t)path->at * j->bytes, (size_t)s->n_coefs);
+        }
+    }
+}
+
+/* y rows of degree l of n atoms, y_side rows apart, (+)= x rows times b */
+static void tinyi_mace_degree_rows(const tinyi_mace_job *j, tinyi_mace_own *w, int n, int l, unsigned char *y,
+                                   int y_side, const unsigned char *x, int x_side, int k, const void *b, int panels,
+                                   int add)
+{
+    int i, m, at = 0;
+    for (i = 0; i < n; i++)
+        for (m = 0; m < 2 * l + 1; m++, at++) {
+            w->to[at] = y + (size_t)(i * y_side + m) * j->row;
+            w->from[at] = x + (size_t)(i * x_side + m) * j->row;
+        }
+    j->k->rows(w->to, w->from, at, k, b, panels, add);
+}
+
+static const tinyi_mace_matrix *tinyi_mace_mix_of(const tinyi_mace_job *j, int t, int z)
+{
+    return j->p->mix[t] + (j->d->kind[t] == TGNN_MACE_PLAIN ? z * j->m->paths[t].n : 0);
+}
+
+/* ---- a layer */
+
+static void tinyi_mace_readout(tinyi_mace_job *j, tinyi_mace_own *w, int t, tiny_idx i0, int n)
+{
+    const tgnn_mace_desc *d = j->d;
+    const int side = tinyi_mace_side(j, t + 1), read = j->p->read, panel = 2 * j->k->lanes;
+    const size_t wide = (size_t)read * j->bytes;
+    unsigned char *h = tinyi_mace_feature(j, j->h, t + 1, i0, 0);
+    unsigned char *g = j->gradient ? tinyi_mace_feature(j, j->gh, t + 1, i0, 0) : NULL;
+    int i, q;
+    if (!tinyi_mace_nonlinear(d, t)) {
+        for (i = 0; i < n; i++) {
+            j->atoms[i0 + i] += j->k->dot(h + (size_t)(i * side) * j->row, j->p->readout[t], (size_t)j->p->width);
+            if (g) j->k->axpy(g + (size_t)(i * side) * j->row, j->p->readout[t], 1.0, (size_t)j->p->width);
+        }
+        return;
+    }
+    for (i = 0; i < n; i++) {
+        w->to[i] = w->z[0] + (size_t)i * wide;
+        w->from[i] = h + (size_t)(i * side) * j->row;
+    }
+    j->k->rows(w->to, w->from, n, d->channels, j->p->readin.to, read / panel, 0);
+    for (i = 0; i < n; i++) {
+        memcpy(w->z[1] + (size_t)i * wide, j->p->readout[t], wide);         /* its slopes times the last row */
+        tinyi_mace_silu(j, w->team, w->z[0] + (size_t)i * wide, w->z[1] + (size_t)i * wide, read);
+        j->atoms[i0 + i] += j->k->dot(w->z[0] + (size_t)i * wide, j->p->readout[t], (size_t)read);
+    }
+    for (q = 0; g && q < n; q++) {
+        w->to[q] = g + (size_t)(q * side) * j->row;
+        w->from[q] = w->z[1] + (size_t)q * wide;
+    }
+    if (g) j->k->rows(w->to, w->from, n, d->readout, j->p->readin.back, j->p->panels, 1);
+}
+
+static void tinyi_mace_forward(tinyi_mace_job *j, tinyi_mace_own *w, int t, tiny_idx i0, int n)
+{
+    const tgnn_mace_desc *d = j->d;
+    const tinyi_mace_paths *s = &j->m->paths[t];
+    const int z = j->element[i0], from = tinyi_mace_degree(d, t), to = tinyi_mace_degree(d, t + 1),
+              side = tinyi_mace_side(j, t + 1), c = d->channels;
+    unsigned char *message = j->message[t] + (size_t)i0 * (size_t)j->n_l * j->row;
+    const tinyi_mace_matrix *mix = tinyi_mace_mix_of(j, t, z);
+    int i, p, l;
+    memset(w->a, 0, (size_t)(n * s->n_rows) * j->row);
+    for (i = 0; i < n; i++) {
+        unsigned char *a = w->a + (size_t)(i * s->n_rows) * j->row;
+        if (t) tinyi_mace_gather(j, w, t, i0 + i, a);
+        else tinyi_mace_gather_first(j, w, i0 + i, a);
+    }
+    for (p = 0, l = -1; p < s->n; p++) {
+        const tinyi_mace_path *path = &s->path[p];
+        tinyi_mace_degree_rows(j, w, n, path->l3, message + (size_t)(path->l3 * path->l3) * j->row, j->n_l,
+                               w->a + (size_t)path->row * j->row, s->n_rows, c, mix[p].to, j->p->panels,
+                               path->l3 == l);
+        l = path->l3;
+    }
+    for (i = 0; i < n; i++) {
+        unsigned char *at = message + (size_t)(i * j->n_l) * j->row;
+        if (d->density[t]) {
+            double sum = 1.0;
+            int64_t e;
+            for (e = j->list.offset[i0 + i]; e < j->list.offset[i0 + i + 1]; e++)
+                sum += j->density[t][2 * (size_t)j->pair[e]];
+            j->crowd[t][i0 + i] = sum;
+            /* x + (1 / sum - 1) x */
+            j->k->axpy(at, at, 1.0 / sum - 1.0, (size_t)(j->n_l * j->p->width));
+        }
+        j->k->poly(w->b + (size_t)(i * side) * j->row, at, &j->m->poly[t], j->p->coef[t][z], (size_t)j->p->width);
+    }
+    for (l = 0; l <= to; l++) {
+        unsigned char *h = tinyi_mace_feature(j, j->h, t + 1, i0, l);
+        tinyi_mace_degree_rows(j, w, n, l, h, side, w->b + (size_t)(l * l) * j->row, side, c, j->p->out[t][l].to,
+                               j->p->panels, 0);
+        if (d->kind[t] == TGNN_MACE_RESIDUAL && l <= from)
+            tinyi_mace_degree_rows(j, w, n, l, h, side,
+                                   t ? tinyi_mace_feature(j, j->h, t, i0, l)
+                                     : (const unsigned char *)j->p->embed + (size_t)z * j->row,
+                                   t ? tinyi_mace_side(j, t) : 0, c, j->p->skip[t][z * TINYI_MACE_SIDE + l].to,
+                                   j->p->panels, 1);
+        if (t + 1 < d->layers)
+            tinyi_mace_degree_rows(j, w, n, l, tinyi_mace_feature(j, j->up, t + 1, i0, l), side, h, side, c,
+                                   j->p->up[t + 1][l].to, j->p->panels, 0);
+    }
+    tinyi_mace_readout(j, w, t, i0, n);
+}
+
+/* ---- gradients */
+
+/* of the edges to atom i in the first layer: ga (n_y, width) is that by its sums */
+static void tinyi_mace_scatter_first(tinyi_mace_job *j, tinyi_mace_own *w, tiny_idx i, const unsigned char *ga)
+{
+    const tgnn_mace_desc *d = j->d;
+    const int wide = j->p->radial[d->n_radial - 1], panel = 2 * j->k->lanes;
+    const int64_t end = j->list.offset[i + 1];
+    int64_t e = j->list.offset[i];
+    int l, m, q, n;
+    memset(w->s, 0, (size_t)(j->p->n_y * wide) * j->bytes);
+    for (; e < end; e += n) {
+        const unsigned char *by = (const unsigned char *)j->p->first + (size_t)j->element[j->list.col[e]] * j->row;
+        n = tinyi_mace_same(j, e, end);
+        tinyi_mace_edges_y(j, e, n, 0, w->y);
+        for (l = 0; l <= d->l_max; l++) {
+            memset(w->g, 0, (size_t)(2 * l + 1) * j->row);
+            j->k->muladd(w->g, ga + (size_t)(l * l) * j->row, by, 2 * l + 1, (size_t)j->p->width);
+            for (m = 0; m < 2 * l + 1; m++) {
+                w->to[m] = w->s + (size_t)((l * l + m) * wide) * j->bytes;
+                w->from[m] = w->g + (size_t)m * j->row;
+            }
+            j->k->rows(w->to, w->from, 2 * l + 1, d->channels, j->p->weight[0][l].back, wide / panel, 0);
+        }
+        for (q = 0; q < n; q++)
+            j->slope[e + q] += j->k->outer_back(j->gy + (size_t)(e + q) * (size_t)j->p->n_y * j->bytes, w->s,
+                                                tinyi_mace_hidden(j, 0, j->pair[e + q], 0),
+                                                tinyi_mace_hidden(j, 0, j->pair[e + q], 1),
+                                                w->y + (size_t)(q * j->p->n_y) * j->bytes, j->p->n_y, wide);
+    }
+}
+
+/* from the features after layer t to the sums over its edges */
+static void tinyi_mace_back_atoms(tinyi_mace_job *j, tinyi_mace_own *w, int t, tiny_idx i0, int n)
+{
+    const tgnn_mace_desc *d = j->d;
+    const tinyi_mace_paths *s = &j->m->paths[t];
+    const int z = j->element[i0], from = tinyi_mace_degree(d, t), to = tinyi_mace_degree(d, t + 1),
+              side = tinyi_mace_side(j, t + 1), c = d->channels;
+    const unsigned char *message = j->message[t] + (size_t)i0 * (size_t)j->n_l * j->row;
+    const tinyi_mace_matrix *mix = tinyi_mace_mix_of(j, t, z);
+    unsigned char *ga = t ? j->ga + (size_t)i0 * (size_t)s->n_rows * j->row : w->a;
+    int i, p, l;
+    for (l = 0; l <= to; l++) {
+        const unsigned char *g = tinyi_mace_feature(j, j->gh, t + 1, i0, l);
+        tinyi_mace_degree_rows(j, w, n, l, w->b + (size_t)(l * l) * j->row, side, g, side, c, j->p->out[t][l].back,
+                               j->p->panels, 0);
+        if (t && d->kind[t] == TGNN_MACE_RESIDUAL && l <= from)
+            tinyi_mace_degree_rows(j, w, n, l, tinyi_mace_feature(j, j->gh, t, i0, l), tinyi_mace_side(j, t), g, side,
+                                   c, j->p->skip[t][z * TINYI_MACE_SIDE + l].back, j->p->panels, 1);
+    }
+    for (i = 0; i < n; i++) {
+        const unsigned char *x = message + (size_t)(i * j->n_l) * j->row;
+        unsigned char *gm = w->gm + (size_t)(i * j->n_l) * j->row;
+        j->k->poly_back(gm, w->b + (size_t)(i * side) * j->row, x, &j->m->poly[t], j->p->coef[t][z],
+                        (size_t)j->p->width);
+        if (d->density[t]) {
+            const double crowd = j->crowd[t][i0 + i],
+                         g = -j->k->dot(x, gm, (size_t)(j->n_l * j->p->width)) / crowd;
+            int64_t e;
+            for (e = j->list.offset[i0 + i]; e < j->list.offset[i0 + i + 1]; e++)
+                j->slope[e] += g * j->density[t][2 * (size_t)j->pair[e] + 1];
+            j->k->axpy(gm, gm, 1.0 / crowd - 1.0, (size_t)(j->n_l * j->p->width));
+        }
+    }
+    for (p = 0; p < s->n; p++) {
+        const tinyi_mace_path *path = &s->path[p];
+        tinyi_mace_degree_rows(j, w, n, path->l3, ga + (size_t)path->row * j->row, s->n_rows,
+                               w->gm + (size_t)(path->l3 * path->l3) * j->row, j->n_l, c, mix[p].back, j->p->panels, 0);
+    }
+    for (i = 0; !t && i < n; i++) tinyi_mace_scatter_first(j, w, i0 + i, ga + (size_t)(i * s->n_rows) * j->row);
+}
+
+/* of the edges that atom i sends in layer t, and of its features before that layer */
+static void tinyi_mace_back_sender(tinyi_mace_job *j, tinyi_mace_own *w, int t, tiny_idx i, unsigned char *gup)
+{
+    const tgnn_mace_desc *d = j->d;
+    const tinyi_mace_paths *s = &j->m->paths[t];
+    const int64_t end = j->list.offset[i + 1];
+    const size_t width = (size_t)j->p->width;
+    const unsigned char *up = tinyi_mace_feature(j, j->up, t, i, 0);
+    int64_t e = j->list.offset[i];
+    int q, n, p;
+    for (; e < end; e += n) {
+        n = (int)TINYI_MIN((int64_t)TINYI_MACE_EDGES, end - e);
+        tinyi_mace_edges_y(j, e, n, 1, w->y);
+        for (q = 0; q < n; q++) {
+            j->k->couple(w->c + (size_t)(q * s->n_coefs) * j->bytes, w->y + (size_t)(q * j->p->n_y) * j->bytes,
+                         s->term, s->n_terms, s->n_coefs);
+            w->from[2 * q] = tinyi_mace_hidden(j, t, j->pair[e + q], 0);
+            w->from[2 * q + 1] = tinyi_mace_hidden(j, t, j->pair[e + q], 1);
+            w->to[2 * q] = w->r + (size_t)(2 * q) * j->row;
+            w->to[2 * q + 1] = w->r + (size_t)(2 * q + 1) * j->row;
+        }
+        for (p = 0; p < s->n; p++) {
+            const tinyi_mace_path *path = &s->path[p];
+            const size_t at = (size_t)(path->l1 * path->l1) * j->row;
+            j->k->rows(w->to, w->from, 2 * n, d->radial[d->n_radial - 1], j->p->weight[t][p].to, j->p->panels, 0);
+            for (q = 0; q < n; q++) {
+                const size_t c = (size_t)(q * s->n_coefs + path->at) * j->bytes;
+                const unsigned char *g = j->ga + ((size_t)j->list.col[e + q] * (size_t)s->n_rows +
+                                                  (size_t)path->row) * j->row;
+                j->slope[j->list.reverse[e + q]] +=
+                    j->k->unfold(gup + at, w->gc + c, 2 * path->l3 + 1, 2 * path->l1 + 1, width, w->to[2 * q],
+                                 w->to[2 * q + 1], up + at, g, w->c + c);
+            }
+        }
+        for (q = 0; q < n; q++)
+            j->k->uncouple(j->gy + (size_t)j->list.reverse[e + q] * (size_t)j->p->n_y * j->bytes,
+                           w->gc + (size_t)(q * s->n_coefs) * j->bytes, s->term, s->n_terms);
+    }
+}
+
+static void tinyi_mace_back_senders(tinyi_mace_job *j, tinyi_mace_own *w, int t, tiny_idx i0, int n)
+{
+    const int side = tinyi_mace_side(j, t);
+    int i, l;
+    memset(w->gup, 0, (size_t)(n * side) * j->row);
+    for (i = 0; i < n; i++) tinyi_mace_back_sender(j, w, t, i0 + i, w->gup + (size_t)(i * side) * j->row);
+    for (l = 0; l <= tinyi_mace_degree(j->d, t); l++)
+        tinyi_mace_degree_rows(j, w, n, l, tinyi_mace_feature(j, j->gh, t, i0, l), side,
+                               w->gup + (size_t)(l * l) * j->row, side, j->d->channels, j->p->up[t][l].back,
+                               j->p->panels, 1);
+}
+
+/* dE / dv of pairs: by the length, and by the harmonics of both directions */
+static void tinyi_mace_pull(tinyi_mace_job *j, tiny_idx p0, tiny_idx p1)
+{
+    double y[(TGNN_MACE_L + 1) * (TGNN_MACE_L + 1)], dy[3 * (TGNN_MACE_L + 1) * (TGNN_MACE_L + 1)];
+    tgnn_sph_harm_params sph = { 0, 0, 0 };
+    tiny_idx p;
+    sph.l_max = j->d->l_max;
+    for (p = p0; p < p1; p++) {
+        const int64_t e = j->edge[p], r = j->list.reverse[e];
+        const double *v = j->list.vector + 3 * e;
+        const double length = tinyi_sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
+        const unsigned char *a = j->gy + (size_t)e * (size_t)j->p->n_y * j->bytes,
+                            *b = j->gy + (size_t)r * (size_t)j->p->n_y * j->bytes;
+        double g[3];
+        int k, l, m;
+        for (k = 0; k < 3; k++) g[k] = (j->slope[e] + j->slope[r]) * v[k] / length;
+        tinyi_sph_one(v, &sph, y, dy);
+        for (l = 1; l <= j->d->l_max; l++)
+            for (m = l * l; m < (l + 1) * (l + 1); m++) {
+                const double back = tinyi_mace_read(j, b, (size_t)m),
+                             both = tinyi_mace_read(j, a, (size_t)m) + (l & 1 ? -back : back);
+                for (k = 0; k < 3; k++) g[k] += both * dy[k * j->n_l + m];
+            }
+        for (k = 0; k < 3; k++) j->pull[3 * p + k] = g[k] * j->d->scale;
+    }
+}
+
+static void tinyi_mace_force(tinyi_mace_job *j, tiny_idx i)
+{
+    double f[3] = { 0.0, 0.0, 0.0 };
+    int64_t e;
+    int k;
+    for (e = j->list.offset[i]; e < j->list.offset[i + 1]; e++) {
+        const double *g = j->pull + 3 * (size_t)j->pair[e];
+        for (k = 0; k < 3; k++) f[k] += e < j->list.reverse[e] ? -g[k] : g[k];
+    }
+    for (k = 0; k < 3; k++) j->forces[3 * i + k] = f[k];
+}
+
+/* ---- the run */
+
+static int tinyi_mace_block(const tinyi_mace_job *j, tiny_idx b) { return (int)(j->block[b + 1] - j->block[b]); }
+
+static void tinyi_mace_region(tiny_team *team, void *arg)
+{
+    tinyi_mace_job *j = (tinyi_mace_job *)arg;
+    tinyi_mace_own w;
+    tiny_idx b, b0, b1;
+    int t;
+    memset(&w, 0, sizeof w);
+    w.team = team;
+    tinyi_mace_own_lay(j, (unsigned char *)team->own, &w);
+    team->ran_on = j->k->from;
+    while (tiny_take(team, j->n_pairs, TINYI_MACE_PAIRS, &b0, &b1))
+        for (b = b0; b < b1; b += TINYI_MACE_PAIRS) /* one thread may get all at once */
+            tinyi_mace_pairs(j, &w, b, TINYI_MIN(b + TINYI_MACE_PAIRS, b1));
+    tiny_barrier(team);
+    for (t = 0; t < j->d->layers; t++) {
+        while (tiny_take(team, j->n_blocks, 1, &b0, &b1))
+            for (b = b0; b < b1; b++) tinyi_mace_forward(j, &w, t, j->block[b], tinyi_mace_block(j, b));
+        tiny_barrier(team);
+    }
+    if (!j->gradient) return;
+    for (t = j->d->layers - 1; t >= 0; t--) {
+        while (tiny_take(team, j->n_blocks, 1, &b0, &b1))
+            for (b = b0; b < b1; b++) tinyi_mace_back_atoms(j, &w, t, j->block[b], tinyi_mace_block(j, b));
+        tiny_barrier(team);
+        while (t && tiny_take(team, j->n_blocks, 1, &b0, &b1))
+            for (b = b0; b < b1; b++) tinyi_mace_back_senders(j, &w, t, j->block[b], tinyi_mace_block(j, b));
+        if (t) tiny_barrier(team);
+    }
+    while (tiny_take(team, j->n_pairs, TINYI_MACE_PAIRS, &b0, &b1)) tinyi_mace_pull(j, b0, b1);
+    tiny_barrier(team);
+    while (tiny_take(team, j->n, 64, &b0, &b1))
+        for (b = b0; b < b1; b++) tinyi_mace_force(j, b);
+}
+
+static unsigned char *tinyi_mace_keep(tinyi_mace_job *j, double n, size_t each)
+{
+    unsigned char *to = j->memory ? j->memory + j->used : NULL;
+    j->need += n * (double)each + 64.0;
+    if (j->need < (double)(SIZE_MAX / 2)) j->used += ((size_t)n * each + 63) / 64 * 64;
+    return to;
+}
+
+static void tinyi_mace_keep_all(tinyi_mace_job *j)
+{
+    const tgnn_mace_desc *d = j->d;
+    const double n = (double)j->n, pairs = (double)j->n_pairs, edges = 2.0 * pairs;
+    const int wide = j->p->radial[d->n_radial - 1];
+    int t, rows = 0;
+    j->used = 0;
+    j->need = 0.0;
+    j->atoms = (double *)(void *)tinyi_mace_keep(j, n, sizeof(double));
+    j->y = tinyi_mace_keep(j, pairs * j->p->n_y, j->bytes);
+    j->pair = (int32_t *)(void *)tinyi_mace_keep(j, edges, sizeof(int32_t));
+    j->edge = (int64_t *)(void *)tinyi_mace_keep(j, pairs, sizeof(int64_t));
+    for (t = 0; t < d->layers; t++) {
+        j->hide[t] = tinyi_mace_keep(j, 2.0 * pairs * wide, j->bytes);
+        j->density[t] = (double *)(void *)tinyi_mace_keep(j, d->density[t] ? 2.0 * pairs : 0.0, sizeof(double));
+        j->crowd[t] = (double *)(void *)tinyi_mace_keep(j, d->density[t] ? n : 0.0, sizeof(double));
+        j->message[t] = tinyi_mace_keep(j, n * j->n_l, j->row);
+        j->up[t] = tinyi_mace_keep(j, t ? n * tinyi_mace_side(j, t) : 0.0, j->row);
+        j->h[t + 1] = tinyi_mace_keep(j, n * tinyi_mace_side(j, t + 1), j->row);
+        if (t) rows = TINYI_MAX(rows, j->m->paths[t].n_rows);
+    }
+    if (!j->gradient) return;
+    for (t = 1; t <= d->layers; t++) j->gh[t] = tinyi_mace_keep(j, n * tinyi_mace_side(j, t), j->row);
+    j->ga = tinyi_mace_keep(j, n * rows, j->row);
+    j->gy = tinyi_mace_keep(j, edges * j->p->n_y, j->bytes);
+    j->slope = (double *)(void *)tinyi_mace_keep(j, edges, sizeof(double));
+    j->pull = (double *)(void *)tinyi_mace_keep(j, 3.0 * pairs, sizeof(double));
+    j->forces = (double *)(void *)tinyi_mace_keep(j, 3.0 * n, sizeof(double));
+}
+
+/* the atoms sorted by element of the model, their blocks, and which elements there are */
+static tiny_status tinyi_mace_sort(tinyi_mace_job *j, tiny_ctx *ctx, const tgnn_structure *s, unsigned char *present,
+                                   double *positions)
+{
+    tiny_idx start[TGNN_MACE_ELEMENTS + 1], i;
+    int z, k;
+    memset(start, 0, sizeof start);
+    memset(present, 0, TGNN_MACE_ELEMENTS);
+    for (i = 0; i < s->n; i++) {
+        z = s->numbers[i];
+        if (z < 1 || z > TGNN_MACE_ELEMENTS || j->m->place[z] < 0)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "mace: atom %td (counted from 1) has the atomic number %d, which the model does not know",
+                              i + 1, z);
+        present[j->m->place[z]] = 1;
+        start[j->m->place[z] + 1]++;
+    }
+    for (z = 0; z < j->d->n_elements; z++) start[z + 1] += start[z];
+    for (i = 0; i < s->n; i++) {
+        const tiny_idx at = start[j->m->place[s->numbers[i]]]++;
+        j->order[at] = (int32_t)i;
+        j->element[at] = j->m->place[s->numbers[i]];
+        for (k = 0; k < 3; k++) positions[3 * at + k] = s->positions[3 * i + k];
+    }
+    j->n_blocks = 0;
+    for (i = 0; i < s->n; i++)
+        if (i == 0 || j->element[i] != j->element[i - 1] ||
+            i - j->block[j->n_blocks - 1] == TINYI_MACE_ATOMS)
+            j->block[j->n_blocks++] = (int32_t)i;
+    j->block[j->n_blocks] = (int32_t)s->n;
+    return TINY_OK;
+}
+
+static void tinyi_mace_give(const tinyi_mace_job *j, const tgnn_structure *s, double volume, const tgnn_mace_out *out)
+{
+    const double *e0 = j->m->param[j->m->energies].value;
+    double sum = 0.0, virial[9];
+    tiny_idx i, p;
+    int k, q;
+    for (i = 0; i < j->n; i++) {
+        const tiny_idx at = j->order[i];
+        const double e = e0[j->m->place[s->numbers[at]]] + (j->d->shift + j->d->scale * j->atoms[i]);
+        if (out->atoms) out->atoms[at] = e;
+        sum += e;
+        if (j->gradient && out->forces) memcpy(out->forces + 3 * at, j->forces + 3 * i, 3 * sizeof(double));
+    }
+    if (out->energy) *out->energy = sum;
+    if (!out->virial && !out->stress) return;
+    memset(virial, 0, sizeof virial);
+    for (p = 0; p < j->n_pairs; p++)
+        for (k = 0; k < 3; k++)
+            for (q = 0; q < 3; q++)
+                virial[3 * k + q] -= j->list.vector[3 * j->edge[p] + k] * j->pull[3 * p + q];
+    for (k = 0; k < 3; k++)
+        for (q = 0; q < 3; q++) {           /* its antisymmetric part is a rotation, which costs no energy */
+            const double v = 0.5 * (virial[3 * k + q] + virial[3 * q + k]);
+            if (out->virial) out->virial[3 * k + q] = v;
+            if (out->stress) out->stress[3 * k + q] = -v / volume;
+        }
+}
+
+TINY_API tiny_status tgnn_mace_run(tiny_ctx *ctx, tgnn_mace *m, const tgnn_structure *s, tiny_dtype dtype,
+                                   const tgnn_mace_out *out)
+{
+    unsigned char present[TGNN_MACE_ELEMENTS];
+    tinyi_mace_job j;
+    tinyi_mace_own own;
+    tinyi_cell cell;
+    tgnn_structure sorted;
+    double *positions = NULL;
+    tiny_idx e;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!m || !s || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: a model, a structure and an output are needed");
+    if (m->ctx != ctx) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: the model belongs to another context");
+    if (dtype != TINY_F32 && dtype != TINY_F64)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "mace: the type of the numbers must be f32 or f64");
+    st = tinyi_cell_of(ctx, s, &cell);
+    if (st) return st;
+    if (s->n && !s->numbers) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: the atomic numbers are missing");
+    if (out->stress && !(s->periodic[0] && s->periodic[1] && s->periodic[2]))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: stress needs a structure that is periodic in three directions");
+    memset(&j, 0, sizeof j);
+    memset(&own, 0, sizeof own);
+    j.m = m;
+    j.d = &m->desc;
+    j.n = s->n;
+    j.n_l = (j.d->l_max + 1) * (j.d->l_max + 1);
+    j.gradient = out->forces || out->virial || out->stress;
+    j.order = (int32_t *)tinyi_alloc(ctx, (size_t)s->n + 1, sizeof *j.order);
+    j.element = (int32_t *)tinyi_alloc(ctx, (size_t)s->n + 1, sizeof *j.element);
+    j.block = (int32_t *)tinyi_alloc(ctx, (size_t)s->n + 1, sizeof *j.block);
+    positions = (double *)tinyi_alloc(ctx, (size_t)s->n + 1, 3 * sizeof *positions);
+    if (!j.order || !j.element || !j.block || !positions) st = tiny_ctx_status(ctx);
+    if (!st) st = tinyi_mace_sort(&j, ctx, s, present, positions);
+    if (!st) {
+        sorted = *s;
+        sorted.positions = positions;
+        st = tinyi_neighbours_sorted(ctx, &sorted, j.d->r_max, j.order, &j.list);
+    }
+    if (!st) st = tinyi_mace_plan_for(ctx, m, dtype == TINY_F64, present, &j.p);
+    if (!st) {
+        j.k = j.p->k;
+        j.bytes = j.k->bytes;
+        j.row = (size_t)j.p->width * j.bytes;
+        j.n_pairs = j.list.n_edges / 2;
+        for (e = 0; e < s->n; e++) j.element[e] = j.p->local[j.element[e]];
+        tinyi_mace_keep_all(&j);
+        if (j.need < (double)(SIZE_MAX / 2)) j.memory = (unsigned char *)tinyi_alloc(ctx, j.used, 1);
+        else (void)tinyi_fail(ctx, TINY_E_OVERFLOW, "mace: the structure needs %.3g bytes", j.need);
+        if (!j.memory) st = tiny_ctx_status(ctx);
+    }
+    if (!st) {
+        tiny_idx p = 0;
+        tinyi_mace_keep_all(&j);
+        for (e = 0; e < j.list.n_edges; e++)
+            if (e < j.list.reverse[e]) {
+                j.edge[p] = e;
+                j.pair[e] = j.pair[j.list.reverse[e]] = (int32_t)p++;
+            }
+        memset(j.atoms, 0, (size_t)s->n * sizeof *j.atoms);
+        if (j.gradient) {
+            int t;
+            for (t = 1; t <= j.d->layers; t++)
+                memset(j.gh[t], 0, (size_t)s->n * (size_t)tinyi_mace_side(&j, t) * j.row);
+            memset(j.gy, 0, (size_t)j.list.n_edges * (size_t)j.p->n_y * j.bytes);
+            memset(j.slope, 0, (size_t)j.list.n_edges * sizeof *j.slope);
+        }
+        tinyi_mace_own_lay(&j, NULL, &own);
+        st = tinyi_region_open(ctx, 0, 0, own.used, tinyi_mace_region, &j, 0);
+    }
+    if (!st) tinyi_mace_give(&j, s, cell.volume, out);
+    tgnn_neighbours_free(ctx, &j.list);
+    tiny_free(ctx, j.memory);
+    tiny_free(ctx, j.order);
+    tiny_free(ctx, j.element);
+    tiny_free(ctx, j.block);
+    tiny_free(ctx, positions);
+    return st;
+}
+
+#endif
+#endif
 #ifndef TINYI_NO_OPERATOR
 #if TINYI_SLICE(11)
 /* src/gnn/operator/patches.c - multi-grid patches of periodic fields, relative losses, Gaussian random fields
@@ -63267,6 +74606,1980 @@ TINY_API tiny_status tgnn_random_fields(tiny_ctx *ctx, const tgnn_random_field *
     tiny_free(ctx, z);
     tiny_free(ctx, x);
     return st;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_OPERATOR
+#if TINYI_SLICE(11)
+/* src/gnn/operator/oneway_fit.c - one-way filters for a given kernel: exact ones, or the best of a small rank
+ * Formula  minimise |K_o - sum over r of a_or (x) f0_or (x) f1_or ..|^2, a canonical (CP) decomposition
+ * Method   Start: one product at a time, by power iteration on what the products before it leave (the singular vectors,
+ *          if the kernel has two ways). Then alternating least squares: each way in turn, from the normal equations of
+ *          size rank with a ridge of 1e-9 of their trace; the products of scales are shared evenly in the end.
+ *          Exact: with rank >= k^d, product t has the taps t = (i, j ..) as unit vectors and a = K[.][t]. With rank >=
+ *          n_in k^(d - 1), unit vectors for the channel and all axes but the last, which has the row of K.
+ * Cost     sweeps d n_in k^d rank for each output channel; 200 sweeps at most */
+#include <string.h>
+
+#define TINYI_FACTORS_SWEEPS 200
+#define TINYI_FACTORS_POWERS 30
+
+/* One output channel. way 0 is the channel, way 1 .. d the axes; v[way] (rank, n[way]). */
+typedef struct tinyi_factors {
+    int ways, rank;
+    tiny_idx n[4], total;
+    double *k, *left, *v[4], *fresh;        /* kernel, what is left of it, factors, (rank, longest) */
+    double *gram, *right, *square;          /* (rank, rank), (n, rank), for the solver */
+} tinyi_factors;
+
+/* the product of factor r at point `at` without way `skip` (-1: all); index[] gets the coordinates */
+static double tinyi_factors_at(const tinyi_factors *s, int r, tiny_idx at, int skip, tiny_idx *of_skip)
+{
+    double product = 1.0;
+    int w;
+    for (w = s->ways - 1; w >= 0; w--) {
+        const tiny_idx i = at % s->n[w];
+        at /= s->n[w];
+        if (w == skip) *of_skip = i;
+        else product *= s->v[w][r * s->n[w] + i];
+    }
+    return product;
+}
+
+static double tinyi_factors_unit(double *x, tiny_idx n)
+{
+    double sum = 0.0;
+    tiny_idx i;
+    for (i = 0; i < n; i++) sum += x[i] * x[i];
+    sum = tinyi_sqrt(sum);
+    for (i = 0; sum > 0.0 && i < n; i++) x[i] /= sum;
+    return sum;
+}
+
+/* factor r from what is left: power iteration from the largest number, scale in way 0 */
+static void tinyi_factors_power(tinyi_factors *s, int r)
+{
+    tiny_idx at, i, best = 0;
+    double scale = 0.0;
+    int step, w;
+    for (at = 1; at < s->total; at++)
+        if (s->left[at] * s->left[at] > s->left[best] * s->left[best]) best = at;
+    for (w = s->ways - 1, at = best; w >= 0; w--) {
+        for (i = 0; i < s->n[w]; i++) s->v[w][r * s->n[w] + i] = 0.01 / (double)(i + 1);
+        s->v[w][r * s->n[w] + at % s->n[w]] = 1.0;
+        at /= s->n[w];
+    }
+    for (step = 0; step < TINYI_FACTORS_POWERS; step++)
+        for (w = 0; w < s->ways; w++) {
+            double *v = s->v[w] + r * s->n[w];
+            memset(s->fresh, 0, (size_t)s->n[w] * sizeof *s->fresh);
+            for (at = 0; at < s->total; at++) {
+                const double p = tinyi_factors_at(s, r, at, w, &i);
+                s->fresh[i] += p * s->left[at];
+            }
+            memcpy(v, s->fresh, (size_t)s->n[w] * sizeof *v);
+            scale = tinyi_factors_unit(v, s->n[w]);
+        }
+    for (i = 0; i < s->n[0]; i++) s->v[0][r * s->n[0] + i] *= scale;
+    for (at = 0; at < s->total; at++) s->left[at] -= tinyi_factors_at(s, r, at, -1, &i);
+}
+
+/* |K - sum|^2 */
+static double tinyi_factors_error(const tinyi_factors *s)
+{
+    double sum = 0.0;
+    tiny_idx at, i;
+    int r;
+    for (at = 0; at < s->total; at++) {
+        double e = s->k[at];
+        for (r = 0; r < s->rank; r++) e -= tinyi_factors_at(s, r, at, -1, &i);
+        sum += e * e;
+    }
+    return sum;
+}
+
+/* the best way w for the others as they are */
+static tiny_status tinyi_factors_solve(tiny_ctx *ctx, tinyi_factors *s, int w)
+{
+    const tiny_idx rank = s->rank, n = s->n[w];
+    const tiny_tensor g = tiny_tensor_2d(s->gram, TINY_F64, rank, rank), l = tiny_tensor_2d(s->square, TINY_F64, rank,
+                                                                                            rank),
+                      b = tiny_tensor_2d(s->right, TINY_F64, rank, n);
+    double trace = 0.0;
+    tiny_idx i, at;
+    int r, q, k;
+    tiny_status st;
+    for (r = 0; r < s->rank; r++)
+        for (q = 0; q < s->rank; q++) {
+            double product = 1.0;
+            for (k = 0; k < s->ways; k++) {
+                double dot = 0.0;
+                if (k == w) continue;
+                for (i = 0; i < s->n[k]; i++) dot += s->v[k][r * s->n[k] + i] * s->v[k][q * s->n[k] + i];
+                product *= dot;
+            }
+            s->gram[r * s->rank + q] = product;
+            if (q == r) trace += product;
+        }
+    if (!(trace > 0.0)) return TINY_OK;     /* nothing to fit */
+    for (r = 0; r < s->rank; r++) s->gram[r * s->rank + r] += 1e-9 * trace;
+    memset(s->right, 0, (size_t)(rank * n) * sizeof *s->right);
+    for (r = 0; r < s->rank; r++) {
+        for (i = 0; i < n; i++) s->right[r * n + i] = 1e-9 * trace * s->v[w][r * n + i];     /* ridge around the old */
+        for (at = 0; at < s->total; at++) {
+            const double p = tinyi_factors_at(s, r, at, w, &i);
+            s->right[r * n + i] += p * s->k[at];
+        }
+    }
+    st = tiny_cholesky(ctx, &g, &l);
+    if (!st) st = tiny_cholesky_solve(ctx, &l, &b, &b);
+    if (!st) memcpy(s->v[w], s->right, (size_t)(rank * n) * sizeof *s->right);
+    return st;
+}
+
+/* every way of factor r with the same norm */
+static void tinyi_factors_balance(tinyi_factors *s)
+{
+    tiny_idx i;
+    int r, w;
+    for (r = 0; r < s->rank; r++) {
+        double scale = 1.0;
+        for (w = 0; w < s->ways; w++) scale *= tinyi_factors_unit(s->v[w] + r * s->n[w], s->n[w]);
+        scale = scale > 0.0 ? tinyi_exp64(tinyi_log64(scale) / s->ways) : 0.0;
+        for (w = 0; w < s->ways; w++)
+            for (i = 0; i < s->n[w]; i++) s->v[w][r * s->n[w] + i] *= scale;
+    }
+}
+
+static void tinyi_factors_exact(tinyi_factors *s)
+{
+    const tiny_idx taps = s->total / s->n[0], last = s->n[s->ways - 1];
+    const int by_tap = taps <= s->total / last;     /* else by channel and the axes before the last */
+    const tiny_idx products = by_tap ? taps : s->total / last;
+    tiny_idx t, i, at;
+    int w;
+    for (t = 0; t < products; t++) {
+        for (w = s->ways - (by_tap ? 1 : 2), at = t; w >= by_tap; w--) {
+            s->v[w][t * s->n[w] + at % s->n[w]] = 1.0;
+            at /= s->n[w];
+        }
+        if (by_tap) for (i = 0; i < s->n[0]; i++) s->v[0][t * s->n[0] + i] = s->k[i * taps + t];
+        else for (i = 0; i < last; i++) s->v[s->ways - 1][t * last + i] = s->k[t * last + i];
+    }
+}
+
+static tiny_status tinyi_factors_channel(tiny_ctx *ctx, tinyi_factors *s)
+{
+    const tiny_idx taps = s->total / s->n[0], slices = s->total / s->n[s->ways - 1];
+    double before, after;
+    int r, w, sweep;
+    tiny_status st = TINY_OK;
+    for (w = 0; w < s->ways; w++) memset(s->v[w], 0, (size_t)(s->rank * s->n[w]) * sizeof *s->v[w]);
+    if (s->rank >= taps || s->rank >= slices) {
+        tinyi_factors_exact(s);
+        return TINY_OK;
+    }
+    memcpy(s->left, s->k, (size_t)s->total * sizeof *s->left);
+    for (r = 0; r < s->rank; r++) tinyi_factors_power(s, r);
+    before = tinyi_factors_error(s);
+    for (sweep = 0; !st && s->rank > 1 && sweep < TINYI_FACTORS_SWEEPS; sweep++) {
+        for (w = 0; !st && w < s->ways; w++) st = tinyi_factors_solve(ctx, s, w);
+        tinyi_factors_balance(s);
+        after = tinyi_factors_error(s);
+        if (!(after < before * (1.0 - 1e-4))) break;
+        before = after;
+    }
+    tinyi_factors_balance(s);
+    return st;
+}
+
+TINY_API tiny_status tgnn_oneway_fit(tiny_ctx *ctx, const tgnn_oneway *p, const tiny_tensor *kernel,
+                                     const tiny_tensor *a, const tiny_tensor *f, double *error)
+{
+    tinyi_factors s;
+    double *memory, *at, whole = 0.0, wrong = 0.0;
+    tiny_idx o, c, i, longest;
+    int w, r;
+    tiny_status st = tinyi_oneway_kernel_fits(ctx, p, a, f, kernel);
+    if (error) *error = 0.0;
+    if (st) return st;
+    memset(&s, 0, sizeof s);
+    s.ways = p->d + 1;
+    s.rank = p->rank;
+    s.n[0] = p->n_in;
+    for (w = 1; w < s.ways; w++) s.n[w] = p->k;
+    s.total = p->n_in * kernel->dim[2];
+    longest = TINYI_MAX(p->n_in, p->k);
+    memory = (double *)tinyi_alloc(ctx, (size_t)(2 * s.total + (2 * (tiny_idx)p->rank + 1) * longest +
+                                                 p->rank * (p->n_in + p->d * p->k + 2 * p->rank)), sizeof *memory);
+    if (!memory) return tiny_ctx_status(ctx);
+    s.k = memory;
+    s.left = s.k + s.total;
+    s.fresh = s.left + s.total;
+    s.right = s.fresh + longest;
+    s.gram = s.right + 2 * p->rank * longest;
+    s.square = s.gram + p->rank * p->rank;
+    for (w = 0, at = s.square + p->rank * p->rank; w < s.ways; at += p->rank * s.n[w], w++) s.v[w] = at;
+    for (o = 0; !st && o < p->n_out; o++) {
+        for (c = 0; c < p->n_in; c++)
+            for (i = 0; i < kernel->dim[2]; i++) {
+                double v = tinyi_real(kernel->data, kernel->dtype,
+                                      o * kernel->stride[0] + c * kernel->stride[1] + i * kernel->stride[2]);
+                if (!(v - v == 0.0)) {
+                    st = tinyi_fail(ctx, TINY_E_NUMERIC, "oneway: number %td, %td, %td of the kernel is not finite", o,
+                                    c, i);
+                    break;
+                }
+                s.k[c * kernel->dim[2] + i] = v;
+                whole += v * v;
+            }
+        if (!st) st = tinyi_factors_channel(ctx, &s);
+        if (st) break;
+        wrong += tinyi_factors_error(&s);
+        for (r = 0; r < p->rank; r++) {
+            const tiny_idx row = o * p->rank + r;
+            for (i = 0; i < p->n_in; i++)
+                tinyi_real_set(a->data, a->dtype, row * a->stride[0] + i * a->stride[1], s.v[0][r * p->n_in + i]);
+            for (w = 0; w < p->d; w++)
+                for (i = 0; i < p->k; i++)
+                    tinyi_real_set(f->data, f->dtype, w * f->stride[0] + row * f->stride[1] + i * f->stride[2],
+                                   s.v[w + 1][r * p->k + i]);
+        }
+    }
+    if (!st && error) *error = whole > 0.0 ? tinyi_sqrt(wrong / whole) : 0.0;
+    tiny_free(ctx, memory);
+    return st;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_OPERATOR
+#if TINYI_SLICE(11)
+/* src/gnn/operator/wave.c - the wave equation by leapfrog, its energy, and trajectories as samples to learn from
+ * Formula  u+ = 2 u - u- + (c step)^2 L u, L the five-point sum, u = 0 outside. With D the differences along all links,
+ *          also those to the edge, E = 1/2 |(u - u-) / c|^2 + 1/2 step^2 <D u, D u-> is the same after each step: the
+ *          change of the first term is <u+ - u-, (u+ - 2 u + u-) / c^2> / 2 = step^2 <u+ - u-, L u> / 2, and -L is
+ *          D^T D.
+ * Data     all in double; a sample is rounded to f32 once
+ * Cost     8 flops for each point and step */
+#include <string.h>
+
+#define TINYI_WAVE_MOST 8192                /* points of a side */
+
+static tiny_status tinyi_wave_fits(tiny_ctx *ctx, const tiny_tensor *c, double step, const tiny_tensor *u,
+                                   const tiny_tensor *before)
+{
+    const tiny_tensor *t[3];
+    tiny_idx i, n;
+    double fastest = 1.0;
+    int k;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    t[0] = u;
+    t[1] = before;
+    t[2] = c;
+    for (k = 0; k < 3; k++) {
+        if (k == 2 && !c) continue;
+        if (!t[k] || tiny_tensor_check(t[k]) || t[k]->dtype != TINY_F64 || t[k]->rank != 2 ||
+            t[k]->dim[0] != t[k]->dim[1] || t[k]->dim[0] < 1 || t[k]->dim[0] > TINYI_WAVE_MOST ||
+            t[k]->dim[0] != u->dim[0] || t[k]->stride[1] != 1 || t[k]->stride[0] != t[k]->dim[1])
+            return tinyi_fail(ctx, TINY_E_SHAPE, "wave: %s must be a dense square of f64, of 1 to %d points a side",
+                              k == 0 ? "u" : k == 1 ? "the field before u" : "c", TINYI_WAVE_MOST);
+    }
+    n = u->dim[0] * u->dim[0];
+    for (i = 0, fastest = c ? 0.0 : 1.0; c && i < n; i++) {
+        const double v = ((const double *)c->data)[i];
+        if (!(v > 0.0 && v < 1e100))
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "wave: c is %g at point %td, it must be above 0", v, i);
+        fastest = TINYI_MAX(fastest, v);
+    }
+    if (!(step > 0.0) || !(fastest * step * fastest * step <= 0.5 + 1e-12))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "wave: c dt / h is %g, it must be above 0 and at most 0.7071 (1 / sqrt "
+                          "2), or the solution grows without limit", fastest * step);
+    return TINY_OK;
+}
+
+TINY_REF_BEGIN
+/* before becomes the next field */
+static void tinyi_wave_step(const double *c, double step, tiny_idx n, const double *u, double *before)
+{
+    tiny_idx i, j;
+    for (i = 0; i < n; i++)
+        for (j = 0; j < n; j++) {
+            const tiny_idx at = i * n + j;
+            const double by = c ? c[at] * step : step;
+            const double up = i ? u[at - n] : 0.0, down = i + 1 < n ? u[at + n] : 0.0;
+            const double left = j ? u[at - 1] : 0.0, right = j + 1 < n ? u[at + 1] : 0.0;
+            before[at] = 2.0 * u[at] - before[at] + by * by * (up + down + left + right - 4.0 * u[at]);
+        }
+}
+TINY_REF_END
+
+TINY_API tiny_status tgnn_wave_run(tiny_ctx *ctx, const tiny_tensor *c, double step, tiny_idx steps,
+                                   const tiny_tensor *u, const tiny_tensor *before)
+{
+    const tiny_status st = tinyi_wave_fits(ctx, c, step, u, before);
+    const double *speed;
+    double *now, *last;
+    tiny_idx i, n;
+    if (st) return st;
+    if (steps < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "wave: %td steps; the number must not be negative", steps);
+    if (u->data == before->data) return tinyi_fail(ctx, TINY_E_ALIAS, "wave: u and the field before it are one tensor");
+    speed = c ? (const double *)c->data : NULL;
+    now = (double *)u->data;
+    last = (double *)before->data;
+    n = u->dim[0];
+    for (i = 0; i < steps; i++) {
+        if (i % 2 == 0) tinyi_wave_step(speed, step, n, now, last);
+        else tinyi_wave_step(speed, step, n, last, now);
+    }
+    for (i = 0; steps % 2 && i < n * n; i++) {      /* an odd number: they have changed places */
+        const double t = now[i];
+        now[i] = last[i];
+        last[i] = t;
+    }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_wave_energy(tiny_ctx *ctx, const tiny_tensor *c, double step, const tiny_tensor *u,
+                                      const tiny_tensor *before, double *energy)
+{
+    const tiny_status st = tinyi_wave_fits(ctx, c, step, u, before);
+    const double *now, *last;
+    double moves = 0.0, bends = 0.0;
+    tiny_idx i, j, n;
+    if (energy) *energy = 0.0;
+    if (st) return st;
+    if (!energy) return tinyi_fail(ctx, TINY_E_ARGUMENT, "wave: an output is needed");
+    now = (const double *)u->data;
+    last = (const double *)before->data;
+    n = u->dim[0];
+    for (i = 0; i < n; i++)
+        for (j = 0; j < n; j++) {
+            const tiny_idx at = i * n + j;
+            const double d = (now[at] - last[at]) / (c ? ((const double *)c->data)[at] : 1.0);
+            moves += d * d;
+            /* the links up and left, and those to the last edges */
+            bends += (now[at] - (i ? now[at - n] : 0.0)) * (last[at] - (i ? last[at - n] : 0.0));
+            bends += (now[at] - (j ? now[at - 1] : 0.0)) * (last[at] - (j ? last[at - 1] : 0.0));
+            if (i + 1 == n) bends += now[at] * last[at];
+            if (j + 1 == n) bends += now[at] * last[at];
+        }
+    *energy = 0.5 * moves + 0.5 * step * step * bends;
+    return TINY_OK;
+}
+
+/* ---- samples */
+
+/* at rest: u and before alike */
+static void tinyi_wave_start(tiny_rng *rng, tiny_idx n, double *u, double *before)
+{
+    const int bumps = 1 + (int)tiny_rng_below(rng, 3);
+    tiny_idx i, j;
+    int b;
+    memset(u, 0, (size_t)(n * n) * sizeof *u);
+    for (b = 0; b < bumps; b++) {
+        const double y = (0.15 + 0.7 * tiny_rng_uniform64(rng)) * (double)n,
+                     x = (0.15 + 0.7 * tiny_rng_uniform64(rng)) * (double)n,
+                     width = 1.5 + 1.5 * tiny_rng_uniform64(rng), size = 0.5 + 0.5 * tiny_rng_uniform64(rng),
+                     sign = tiny_rng_below(rng, 2) ? 1.0 : -1.0;
+        for (i = 0; i < n; i++)
+            for (j = 0; j < n; j++) {
+                const double r2 = ((double)i - y) * ((double)i - y) + ((double)j - x) * ((double)j - x);
+                u[i * n + j] += sign * size * tinyi_exp64(-0.5 * r2 / (width * width));
+            }
+    }
+    memcpy(before, u, (size_t)(n * n) * sizeof *u);
+}
+
+/* c between 0.5 and 1: a smooth random field over its largest size */
+static tiny_status tinyi_wave_speed(tiny_ctx *ctx, uint64_t seed, uint64_t i, tiny_idx n, float *field, double *c)
+{
+    const tiny_tensor t = tiny_tensor_2d(field, TINY_F32, 1, n * n);
+    tgnn_random_field d;
+    double most = 1e-30;
+    tiny_idx k;
+    tiny_status st;
+    memset(&d, 0, sizeof d);
+    d.d = 2;
+    d.size[0] = d.size[1] = n;
+    d.alpha = 4.0;
+    st = tgnn_random_fields(ctx, &d, seed, i, &t);
+    if (st) return st;
+    for (k = 0; k < n * n; k++) {
+        const double v = (double)field[k];
+        most = TINYI_MAX(most, v < 0.0 ? -v : v);
+    }
+    for (k = 0; k < n * n; k++) c[k] = 0.75 + 0.25 * (double)field[k] / most;
+    return TINY_OK;
+}
+
+/* u goes on from step *now to step `to` */
+static tiny_status tinyi_wave_go(tiny_ctx *ctx, const tgnn_wave_data *d, const tiny_tensor *c, const tiny_tensor *u,
+                                 const tiny_tensor *before, tiny_idx *now, tiny_idx to)
+{
+    const tiny_idx steps = to - *now;
+    *now = to;
+    return tgnn_wave_run(ctx, c, d->step, steps, u, before);
+}
+
+static tiny_status tinyi_wave_trajectory(tiny_ctx *ctx, const tgnn_wave_data *d, uint64_t seed, uint64_t number,
+                                         double *memory, float *x, float *y)
+{
+    const tiny_idx n = d->n, m = n * n;
+    const tiny_tensor u = tiny_tensor_2d(memory, TINY_F64, n, n), before = tiny_tensor_2d(memory + m, TINY_F64, n, n),
+                      c = tiny_tensor_2d(memory + 2 * m, TINY_F64, n, n),
+                      v = tiny_tensor_2d(memory + 3 * m, TINY_F64, n, n),
+                      w = tiny_tensor_2d(memory + 4 * m, TINY_F64, n, n);
+    const tiny_tensor *speed = d->plain ? NULL : &c;
+    tiny_rng rng = tiny_rng_make(seed, number);
+    tiny_idx pair, now = 0, i;
+    tiny_status st = TINY_OK;
+    tinyi_wave_start(&rng, n, memory, memory + m);
+    if (!d->plain) st = tinyi_wave_speed(ctx, seed, number, n, (float *)(void *)(memory + 3 * m), memory + 2 * m);
+    for (pair = 0; !st && pair < d->pairs; pair++, x += 3 * m, y += m) {
+        tiny_idx ahead = 0;
+        st = tinyi_wave_go(ctx, d, speed, &u, &before, &now, d->start + pair * d->every);
+        for (i = 0; i < m; i++) {
+            x[i] = (float)memory[i];
+            x[m + i] = (float)memory[m + i];
+            x[2 * m + i] = d->plain ? 1.0f : (float)memory[2 * m + i];
+        }
+        memcpy(memory + 3 * m, memory, 2 * (size_t)m * sizeof *memory);
+        if (!st) st = tinyi_wave_go(ctx, d, speed, &v, &w, &ahead, d->ahead);
+        for (i = 0; i < m; i++) y[i] = (float)memory[3 * m + i];
+    }
+    return st;
+}
+
+TINY_API tiny_status tgnn_wave_samples(tiny_ctx *ctx, const tgnn_wave_data *desc, uint64_t seed, uint64_t first,
+                                       const tiny_tensor *x, const tiny_tensor *y)
+{
+    tgnn_wave_data d;
+    double *memory;
+    tiny_idx i, m;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    memset(&d, 0, sizeof d);
+    if (desc) d = *desc;
+    if (d.n == 0) d.n = 64;
+    if (d.ahead == 0) d.ahead = 8;
+    if (d.every == 0) d.every = 8;
+    if (d.pairs == 0) d.pairs = 1;
+    if (d.step == 0.0) d.step = 0.5;
+    if (d.n < 4 || d.n > TINYI_WAVE_MOST)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "wave: %td points a side, there can be 4 to %d", d.n, TINYI_WAVE_MOST);
+    if (d.ahead < 1 || d.start < 0 || d.every < 0 || d.pairs < 1 || d.ahead > 1 << 24 || d.start > 1 << 24 ||
+        d.every > 1 << 24 || d.pairs > 1 << 24)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "wave: %td steps ahead, from step %td on every %td, %td times: a "
+                          "number is out of range", d.ahead, d.start, d.every, d.pairs);
+    m = d.n * d.n;
+    if (!x || !y || tiny_tensor_check(x) || tiny_tensor_check(y) || x->dtype != TINY_F32 || y->dtype != TINY_F32 ||
+        x->rank != 3 || y->rank != 3 || x->dim[1] != 3 || y->dim[1] != 1 || x->dim[2] != m || y->dim[2] != m ||
+        x->dim[0] != y->dim[0] || x->stride[2] != 1 || x->stride[1] != m || x->stride[0] != 3 * m ||
+        y->stride[2] != 1 || y->stride[0] != m)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "wave: x must be dense f32, samples x 3 x %td, and y samples x 1 x %td", m,
+                          m);
+    if (x->dim[0] % d.pairs)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "wave: %td samples are no whole number of trajectories of %td", x->dim[0],
+                          d.pairs);
+    memory = (double *)tinyi_alloc(ctx, (size_t)m, 5 * sizeof *memory);
+    if (!memory) return tiny_ctx_status(ctx);
+    for (i = 0; !st && i < x->dim[0]; i += d.pairs)
+        st = tinyi_wave_trajectory(ctx, &d, seed, first + (uint64_t)(i / d.pairs), memory, (float *)x->data + i * 3 * m,
+                                   (float *)y->data + i * m);
+    tiny_free(ctx, memory);
+    return st;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_OPERATOR
+#if TINYI_SLICE(11)
+/* src/gnn/operator/deeponet_fit.c - losses of masked fields, and the training of DeepONets on several tasks at once
+ * Paper    V. Kumar et al., 2024 (arXiv 2408.02198).
+ * Formula  loss = mean over tasks and their samples of |m (u^ - u)|^2 / |m u|^2. A step draws `batch` samples of each
+ *          task, so all tasks weigh the same. The factor 1 / |m u|^2 is computed once for each sample.
+ * Cost     a step: one pass of the trunk for all tasks with the same points, the branches for all samples
+ * Left out weights of tasks; samples of one task with different points */
+#include <string.h>
+
+/* sum of (m t)^2 of one sample; nothing is read where m is 0 */
+static double tinyi_don_energy(const float *t, const float *m, tiny_idx n)
+{
+    double sum = 0.0;
+    tiny_idx k;
+    for (k = 0; k < n; k++) if (!m || m[k] != 0.0f) sum += (double)t[k] * (double)t[k];
+    return sum;
+}
+
+static tiny_status tinyi_don_pair(tiny_ctx *ctx, const tiny_tensor *y, const tiny_tensor *t, const tiny_tensor *m)
+{
+    const tiny_tensor *all[3];
+    int i;
+    all[0] = y;
+    all[1] = t;
+    all[2] = m;
+    for (i = 0; i < 3; i++)
+        if ((i < 2 || m) && (!all[i] || tiny_tensor_check(all[i]) || all[i]->dtype != TINY_F32 || all[i]->rank != 2 ||
+                             all[i]->dim[0] < 1 || all[i]->dim[1] < 1 || all[i]->dim[0] != y->dim[0] ||
+                             all[i]->dim[1] != y->dim[1] || !tiny_tensor_is_dense(all[i])))
+            return tinyi_fail(ctx, TINY_E_SHAPE, "deeponet: %s must be dense f32, samples x points like y",
+                              i == 0 ? "y" : i == 1 ? "the truth" : "the mask of the loss");
+    return TINY_OK;
+}
+
+static tiny_status tinyi_don_no_energy(tiny_ctx *ctx, tiny_idx sample)
+{
+    return tinyi_fail(ctx, TINY_E_NUMERIC,
+                      "deeponet: the truth of sample %td is zero or not finite inside its mask, so it has no relative "
+                      "error", sample);
+}
+
+TINY_API tiny_status tgnn_masked_error(tiny_ctx *ctx, const tiny_tensor *y, const tiny_tensor *t, const tiny_tensor *m,
+                                       double *error)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    tiny_idx i, k, n;
+    if (st) return st;
+    if (!error) return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: an output is needed");
+    *error = 0.0;
+    st = tinyi_don_pair(ctx, y, t, m);
+    if (st) return st;
+    n = y->dim[1];
+    for (i = 0; i < y->dim[0]; i++) {
+        const float *a = (const float *)y->data + i * n, *b = (const float *)t->data + i * n,
+                    *in = m ? (const float *)m->data + i * n : NULL;
+        const double energy = tinyi_don_energy(b, in, n);
+        double sum = 0.0;
+        if (!(energy > 0.0) || energy - energy != 0.0) return tinyi_don_no_energy(ctx, i);
+        for (k = 0; k < n; k++)
+            if (!in || in[k] != 0.0f) sum += ((double)a[k] - (double)b[k]) * ((double)a[k] - (double)b[k]);
+        *error += tinyi_sqrt(sum / energy) / (double)y->dim[0];
+    }
+    return TINY_OK;
+}
+
+/* Without plain, the factors of the samples; with it, one factor for all. */
+static tiny_tensor tinyi_don_factors(tiny_tape *tape, const tiny_tensor *t, const tiny_tensor *m, int plain)
+{
+    const tiny_idx samples = t->dim[0], n = t->dim[1];
+    double ones = 0.0;
+    tiny_tensor w = tiny_tape_new(tape, TINY_F32, 1, &samples);
+    tiny_idx i;
+    if (!w.data || tiny_tape_dry(tape)) return w;
+    for (i = 0; plain && i < samples * n; i++) ones += m ? (double)((const float *)m->data)[i] : 1.0;
+    for (i = 0; i < samples; i++) {
+        const double energy = plain ? ones / (double)samples
+                                    : tinyi_don_energy((const float *)t->data + i * n,
+                                                       m ? (const float *)m->data + i * n : NULL, n);
+        if (!(energy > 0.0) || energy - energy != 0.0) {
+            tiny_ctx *ctx = tiny_tape_ctx(tape);
+            const tiny_status st = plain ? tinyi_fail(ctx, TINY_E_NUMERIC,
+                                                      "deeponet: the mask of the loss is all zeros")
+                                         : tinyi_don_no_energy(ctx, i);
+            (void)tinyi_tape_refuse(tape, st, tiny_ctx_message(ctx));
+            return w;
+        }
+        ((float *)w.data)[i] = (float)(1.0 / energy);
+    }
+    return w;
+}
+
+TINY_API tiny_tensor tgnn_tape_masked_l2(tiny_tape *tape, const tiny_tensor *y, const tiny_tensor *t,
+                                         const tiny_tensor *m, int plain)
+{
+    tiny_tensor none, w, e;
+    tiny_ctx *ctx;
+    tiny_idx i;
+    memset(&none, 0, sizeof none);
+    if (!tape || tiny_tape_status(tape)) return none;
+    ctx = tiny_tape_ctx(tape);
+    if (tinyi_don_pair(ctx, y, t, m)) {
+        (void)tinyi_tape_refuse(tape, tiny_ctx_status(ctx), tiny_ctx_message(ctx));
+        return none;
+    }
+    w = tinyi_don_factors(tape, t, m, plain);
+    e = *t;
+    if (m) {                                /* a NaN outside must not come in */
+        const tiny_idx n = t->dim[0] * t->dim[1];
+        e = tiny_tape_new(tape, TINY_F32, 2, t->dim);
+        for (i = 0; e.data && !tiny_tape_dry(tape) && i < n; i++)
+            ((float *)e.data)[i] = ((const float *)m->data)[i] != 0.0f ? ((const float *)t->data)[i] : 0.0f;
+    }
+    e = tiny_tape_sub(tape, y, &e);
+    if (m) e = tiny_tape_mul(tape, &e, m);
+    e = tiny_tape_call(tape, TINY_OP_NORM2, &e, NULL, NULL, NULL, NULL);
+    e = tiny_tape_mul(tape, &e, &w);
+    return tiny_tape_mean(tape, &e);
+}
+
+/* ---- training */
+
+#define TINYI_DON_TASKS 64
+
+typedef struct tinyi_don_job {
+    tgnn_deeponet *net;
+    const tgnn_deeponet_fit_desc *desc;
+    uint32_t *sample;                       /* of one batch, of one task */
+    int plain;
+    int64_t steps;
+} tinyi_don_job;
+
+static int tinyi_don_same_points(const tgnn_deeponet *net, const tgnn_deeponet_query *a, const tgnn_deeponet_query *b)
+{
+    int i;
+    if (a->points || b->points)
+        return a->points && b->points && a->points->data == b->points->data && a->points->dim[0] == b->points->dim[0];
+    for (i = 0; i < tgnn_deeponet_description(net)->d; i++) if (a->grid[i] != b->grid[i]) return 0;
+    return 1;
+}
+
+static tiny_tensor tinyi_don_loss(tiny_tape *tape, void *user, const uint32_t *sample, tiny_idx n)
+{
+    tinyi_don_job *job = (tinyi_don_job *)user;
+    const tgnn_deeponet *net = job->net;
+    const int branches = tgnn_deeponet_description(net)->n_branches;
+    tiny_tensor loss, basis[TINYI_DON_TASKS];
+    int k, b, i;
+    memset(&loss, 0, sizeof loss);
+    for (k = 0; k < job->desc->n_tasks && !tiny_tape_status(tape); k++) {
+        const tgnn_deeponet_task *task = &job->desc->task[k];
+        const tiny_tensor *inside = tinyi_don_inside(net, &task->query);
+        const tiny_tensor *mask = task->mask ? task->mask : inside;
+        tgnn_deeponet_query q = task->query;
+        tiny_tensor in[TGNN_DEEPONET_BRANCHES], m[3], truth, y;
+        tiny_idx at;
+        for (at = 0; at < n; at++) job->sample[at] = (uint32_t)(sample[at] % (uint64_t)task->truth.dim[0]);
+        for (i = 0; i < k && !tinyi_don_same_points(net, &q, &job->desc->task[i].query); i++) {}
+        basis[k] = i < k ? basis[i] : tinyi_don_trunk(tape, net, &q, 0, tinyi_don_points(net, &q));
+        for (b = 0; b < branches; b++) in[b] = tiny_tape_rows(tape, &task->query.in[b], job->sample, n);
+        q.in = in;
+        q.basis = &basis[k];
+        if (q.mask) {
+            m[0] = tiny_tape_rows(tape, task->query.mask, job->sample, n);
+            q.mask = &m[0];
+        }
+        if (inside) {
+            m[1] = inside == task->query.mask ? m[0] : tiny_tape_rows(tape, inside, job->sample, n);
+            q.inside = &m[1];
+        }
+        if (mask) m[2] = mask == inside ? m[1] : tiny_tape_rows(tape, mask, job->sample, n);
+        truth = tiny_tape_rows(tape, &task->truth, job->sample, n);
+        y = tgnn_tape_deeponet(tape, net, &q);
+        y = tgnn_tape_masked_l2(tape, &y, &truth, mask ? &m[2] : NULL, job->plain);
+        loss = k ? tiny_tape_add(tape, &loss, &y) : y;
+    }
+    return tiny_tape_scale(tape, &loss, 1.0 / (double)job->desc->n_tasks, 0.0);
+}
+
+/* An epoch may have more steps than are left. */
+static int tinyi_don_after_step(void *user, const tiny_train_state *state)
+{
+    const tinyi_don_job *job = (const tinyi_don_job *)user;
+    return (job->desc->callback && job->desc->callback(job->desc->user, state)) || state->step >= job->steps;
+}
+
+/* All data before the first step: the sentence names the task. */
+static tiny_status tinyi_don_check_task(tiny_ctx *ctx, const tgnn_deeponet *net, const tgnn_deeponet_fit_desc *d, int k)
+{
+    const tgnn_deeponet_task *task = &d->task[k];
+    const tiny_tensor *mask = task->mask;
+    char says[400];
+    tiny_tensor y;
+    double error;
+    tiny_status st = TINY_OK;
+    if (task->query.basis)
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: the trunk is trained, so the query must not have a basis");
+    if (!st) st = tinyi_don_fits(ctx, net, &task->query, 1);
+    if (!st && task->truth.rank == 2 && task->truth.dim[0] != task->query.in[0].dim[0])
+        st = tinyi_fail(ctx, TINY_E_SHAPE, "deeponet: %td samples of the truth, %td of the inputs", task->truth.dim[0],
+                        task->query.in[0].dim[0]);
+    if (!st && task->truth.rank == 2 && task->truth.dim[1] != tinyi_don_points(net, &task->query))
+        st = tinyi_fail(ctx, TINY_E_SHAPE, "deeponet: the truth has %td points, the query %td", task->truth.dim[1],
+                        tinyi_don_points(net, &task->query));
+    if (!st && !mask) mask = tinyi_don_inside(net, &task->query);
+    y = task->truth;
+    if (!st) st = tinyi_don_pair(ctx, &y, &task->truth, mask);
+    if (!st) st = tgnn_masked_error(ctx, &y, &task->truth, mask, &error);
+    if (st) {
+        size_t n = 0;
+        const char *from = tiny_ctx_message(ctx);
+        for (; from[n] && n + 1 < sizeof says; n++) says[n] = from[n];
+        says[n] = 0;
+        (void)tinyi_fail(ctx, st, "task %d: %s", k, says);
+    }
+    return st;
+}
+
+TINY_API tiny_status tgnn_deeponet_fit(tiny_ctx *ctx, tgnn_deeponet *net, const tgnn_deeponet_fit_desc *desc,
+                                       tiny_train_state *last)
+{
+    tiny_train_desc d;
+    tinyi_don_job job;
+    tiny_param *list = NULL;
+    int64_t steps, per_epoch;
+    tiny_idx most = 1;
+    tiny_status st = tinyi_ctx_check(ctx);
+    int k;
+    if (st) return st;
+    if (!net || !desc || !desc->task)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: a network and tasks are needed");
+    if (desc->n_tasks < 1 || desc->n_tasks > TINYI_DON_TASKS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "deeponet: %d tasks, there can be 1 to %d", desc->n_tasks,
+                          TINYI_DON_TASKS);
+    if (desc->steps < 0 || desc->batch < 0 || !(desc->rate >= 0.0) || !(desc->decay >= 0.0 && desc->decay <= 1.0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "deeponet: steps, batch and rate must not be negative, the decay must be "
+                          "0 to 1");
+    for (k = 0; !st && k < desc->n_tasks; k++) {
+        st = tinyi_don_check_task(ctx, net, desc, k);
+        if (!st) most = TINYI_MAX(most, desc->task[k].truth.dim[0]);
+    }
+    if (st) return st;
+    memset(&d, 0, sizeof d);
+    memset(&job, 0, sizeof job);
+    job.net = net;
+    job.desc = desc;
+    job.plain = desc->plain;
+    d.batch = TINYI_MIN(desc->batch ? desc->batch : 8, most);
+    job.sample = (uint32_t *)tinyi_alloc(ctx, (size_t)d.batch, sizeof *job.sample);
+    if (!job.sample) return tiny_ctx_status(ctx);
+    d.params = tgnn_deeponet_params(net, &d.n_params);
+    if (desc->last > 0) {
+        d.n_params = tgnn_deeponet_last(net, desc->last, NULL);
+        list = (tiny_param *)tinyi_alloc(ctx, d.n_params, sizeof *list);
+        if (!list) st = tiny_ctx_status(ctx);
+        else (void)tgnn_deeponet_last(net, desc->last, list);
+        d.params = list;
+    }
+    steps = desc->steps ? desc->steps : 1000;
+    job.steps = steps;
+    per_epoch = most / d.batch;
+    d.model = tinyi_don_loss;
+    d.callback = tinyi_don_after_step;
+    d.user = &job;
+    d.n_samples = (uint32_t)most;
+    d.epochs = (steps + per_epoch - 1) / per_epoch;
+    d.seed = desc->seed;
+    d.optim.group[0].kind = TINY_OPTIM_ADAM;
+    d.optim.group[0].lr = desc->rate > 0.0 ? desc->rate : 1e-3;
+    d.schedule.kind = TINY_SCHEDULE_STEP;
+    d.schedule.gamma = tinyi_exp64(tinyi_log64(desc->decay > 0.0 ? desc->decay : 0.05) / 8.0);
+    for (k = 0; k < 8; k++) d.schedule.at[k] = TINYI_MAX(steps * (k + 1) / 9, k + 1);
+    if (!st) st = tiny_train(ctx, &d, last);
+    tiny_free(ctx, list);
+    tiny_free(ctx, job.sample);
+    return st;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_RENDER
+/* src/gnn/render/spikes_inside.h - the kernels of spiking layers, as spikes.c calls them and each target has them
+ *
+ * Spikes are bit sets: bit i % 32 of word i / 32. Sums go in the order of the inputs, and additions of weights are
+ * exact to the bit on every target; a kernel gives the same bits for a row whatever rows stand next to it. */
+#ifndef TINYI_GNN_SPIKES_H
+#define TINYI_GNN_SPIKES_H
+TINYI_C_BEGIN
+
+/* n is the number of neurons of a layer, a multiple of 32 for fire.
+ *   dense    y[r][j] = sum over k of x[r][k] w[k][j]; n_in numbers of x, n of y in a row
+ *   fire     h = v + (x - v) leak; bit = h >= 1; v = h or 0. h may be NULL
+ *   fade     the same `times` times with x = 0, from a v below 1: no neuron fires
+ *   add      y[j] = sum over the set bits k of w[k][j], or y[j] += with more; returns the number of set bits */
+typedef struct tinyi_spike_kernels {
+    tiny_target from;
+    void (*dense)(float *y, const float *x, const float *w, size_t rows, size_t n_in, size_t n);
+    void (*fire)(uint32_t *bits, float *h, float *v, const float *x, float leak, size_t n);
+    void (*fade)(float *v, float leak, size_t times, size_t n);
+    size_t (*add)(float *y, const uint32_t *bits, const float *w, size_t words, size_t n, int more);
+} tinyi_spike_kernels;
+TINYI_TABLES(tinyi_spike_kernels, tinyi_spike_kernels)
+
+TINYI_C_END
+#endif
+
+#endif
+#ifndef TINYI_NO_RENDER
+#if TINYI_SLICE(11)
+/* src/gnn/render/march.c - rays through a field of voxels: samples, weights, colours, and the way back to the grids
+ * Formula  samples at t = t_in + i step inside the box; density and features by the eight corners around a sample;
+ *          samples with alpha <= bound are dropped; w_i = alpha_i prod_{j<i} (1 - alpha_j); of the others those with w
+ *          <= bound get no colour, but still take their part of the light; colour = sum w_i rgb_i + prod (1 - alpha)
+ *          bg. Back: d alpha_i = (dw_i T_i) - (sum_{j>i} dw_j w_j + d rest . rest) / (1 - alpha_i).
+ * Cost     a sample: eight numbers of density; a point that is left: eight times the features, and the network
+ * Memory   a thread holds one ray. Rays are handed out 16 at a time. The way back is walked by one thread. */
+#include <string.h>
+
+TINYI_FN double tinyi_nerf_sigmoid(double x) { return 1.0 / (1.0 + tinyi_exp64(-x)); }
+
+TINYI_FN tiny_idx tinyi_nerf_most(const tgnn_nerf *net)
+{
+    double length = 0.0;
+    int i;
+    for (i = 0; i < 3; i++) {
+        const double side = net->desc.high[i] - net->desc.low[i];
+        length += side * side;
+    }
+    return (tiny_idx)(tinyi_sqrt(length) / (net->desc.step * (net->cell[0] + net->cell[1] + net->cell[2]) / 3.0)) + 2;
+}
+
+TINYI_FN tiny_idx tinyi_nerf_corners(const tgnn_nerf *net, const float *at, tiny_idx step[8], float part[8])
+{
+    tiny_idx first = 0, stride[3];
+    float f[3];
+    int i, k;
+    stride[2] = 1;
+    stride[1] = net->desc.size[2];
+    stride[0] = net->desc.size[1] * net->desc.size[2];
+    for (i = 0; i < 3; i++) {
+        tiny_idx c = (tiny_idx)at[i];
+        if (c > net->desc.size[i] - 2) c = net->desc.size[i] - 2;
+        f[i] = at[i] - (float)c;
+        first += c * stride[i];
+    }
+    for (k = 0; k < 8; k++) {
+        step[k] = (k & 4 ? stride[0] : 0) + (k & 2 ? stride[1] : 0) + (k & 1 ? stride[2] : 0);
+        part[k] = (k & 4 ? f[0] : 1.0f - f[0]) * (k & 2 ? f[1] : 1.0f - f[1]) * (k & 1 ? f[2] : 1.0f - f[2]);
+    }
+    return first;
+}
+
+TINYI_FN int tinyi_nerf_unit(const float *ray, float *unit)
+{
+    double sum = 0.0, length;
+    int i;
+    for (i = 3; i < 6; i++) sum += (double)ray[i] * (double)ray[i];
+    length = tinyi_sqrt(sum);
+    for (i = 0; i < 3; i++) unit[i] = length > 0.0 ? (float)((double)ray[3 + i] / length) : 0.0f;
+    return length > 0.0 && length - length == 0.0;
+}
+
+TINYI_FN void tinyi_nerf_weights(tinyi_nerf_sample *s, tiny_idx n, double bound, float *rest, tiny_idx *n_points)
+{
+    double light = 1.0;
+    tiny_idx i;
+    *n_points = 0;
+    for (i = 0; i < n; i++) {
+        s[i].w = (float)(light * (double)s[i].alpha);
+        s[i].point = (double)s[i].w > bound ? (int32_t)(*n_points)++ : -1;
+        light *= 1.0 - (double)s[i].alpha;
+    }
+    *rest = (float)light;
+}
+
+TINYI_FN tiny_idx tinyi_nerf_walk(const tgnn_nerf *net, const float *ray, tinyi_nerf_sample *sample, float *rest,
+                                  uint64_t *n_samples, tiny_idx *n_points)
+{
+    const tgnn_nerf_desc *d = &net->desc;
+    const float *density = (const float *)net->params[0].value.data;
+    const double voxel = (net->cell[0] + net->cell[1] + net->cell[2]) / 3.0, length = d->step * voxel,
+                 interval = length / net->base, limit = tinyi_log64(d->bound / interval) - net->shift;
+    double in = 0.0, out = 1e30;
+    float unit[3], part[8];
+    tiny_idx n = 0, step[8], most = tinyi_nerf_most(net), i;
+    int k, miss = 0;
+    *rest = 1.0f;
+    *n_points = 0;
+    (void)tinyi_nerf_unit(ray, unit);
+    for (k = 0; k < 3; k++) {               /* the part of the ray inside the box */
+        const double from = (double)ray[k], by = (double)unit[k];
+        if (by == 0.0) miss |= from < d->low[k] || from > d->high[k];
+        else {
+            const double a = (d->low[k] - from) / by, b = (d->high[k] - from) / by;
+            in = TINYI_MAX(in, TINYI_MIN(a, b));
+            out = TINYI_MIN(out, TINYI_MAX(a, b));
+        }
+    }
+    for (i = 0; !miss && i < most && in + length * (double)i <= out; i++) {
+        const double t = in + length * (double)i;
+        tinyi_nerf_sample *s = &sample[n];
+        double x = 0.0, e, alpha;
+        tiny_idx first, cell = 0;
+        for (k = 0; k < 3; k++) {
+            const double p = ((double)ray[k] + t * (double)unit[k] - d->low[k]) / net->cell[k],
+                         top = (double)(d->size[k] - 1);
+            s->at[k] = (float)(p < 0.0 ? 0.0 : p > top ? top : p);
+            cell = cell * (d->size[k] - 1) + TINYI_MIN((tiny_idx)s->at[k], d->size[k] - 2);
+        }
+        if (net->empty && net->empty[cell]) continue;
+        ++*n_samples;
+        first = tinyi_nerf_corners(net, s->at, step, part);
+        for (k = 0; k < 8; k++) x += (double)part[k] * (double)density[first + step[k]];
+        if (x <= limit) continue;           /* alpha <= interval exp(x + shift) */
+        x += net->shift;
+        e = x > 40.0 ? 0.0 : tinyi_exp64(x);
+        alpha = 1.0 - tinyi_exp64(-interval * (x > 40.0 ? x : tinyi_log64(1.0 + e)));
+        if (alpha <= d->bound) continue;
+        s->alpha = (float)alpha;
+        s->slope = (float)(interval * (x > 40.0 ? 1.0 : e / (1.0 + e)) * (1.0 - alpha));
+        s->step = (int32_t)i;
+        n++;
+    }
+    tinyi_nerf_weights(sample, n, d->bound, rest, n_points);
+    return n;
+}
+
+static void tinyi_nerf_features(const tgnn_nerf *net, const float *at, float *x)
+{
+    const float *f = (const float *)net->params[1].value.data;
+    const int n = net->desc.features;
+    tiny_idx step[8], first;
+    float part[8];
+    int c, k;
+    first = tinyi_nerf_corners(net, at, step, part);
+    for (c = 0; c < n; c++) x[c] = 0.0f;
+    for (k = 0; k < 8; k++) {
+        const float *from = f + (first + step[k]) * n;
+        for (c = 0; c < n; c++) x[c] += part[k] * from[c];
+    }
+}
+
+/* features, the direction, sines and cosines of 1, 2, 4 ... times the direction */
+TINYI_FN void tinyi_nerf_input(const tgnn_nerf *net, const float *at, const float *unit, float *x)
+{
+    int n = net->desc.features, b, k;
+    tinyi_nerf_features(net, at, x);
+    for (k = 0; k < 3; k++) x[n++] = unit[k];
+    for (k = 0; k < 3; k++)
+        for (b = 0; b < net->desc.bands; b++, n++) {
+            double s, c;
+            tinyi_sincos64((double)unit[k] * (double)(1 << b), &s, &c);
+            x[n] = (float)s;
+            x[n + 3 * net->desc.bands] = (float)c;
+        }
+}
+
+TINYI_FN void tinyi_nerf_direct(const tgnn_nerf *net, const float *at, float *rgb)
+{
+    int c;
+    tinyi_nerf_features(net, at, rgb);
+    for (c = 0; c < 3; c++) rgb[c] = (float)tinyi_nerf_sigmoid((double)rgb[c]);
+}
+
+/* ---- parts by themselves */
+
+TINY_API tiny_status tgnn_nerf_composite(tiny_ctx *ctx, int n, const float *alpha, const float *rgb,
+                                         const float background[3], float *w, float *rest, float *colour)
+{
+    double light = 1.0, sum[3] = { 0.0, 0.0, 0.0 };
+    tiny_status st = tinyi_ctx_check(ctx);
+    int i, c;
+    if (st) return st;
+    if (n < 0 || (n && (!alpha || !w)) || !rest || (colour && (!background || (n && !rgb))))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "nerf: alphas, weights and the rest are needed, for a colour also colours "
+                          "and a background");
+    for (i = 0; i < n; i++) {
+        if (!(alpha[i] >= 0.0f && alpha[i] <= 1.0f))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: alpha %d is %g, it must be 0 to 1", i, (double)alpha[i]);
+        w[i] = (float)(light * (double)alpha[i]);
+        light *= 1.0 - (double)alpha[i];
+        for (c = 0; c < 3 && colour; c++) sum[c] += (double)w[i] * (double)rgb[3 * i + c];
+    }
+    *rest = (float)light;
+    for (c = 0; c < 3 && colour; c++) colour[c] = (float)(sum[c] + light * (double)background[c]);
+    return TINY_OK;
+}
+
+/* ---- rendering */
+
+TINYI_FN tiny_status tinyi_nerf_fits(tiny_ctx *ctx, const tgnn_nerf *net, const tiny_tensor *rays,
+                                     const tiny_tensor *colours)
+{
+    const tiny_tensor *t[2];
+    const float *density;
+    tiny_idx i, n;
+    char text[96];
+    int k, c;
+    if (!net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: a field is needed");
+    t[0] = rays;
+    t[1] = colours;
+    for (k = 0; k < 2; k++) {
+        if (!t[k] || tiny_tensor_check(t[k]))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: %s are no tensor", k ? "the colours" : "the rays");
+        if (t[k]->dtype != TINY_F32 || t[k]->rank != 2 || t[k]->dim[1] != (k ? 3 : 6) || t[k]->dim[0] != rays->dim[0] ||
+            !tiny_tensor_is_dense(t[k]))
+            return tinyi_fail(ctx, TINY_E_SHAPE, "nerf: %s are %s %s, they must be dense f32 %td x %d",
+                              k ? "the colours" : "the rays", tinyi_shape_text(t[k], text),
+                              tiny_dtype_name(t[k]->dtype),
+                              rays->rank ? rays->dim[0] : 1, k ? 3 : 6);
+    }
+    for (i = 0; i < rays->dim[0]; i++) {
+        const float *ray = (const float *)rays->data + 6 * i;
+        float unit[3];
+        for (c = 0; c < 6; c++)
+            if (!(ray[c] - ray[c] == 0.0f))
+                return tinyi_fail(ctx, TINY_E_NUMERIC, "nerf: number %d of ray %td is not finite", c, i);
+        if (!tinyi_nerf_unit(ray, unit)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: ray %td has no direction", i);
+    }
+    n = tiny_tensor_count(&net->params[0].value);
+    density = (const float *)net->params[0].value.data;
+    for (i = 0; i < n; i++)
+        if (!(density[i] - density[i] == 0.0f))
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "nerf: the density at the corner (%td, %td, %td) is not finite",
+                              i / (net->desc.size[1] * net->desc.size[2]), i / net->desc.size[2] % net->desc.size[1],
+                              i % net->desc.size[2]);
+    return TINY_OK;
+}
+
+typedef struct tinyi_nerf_reach { int32_t low, high, most; } tinyi_nerf_reach;
+typedef struct tinyi_nerf_job {
+    const tgnn_nerf *net;
+    const tiny_tensor *rays, *colours;
+    tgnn_nerf_count *count;                 /* of each 16 rays */
+    tinyi_nerf_reach *reach;
+    tiny_idx pad, low;                      /* steps of time of every ray, 0: as many as it has; number of the first */
+} tinyi_nerf_job;
+
+/* Samples and colours of one ray; the number of samples. pad: as tinyi_nerf_network */
+static tiny_idx tinyi_nerf_ray(const tgnn_nerf *net, const struct tiny_kernels *k, const float *ray, tiny_idx pad,
+                               tiny_idx first, tinyi_nerf_work *w, float *colour, float *behind, tiny_idx *points,
+                               tgnn_nerf_count *count)
+{
+    double sum[3] = { 0.0, 0.0, 0.0 };
+    float unit[3], rest;
+    tiny_idx n_points, i;
+    const tiny_idx n = tinyi_nerf_walk(net, ray, w->sample, &rest, &count->samples, &n_points);
+    int c;
+    *behind = rest;
+    *points = n_points;
+    (void)tinyi_nerf_unit(ray, unit);
+    count->rays++;
+    count->points += (uint64_t)n_points;
+    for (i = 0; i < n; i++)
+        if (w->sample[i].point >= 0) {
+            if (net->n_in) tinyi_nerf_input(net, w->sample[i].at, unit, w->x + w->sample[i].point * net->n_in);
+            else tinyi_nerf_direct(net, w->sample[i].at, w->rgb + 3 * w->sample[i].point);
+            w->order[w->sample[i].point] = w->sample[i].step;
+        }
+    if (net->n_in) tinyi_nerf_network(net, k, w, n_points, pad, first, count);
+    for (i = 0; i < n; i++)
+        for (c = 0; c < 3 && w->sample[i].point >= 0; c++)
+            sum[c] += (double)w->sample[i].w * (double)w->rgb[3 * w->sample[i].point + c];
+    for (c = 0; c < 3; c++) colour[c] = (float)(sum[c] + (double)rest * net->desc.background[c]);
+    return n;
+}
+
+static void tinyi_nerf_team(tiny_team *team, void *arg)
+{
+    tinyi_nerf_job *job = (tinyi_nerf_job *)arg;
+    tinyi_nerf_work w;
+    tiny_idx i0, i1, i, points;
+    float rest;
+    tinyi_nerf_work_in(job->net, 0, team->own, &w);
+    if (job->net->n_in) team->ran_on = tinyi_spike_kernels_of(team->k)->from;
+    while (tiny_take(team, job->rays->dim[0], 16, &i0, &i1))
+        for (i = i0; i < i1; i++)
+            (void)tinyi_nerf_ray(job->net, team->k, (const float *)job->rays->data + 6 * i, job->pad, job->low, &w,
+                                 (float *)job->colours->data + 3 * i, &rest, &points, &job->count[i / 16]);
+    tiny_barrier(team);
+}
+
+/* The first and the last step of all points, and the most points of a ray: the size of a padded tensor. */
+static void tinyi_nerf_extent(tiny_team *team, void *arg)
+{
+    tinyi_nerf_job *job = (tinyi_nerf_job *)arg;
+    tinyi_nerf_work w;
+    tiny_idx i0, i1, i, k;
+    tinyi_nerf_work_in(job->net, 0, team->own, &w);
+    while (tiny_take(team, job->rays->dim[0], 16, &i0, &i1))
+        for (i = i0; i < i1; i++) {
+            tinyi_nerf_reach *r = &job->reach[i / 16];
+            uint64_t samples = 0;
+            tiny_idx points;
+            float rest;
+            const tiny_idx n = tinyi_nerf_walk(job->net, (const float *)job->rays->data + 6 * i, w.sample, &rest,
+                                               &samples, &points);
+            for (k = 0; k < n; k++)
+                if (w.sample[k].point >= 0) {
+                    if (!r->most || w.sample[k].step < r->low) r->low = w.sample[k].step;
+                    if (w.sample[k].step > r->high) r->high = w.sample[k].step;
+                    if (w.sample[k].point >= r->most) r->most = w.sample[k].point + 1;
+                }
+        }
+    tiny_barrier(team);
+}
+
+TINY_API tiny_status tgnn_nerf_render(tiny_ctx *ctx, const tgnn_nerf *net, const tiny_tensor *rays,
+                                      const tiny_tensor *colours, tgnn_nerf_count *count)
+{
+    tinyi_nerf_job job;
+    tinyi_nerf_reach reach;
+    tgnn_nerf_count all;
+    tiny_idx pieces, i, steps;
+    const size_t each = sizeof *job.count + sizeof *job.reach;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (count) memset(count, 0, sizeof *count);
+    if (st) return st;
+    st = tinyi_nerf_fits(ctx, net, rays, colours);
+    if (st || !rays->dim[0]) return st;
+    pieces = (rays->dim[0] + 15) / 16;
+    memset(&all, 0, sizeof all);
+    memset(&reach, 0, sizeof reach);
+    memset(&job, 0, sizeof job);
+    job.net = net;
+    job.rays = rays;
+    job.colours = colours;
+    job.count = (tgnn_nerf_count *)tinyi_alloc(ctx, (size_t)pieces, each);
+    if (!job.count) return tiny_ctx_status(ctx);
+    memset(job.count, 0, (size_t)pieces * each);
+    job.reach = (tinyi_nerf_reach *)(void *)(job.count + pieces);
+    if (net->desc.padded || count)
+        st = tiny_parallel(ctx, 0, 0, tinyi_nerf_work_bytes(net, 0), tinyi_nerf_extent, &job);
+    for (i = 0; i < pieces; i++) {
+        const tinyi_nerf_reach *r = &job.reach[i];
+        if (!r->most) continue;
+        if (!reach.most || r->low < reach.low) reach.low = r->low;
+        reach.high = TINYI_MAX(reach.high, r->high);
+        reach.most = TINYI_MAX(reach.most, r->most);
+    }
+    steps = net->desc.time == TGNN_NERF_PADDED && reach.most ? reach.high - reach.low + 1 : reach.most;
+    if (net->desc.padded) {
+        job.pad = steps;
+        job.low = reach.low;
+    }
+    if (!st) st = tiny_parallel(ctx, 0, 0, tinyi_nerf_work_bytes(net, 0), tinyi_nerf_team, &job);
+    for (i = 0; i < pieces; i++) {
+        const tgnn_nerf_count *c = &job.count[i];
+        all.rays += c->rays;
+        all.samples += c->samples;
+        all.points += c->points;
+        all.spikes[0] += c->spikes[0];
+        all.spikes[1] += c->spikes[1];
+        all.multiply_adds += c->multiply_adds;
+        all.additions += c->additions;
+        all.gap_steps += c->gap_steps;
+    }
+    all.steps = all.points * (uint64_t)(net->desc.net == TGNN_NERF_REPEAT ? net->desc.repeats : 1) + all.gap_steps;
+    all.padded_steps = net->desc.net == TGNN_NERF_SPIKES ? all.rays * (uint64_t)steps : all.steps;
+    if (count && !st) *count = all;
+    tiny_free(ctx, job.count);
+    return st;
+}
+
+/* ---- gradients */
+
+/* d alpha, and from there to the corners of the density; d_w and d_rest are given */
+static void tinyi_nerf_alpha_back(tgnn_nerf *net, const tinyi_nerf_sample *s, tiny_idx n, const float *d_w,
+                                  double behind)
+{
+    float *grad = (float *)net->params[0].grad.data;
+    tiny_idx i, step[8], first;
+    float part[8];
+    int k;
+    for (i = n - 1; i >= 0; i--) {          /* behind: sum of d w_j w_j of those after i, and that of the background */
+        const double alpha = (double)s[i].alpha, keep = 1.0 - alpha, light = alpha > 0.0 ? (double)s[i].w / alpha : 0.0,
+                     d_alpha = (double)d_w[i] * light - (keep > 1e-6 ? behind / keep : 0.0);
+        behind += (double)d_w[i] * (double)s[i].w;
+        first = tinyi_nerf_corners(net, s[i].at, step, part);
+        for (k = 0; k < 8; k++) grad[first + step[k]] += (float)(d_alpha * (double)s[i].slope * (double)part[k]);
+    }
+}
+
+static void tinyi_nerf_features_back(tgnn_nerf *net, const float *at, const float *dx)
+{
+    float *grad = (float *)net->params[1].grad.data;
+    const int n = net->desc.features;
+    tiny_idx step[8], first;
+    float part[8];
+    int c, k;
+    first = tinyi_nerf_corners(net, at, step, part);
+    for (k = 0; k < 8; k++)
+        for (c = 0; c < n; c++) grad[(first + step[k]) * n + c] += part[k] * dx[c];
+}
+
+TINYI_FN tiny_status tinyi_nerf_back(tiny_ctx *ctx, tgnn_nerf *net, const tiny_tensor *rays, const tiny_tensor *slope,
+                                     const tiny_tensor *truth, double entropy, const tiny_tensor *colours)
+{
+    tgnn_nerf_count count;
+    tinyi_nerf_work w;
+    float *d_w, *d_rgb;
+    void *memory;
+    const size_t most = (size_t)tinyi_nerf_most(net), bytes = tinyi_nerf_work_bytes(net, 1);
+    tiny_idx r, i;
+    tiny_status st = TINY_OK;
+    int c;
+    memory = tinyi_alloc(ctx, bytes + 4 * most * sizeof(float), 1);
+    if (!memory) return tiny_ctx_status(ctx);
+    tinyi_nerf_work_in(net, 1, memory, &w);
+    d_w = (float *)(void *)((unsigned char *)memory + bytes);
+    d_rgb = d_w + most;
+    memset(&count, 0, sizeof count);
+    for (r = 0; r < rays->dim[0] && !st; r++) {
+        float *seen = (float *)colours->data + 3 * r, rest, d[3];
+        double behind = 0.0;
+        tiny_idx n_points;
+        const tiny_idx n = tinyi_nerf_ray(net, ctx->k, (const float *)rays->data + 6 * r, 0, 0, &w, seen, &rest,
+                                          &n_points, &count);
+        for (c = 0; c < 3; c++) {
+            d[c] = slope ? ((const float *)slope->data)[3 * r + c]
+                         : (seen[c] - ((const float *)truth->data)[3 * r + c]) * 2.0f / (3.0f * (float)rays->dim[0]);
+            behind += (double)d[c] * net->desc.background[c] * (double)rest;
+        }
+        /* d (-r ln r - (1 - r) ln (1 - r)) / dr, r the rest; no steeper than at 1e-4 */
+        if (entropy > 0.0) {
+            const double left = TINYI_MIN(TINYI_MAX((double)rest, 1e-4), 1.0 - 1e-4);
+            behind += entropy / (double)rays->dim[0] * tinyi_log64((1.0 - left) / left) * (double)rest;
+        }
+        for (i = 0; i < n; i++) {
+            const tinyi_nerf_sample *s = &w.sample[i];
+            for (d_w[i] = 0.0f, c = 0; c < 3 && s->point >= 0; c++) {
+                d_w[i] += d[c] * w.rgb[3 * s->point + c];
+                d_rgb[3 * s->point + c] = d[c] * s->w;
+            }
+        }
+        tinyi_nerf_alpha_back(net, w.sample, n, d_w, behind);
+        if (net->n_in) st = tinyi_nerf_network_back(net, &w, n_points, d_rgb);
+        for (i = 0; i < n && !st; i++) {
+            const tinyi_nerf_sample *s = &w.sample[i];
+            float direct[3];
+            if (s->point < 0) continue;
+            for (c = 0; c < 3 && !net->n_in; c++) {
+                const float z = w.rgb[3 * s->point + c];
+                direct[c] = d_rgb[3 * s->point + c] * z * (1.0f - z);
+            }
+            tinyi_nerf_features_back(net, s->at, net->n_in ? w.x + s->point * net->n_in : direct);
+        }
+    }
+    tiny_free(ctx, memory);
+    return st;
+}
+
+TINY_API tiny_status tgnn_nerf_backward(tiny_ctx *ctx, tgnn_nerf *net, const tiny_tensor *rays,
+                                        const tiny_tensor *slope, const tiny_tensor *colours)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    st = tinyi_nerf_fits(ctx, net, rays, colours);
+    if (!st) st = tinyi_nerf_fits(ctx, net, rays, slope);
+    return st || !rays->dim[0] ? st : tinyi_nerf_back(ctx, net, rays, slope, NULL, 0.0, colours);
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_RENDER
+#if TINYI_SLICE(11)
+/* src/gnn/render/spikes.c - the colour network of a ray: leaky neurons over the samples, counted additions, gradients
+ * Paper    X. Yao et al., 2023 (arXiv 2309.10987), sections 3 and 4.
+ * Formula  layers (inputs, hidden), (hidden, hidden), (hidden, 3), no biases; after the first two h = v + (x - v) /
+ *          tau, s = [h >= 1], v = h (1 - s); rgb = sigmoid of the last one. Time runs over the points of a ray; v = 0
+ *          at its start. Back: ds/dh = 4 g (1 - g), g = sigmoid(4 (h - 1)); v keeps its gradient by 1 - s, s in it is
+ *          constant.
+ * Bits     spikes are sets of bits; the layers behind them add the rows of weights that are set and count them. A step
+ *          without a point has the input 0: no neuron can fire in it, so it only lets v fade, and the result of a ray
+ *          has the same bits as that of a padded tensor. Rays run one after the other: there is no padding to skip.
+ * Left out spikes as inputs of the first layer (Bernoulli); times that are learnt for each neuron */
+#include <string.h>
+
+TINYI_TABLE_CHOICE(tinyi_spike_kernels, tinyi_spike_kernels)
+
+static const float *tinyi_spike_layer(const tgnn_nerf *net, int i)
+{
+    return (const float *)net->params[TINYI_NERF_LAYER + i].value.data;
+}
+
+static double tinyi_spike_leak(const tgnn_nerf *net, int i)
+{
+    const float *leaks = (const float *)net->params[TINYI_NERF_LEAK].value.data;
+    return net->desc.learn_leak ? tinyi_nerf_sigmoid((double)leaks[i]) : 0.5;
+}
+
+/* ---- memory of a ray */
+
+static tiny_idx tinyi_spike_repeats(const tgnn_nerf *net)
+{
+    return net->desc.net == TGNN_NERF_REPEAT ? net->desc.repeats : 1;
+}
+
+/* floats for each sample, and for the whole ray */
+static size_t tinyi_spike_floats(const tgnn_nerf *net, int gradients, size_t *whole)
+{
+    const size_t h = net->n_in ? (size_t)net->desc.hidden : 0, in = (size_t)net->n_in;
+    *whole = 3 * h + in + 64 + (gradients ? TINYI_MAX(h, in) * h : 0);
+    return sizeof(tinyi_nerf_sample) / sizeof(float) + 2 + in + 2 * h + 6 +
+           (gradients ? (size_t)tinyi_spike_repeats(net) * (5 * h + 3) : 0);
+}
+
+TINYI_FN size_t tinyi_nerf_work_bytes(const tgnn_nerf *net, int gradients)
+{
+    size_t whole, each = tinyi_spike_floats(net, gradients, &whole);
+    return ((size_t)tinyi_nerf_most(net) * each + whole + 16) * sizeof(float);
+}
+
+TINYI_FN void tinyi_nerf_work_in(const tgnn_nerf *net, int gradients, void *memory, tinyi_nerf_work *w)
+{
+    const size_t most = (size_t)tinyi_nerf_most(net), h = net->n_in ? (size_t)net->desc.hidden : 0,
+                 in = (size_t)net->n_in, r = (size_t)tinyi_spike_repeats(net);
+    float *at = (float *)memory;
+    int i;
+    memset(w, 0, sizeof *w);
+    w->x = at;                              /* and a row of zeros */
+    at += (most + 1) * in;
+    w->pre = at;
+    at += most * h;
+    w->mid = at;
+    at += most * h;
+    w->v = at;                              /* v of both layers, and the input of the second */
+    at += 3 * h;
+    w->out = at;
+    at += most * 3;
+    w->rgb = at;
+    at += most * 3;
+    for (i = 0; i < 5 && gradients; i++) {
+        w->h[i] = at;
+        at += most * r * h;
+    }
+    if (gradients) {
+        w->d_out = at;
+        at += most * r * 3;
+        w->sum = at;
+        at += TINYI_MAX(h, in) * h;
+    }
+    w->order = (int32_t *)(void *)at;
+    w->gap = w->order + most;
+    w->bits = (uint32_t *)(void *)(w->gap + most);
+    w->sample = (tinyi_nerf_sample *)(void *)(w->bits + 32);
+}
+
+/* ---- forward */
+
+/* The second and third layer from the spikes in w->bits: out (3), or out += with more. */
+static void tinyi_spike_rest(const tgnn_nerf *net, const tinyi_spike_kernels *k, tinyi_nerf_work *w, float *out,
+                             float *h2, int more, tgnn_nerf_count *count)
+{
+    const size_t n = (size_t)net->desc.hidden, words = n / 32;
+    uint32_t *second = w->bits + 16;
+    const size_t first = k->add(w->v + 2 * n, w->bits, tinyi_spike_layer(net, 1), words, n, 0);
+    size_t fired;
+    k->fire(second, h2, w->v + n, w->v + 2 * n, (float)tinyi_spike_leak(net, 1), n);
+    fired = k->add(out, second, tinyi_spike_layer(net, 2), words, 3, more);
+    count->spikes[0] += first;
+    count->spikes[1] += fired;
+    count->additions += first * n + fired * 3;
+}
+
+/* every step of time of a padded tensor, with its zeros */
+static void tinyi_spike_padded(const tgnn_nerf *net, const tinyi_spike_kernels *k, tinyi_nerf_work *w, tiny_idx n,
+                               tiny_idx pad, tiny_idx first, tgnn_nerf_count *count)
+{
+    const size_t h = (size_t)net->desc.hidden, in = (size_t)net->n_in;
+    const float *zeros = w->x + (size_t)tinyi_nerf_most(net) * in;
+    tiny_idx t, i = 0;
+    float none[3];
+    for (t = 0; t < pad; t++) {
+        const tiny_idx point = net->desc.flip ? n - 1 - i : i,
+                       at = i >= n                                 ? -1
+                            : net->desc.time == TGNN_NERF_CONDENSED ? i
+                            : net->desc.flip                       ? pad - 1 - (w->order[point] - first)
+                                                                   : w->order[point] - first;
+        const int here = at == t;
+        k->dense(w->pre, here ? w->x + (size_t)point * in : zeros, tinyi_spike_layer(net, 0), 1, in, h);
+        k->fire(w->bits, NULL, w->v, w->pre, (float)tinyi_spike_leak(net, 0), h);
+        tinyi_spike_rest(net, k, w, here ? w->out + 3 * point : none, NULL, 0, count);
+        if (here) i++;
+    }
+}
+
+/* h, if kept, is in the order of time */
+static void tinyi_spike_ragged(const tgnn_nerf *net, const tinyi_spike_kernels *k, tinyi_nerf_work *w, tiny_idx n,
+                               tgnn_nerf_count *count)
+{
+    const size_t h = (size_t)net->desc.hidden;
+    const tiny_idx repeats = tinyi_spike_repeats(net);
+    const float leak[2] = { (float)tinyi_spike_leak(net, 0), (float)tinyi_spike_leak(net, 1) };
+    tiny_idx i, r;
+    int c;
+    k->dense(w->pre, w->x, tinyi_spike_layer(net, 0), (size_t)n, (size_t)net->n_in, h);
+    for (i = 0; i < n; i++) {
+        const tiny_idx point = net->desc.flip ? n - 1 - i : i;
+        w->gap[i] = 0;
+        if (i && net->desc.time == TGNN_NERF_PADDED && net->desc.net == TGNN_NERF_SPIKES) {
+            const int32_t apart = w->order[point] - w->order[net->desc.flip ? point + 1 : point - 1];
+            w->gap[i] = (apart < 0 ? -apart : apart) - 1;
+            k->fade(w->v, leak[0], (size_t)w->gap[i], h);
+            k->fade(w->v + h, leak[1], (size_t)w->gap[i], h);
+            count->gap_steps += (uint64_t)w->gap[i];
+        }
+        if (net->desc.net == TGNN_NERF_REPEAT) memset(w->v, 0, 2 * h * sizeof *w->v);
+        for (r = 0; r < repeats; r++) {
+            const size_t at = (size_t)(i * repeats + r) * h;
+            k->fire(w->bits, w->h[0] ? w->h[0] + at : NULL, w->v, w->pre + (size_t)point * h, leak[0], h);
+            tinyi_spike_rest(net, k, w, w->out + 3 * point, w->h[1] ? w->h[1] + at : NULL, r > 0, count);
+        }
+        for (c = 0; c < 3; c++) w->out[3 * point + c] /= (float)repeats;
+    }
+}
+
+static void tinyi_spike_relu(float *x, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i++) x[i] = x[i] > 0.0f ? x[i] : 0.0f;
+}
+
+TINYI_FN void tinyi_nerf_network(const tgnn_nerf *net, const struct tiny_kernels *kernels, tinyi_nerf_work *w,
+                                 tiny_idx n, tiny_idx pad, tiny_idx first, tgnn_nerf_count *count)
+{
+    const tinyi_spike_kernels *k = tinyi_spike_kernels_of(kernels);
+    const size_t h = (size_t)net->desc.hidden, in = (size_t)net->n_in;
+    tiny_idx i;
+    count->multiply_adds += (uint64_t)n * in * h;
+    memset(w->v, 0, 3 * h * sizeof *w->v);
+    if (pad) memset(w->x + (size_t)tinyi_nerf_most(net) * in, 0, in * sizeof *w->x);
+    if (net->desc.net == TGNN_NERF_FLOAT) {
+        float *a = w->h[0] ? w->h[0] : w->pre, *b = w->h[1] ? w->h[1] : w->mid;
+        k->dense(a, w->x, tinyi_spike_layer(net, 0), (size_t)n, in, h);
+        tinyi_spike_relu(a, (size_t)n * h);
+        k->dense(b, a, tinyi_spike_layer(net, 1), (size_t)n, h, h);
+        tinyi_spike_relu(b, (size_t)n * h);
+        k->dense(w->out, b, tinyi_spike_layer(net, 2), (size_t)n, h, 3);
+        count->multiply_adds += (uint64_t)n * (h * h + 3 * h);
+    } else if (pad && net->desc.net == TGNN_NERF_SPIKES) tinyi_spike_padded(net, k, w, n, pad, first, count);
+    else tinyi_spike_ragged(net, k, w, n, count);
+    for (i = 0; i < 3 * n; i++) w->rgb[i] = (float)tinyi_nerf_sigmoid((double)w->out[i]);
+}
+
+/* ---- one neuron, and its way back */
+
+TINYI_INLINE float tinyi_spike_slope(float h)
+{
+    const double g = tinyi_nerf_sigmoid(4.0 * ((double)h - 1.0));
+    return (float)(4.0 * g * (1.0 - g));
+}
+
+/* In place from ds (steps, each `apart` floats after the one before) to dx. g4: slopes of all steps, same places. */
+static double tinyi_spike_unroll(float *d, const float *h, const float *slope, const int32_t *gap, double leak,
+                                 tiny_idx n, size_t apart)
+{
+    double back = 0.0, d_leak = 0.0;        /* back: d v after the step that is looked at */
+    tiny_idx i;
+    for (i = n - 1; i >= 0; i--) {
+        const size_t at = (size_t)i * apart;
+        const double z = (double)h[at], dh = (double)d[at] * (double)slope[at] + (z >= 1.0 ? 0.0 : back);
+        double start = 0.0, v, fade = 1.0;
+        int32_t k;
+        if (i > 0) start = (double)h[at - apart] >= 1.0 ? 0.0 : (double)h[at - apart];
+        for (k = 0; gap && i > 0 && k < gap[i]; k++) fade *= 1.0 - leak;
+        v = start * fade;
+        d_leak += dh * (z - v) / leak;
+        back = dh * (1.0 - leak);
+        if (gap && i > 0 && gap[i] > 0) {
+            d_leak -= (double)gap[i] * back * v / (1.0 - leak);
+            back *= fade;
+        }
+        d[at] = (float)(dh * leak);
+    }
+    return d_leak;
+}
+
+static tiny_status tinyi_spike_line(tiny_ctx *ctx, int n, const float *x, const int32_t *gap, double leak)
+{
+    int i;
+    if (n < 0 || (n && !x)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: inputs of a neuron are needed");
+    if (!(leak > 0.0 && leak <= 1.0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: a leak of %g, it must be above 0 and at most 1", leak);
+    for (i = 0; i < n; i++) {
+        if (!(x[i] - x[i] == 0.0f)) return tinyi_fail(ctx, TINY_E_NUMERIC, "nerf: input %d is not finite", i);
+        if (gap && gap[i] < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: a gap of %d steps", (int)gap[i]);
+    }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_nerf_neuron(tiny_ctx *ctx, int n, const float *x, const int32_t *gap, double leak, float *h,
+                                      float *s)
+{
+    float v[32], in[32], z[32];
+    const tinyi_spike_kernels *k;
+    uint32_t bits;
+    tiny_status st = tinyi_ctx_check(ctx);
+    int i;
+    if (st) return st;
+    st = tinyi_spike_line(ctx, n, x, gap, leak);
+    if (st) return st;
+    k = tinyi_spike_kernels_of(ctx->k);
+    memset(v, 0, sizeof v);
+    memset(in, 0, sizeof in);
+    for (i = 0; i < n; i++) {
+        if (gap) k->fade(v, (float)leak, (size_t)gap[i], 32);
+        in[0] = x[i];
+        k->fire(&bits, z, v, in, (float)leak, 32);
+        if (h) h[i] = z[0];
+        if (s) s[i] = (float)(bits & 1u);
+    }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_nerf_neuron_back(tiny_ctx *ctx, int n, const float *x, const int32_t *gap, double leak,
+                                           const float *ds, float *dx, double *d_leak)
+{
+    float *h;
+    double sum;
+    tiny_status st = tinyi_ctx_check(ctx);
+    int i;
+    if (st) return st;
+    if (n && (!ds || !dx)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: slopes of spikes and of inputs are needed");
+    st = tinyi_spike_line(ctx, n, x, gap, leak);
+    if (st || !n) return st;
+    h = (float *)tinyi_alloc(ctx, (size_t)n, 2 * sizeof *h);
+    if (!h) return tiny_ctx_status(ctx);
+    st = tgnn_nerf_neuron(ctx, n, x, gap, leak, h, NULL);
+    for (i = 0; i < n; i++) {
+        h[n + i] = tinyi_spike_slope(h[i]);
+        dx[i] = ds[i];
+    }
+    sum = tinyi_spike_unroll(dx, h, h + n, gap, leak, n, 1);
+    if (d_leak) *d_leak = sum;
+    tiny_free(ctx, h);
+    return st;
+}
+
+/* ---- the way back through the layers */
+
+/* grad (rows, columns) += a' b with a (n, rows), b (n, columns) */
+static tiny_status tinyi_spike_weights_back(tgnn_nerf *net, int layer, const float *a, const float *b, tiny_idx n,
+                                            float *sum)
+{
+    const tiny_tensor *grad = &net->params[TINYI_NERF_LAYER + layer].grad;
+    const tiny_idx rows = grad->dim[0], columns = grad->dim[1];
+    const tiny_tensor ta = tiny_tensor_2d((void *)(uintptr_t)a, TINY_F32, n, rows),
+                      tb = tiny_tensor_2d((void *)(uintptr_t)b, TINY_F32, n, columns),
+                      ts = tiny_tensor_2d(sum, TINY_F32, rows, columns), turned = tiny_tensor_swap(ta, 0, 1);
+    const tiny_status st = tiny_matmul(net->ctx, &turned, &tb, NULL, TINY_ACT_NONE, &ts);
+    float *to = (float *)grad->data;
+    tiny_idx i;
+    for (i = 0; i < rows * columns && !st; i++) to[i] += sum[i];
+    return st;
+}
+
+/* y (n, rows of the layer) = b w' */
+static tiny_status tinyi_spike_inputs_back(tgnn_nerf *net, int layer, const float *b, tiny_idx n, float *y)
+{
+    const tiny_tensor *w = &net->params[TINYI_NERF_LAYER + layer].value;
+    const tiny_tensor tb = tiny_tensor_2d((void *)(uintptr_t)b, TINY_F32, n, w->dim[1]),
+                      ty = tiny_tensor_2d(y, TINY_F32, n, w->dim[0]), turned = tiny_tensor_swap(*w, 0, 1);
+    return tiny_matmul(net->ctx, &tb, &turned, NULL, TINY_ACT_NONE, &ty);
+}
+
+/* From ds in d to the input of the neurons. slope is scratch of the same size, and holds the spikes afterwards. */
+static tiny_status tinyi_spike_neurons_back(tgnn_nerf *net, int layer, float *d, const float *h, float *slope,
+                                            const int32_t *gap, tiny_idx points)
+{
+    const tiny_idx repeats = tinyi_spike_repeats(net), n = points * repeats;
+    const size_t width = (size_t)net->desc.hidden, all = (size_t)n * width;
+    const double leak = tinyi_spike_leak(net, layer);
+    const tiny_tensor t = tiny_tensor_1d(slope, TINY_F32, (tiny_idx)all);
+    double d_leak = 0.0;
+    tiny_status st;
+    tiny_idx i;
+    size_t k;
+    if (net->desc.net == TGNN_NERF_FLOAT) {
+        for (k = 0; k < all; k++) {
+            d[k] = h[k] > 0.0f ? d[k] : 0.0f;
+            slope[k] = h[k];
+        }
+        return TINY_OK;
+    }
+    for (k = 0; k < all; k++) slope[k] = 4.0f * (h[k] - 1.0f);
+    st = tiny_sigmoid(net->ctx, &t, &t);
+    for (k = 0; k < all; k++) slope[k] = 4.0f * slope[k] * (1.0f - slope[k]);
+    for (k = 0; k < width; k++)
+        if (net->desc.net == TGNN_NERF_SPIKES)
+            d_leak += tinyi_spike_unroll(d + k, h + k, slope + k, gap, leak, n, width);
+        else
+            for (i = 0; i < points; i++) {
+                const size_t at = (size_t)(i * repeats) * width + k;
+                d_leak += tinyi_spike_unroll(d + at, h + at, slope + at, NULL, leak, repeats, width);
+            }
+    for (k = 0; k < all; k++) slope[k] = h[k] >= 1.0f ? 1.0f : 0.0f;
+    if (net->desc.learn_leak)
+        ((float *)net->params[TINYI_NERF_LEAK].grad.data)[layer] += (float)(d_leak * leak * (1.0 - leak));
+    return st;
+}
+
+TINYI_FN tiny_status tinyi_nerf_network_back(tgnn_nerf *net, tinyi_nerf_work *w, tiny_idx n, const float *d_rgb)
+{
+    const tiny_idx repeats = tinyi_spike_repeats(net), rows = n * repeats;
+    const size_t h = (size_t)net->desc.hidden;
+    float *d_out = w->d_out, *d2 = w->h[2], *d1 = w->h[3], *spikes = w->h[4];
+    tiny_status st = TINY_OK;
+    tiny_idx i, r, point;
+    size_t k;
+    const int flip = net->desc.flip && net->desc.net != TGNN_NERF_FLOAT;   /* without time: along the ray */
+    int c;
+    if (!n) return TINY_OK;
+    for (i = 0; i < n; i++)                 /* in the order of time, and for each repeat */
+        for (r = 0; r < repeats; r++)
+            for (c = 0; c < 3; c++) {
+                point = flip ? n - 1 - i : i;
+                d_out[(i * repeats + r) * 3 + c] = d_rgb[3 * point + c] * w->rgb[3 * point + c] *
+                                                   (1.0f - w->rgb[3 * point + c]) / (float)repeats;
+            }
+    st = tinyi_spike_inputs_back(net, 2, d_out, rows, d2);
+    if (!st) st = tinyi_spike_neurons_back(net, 1, d2, w->h[1], spikes, w->gap, n);
+    if (!st) st = tinyi_spike_weights_back(net, 2, spikes, d_out, rows, w->sum);
+    if (!st) st = tinyi_spike_inputs_back(net, 1, d2, rows, d1);
+    if (!st) st = tinyi_spike_neurons_back(net, 0, d1, w->h[0], spikes, w->gap, n);
+    if (!st) st = tinyi_spike_weights_back(net, 1, spikes, d2, rows, w->sum);
+    for (i = 0; i < n && !st; i++) {        /* the input of all repeats is one; back to the order along the ray */
+        point = flip ? n - 1 - i : i;
+        for (k = 0; k < h; k++) {
+            float sum = 0.0f;
+            for (r = 0; r < repeats; r++) sum += d1[(size_t)(i * repeats + r) * h + k];
+            w->pre[(size_t)point * h + k] = sum;
+        }
+    }
+    if (!st) st = tinyi_spike_weights_back(net, 0, w->x, w->pre, n, w->sum);
+    if (!st) st = tinyi_spike_inputs_back(net, 0, w->pre, n, w->x);
+    return st;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_RENDER
+#if TINYI_SLICE(11)
+/* src/gnn/render/nerf_ref.c - one ray in plain loops: what march.c and spikes.c must give
+ *
+ * The steps of the formulas, in double: every sample of the ray, padded tensors of time, spikes as the numbers 0 and 1,
+ * products with all weights. Additions are counted one by one where a spike is 1. */
+#include <string.h>
+
+typedef struct tinyi_nerf_plain {
+    const tgnn_nerf *net;
+    double *x;                              /* (steps of time, inputs) */
+    double *v[2], *s[2], *pre;              /* states and spikes of both layers, the input of one */
+    double *alpha, *w, *rgb;                /* of the samples of the ray */
+    int32_t *step, *point;                  /* step of each sample; its number among the points, or -1 */
+    float *place;                           /* of the samples: (x, y, z) in voxels */
+    tgnn_nerf_count count;
+} tinyi_nerf_plain;
+
+TINY_REF_BEGIN
+/* value c of a grid with n values at each corner, between the eight corners around a place */
+static double tinyi_nerf_between_ref(const tgnn_nerf *net, int which, const float *place, int n, int c)
+{
+    const float *grid = (const float *)net->params[which].value.data;
+    const tiny_idx *size = net->desc.size;
+    double sum = 0.0;
+    int a, b, e, i;
+    for (a = 0; a < 2; a++)
+        for (b = 0; b < 2; b++)
+            for (e = 0; e < 2; e++) {
+                const int corner[3] = { a, b, e };
+                tiny_idx at = 0;
+                double part = 1.0;
+                for (i = 0; i < 3; i++) {
+                    tiny_idx cell = (tiny_idx)place[i];
+                    double f;
+                    if (cell > size[i] - 2) cell = size[i] - 2;
+                    f = (double)place[i] - (double)cell;
+                    part *= corner[i] ? f : 1.0 - f;
+                    at = at * size[i] + cell + corner[i];
+                }
+                sum += part * (double)grid[at * n + c];
+            }
+    return sum;
+}
+
+/* samples of the ray with an alpha above the bound; their number */
+static tiny_idx tinyi_nerf_samples_ref(tinyi_nerf_plain *p, const float *ray, const float *unit)
+{
+    const tgnn_nerf *net = p->net;
+    const tgnn_nerf_desc *d = &net->desc;
+    const double length = d->step * (net->cell[0] + net->cell[1] + net->cell[2]) / 3.0, interval = length / net->base;
+    double in = 0.0, out = 1e30;
+    tiny_idx n = 0, i;
+    int k;
+    for (k = 0; k < 3; k++) {
+        double a = (d->low[k] - (double)ray[k]) / (double)unit[k], b = (d->high[k] - (double)ray[k]) / (double)unit[k];
+        double t;
+        if (unit[k] == 0.0f) {
+            if ((double)ray[k] < d->low[k] || (double)ray[k] > d->high[k]) return 0;
+            continue;
+        }
+        if (a > b) {
+            t = a;
+            a = b;
+            b = t;
+        }
+        if (a > in) in = a;
+        if (b < out) out = b;
+    }
+    for (i = 0; i < tinyi_nerf_most(net) && in + length * (double)i <= out; i++) {
+        float *place = p->place + 3 * n;
+        double x;
+        for (k = 0; k < 3; k++) {
+            const double at = ((double)ray[k] + (in + length * (double)i) * (double)unit[k] - d->low[k]) / net->cell[k];
+            place[k] = (float)(at < 0.0 ? 0.0 : at > (double)(d->size[k] - 1) ? (double)(d->size[k] - 1) : at);
+        }
+        p->count.samples++;
+        x = tinyi_nerf_between_ref(net, TINYI_NERF_DENSITY, place, 1, 0) + net->shift;
+        p->alpha[n] = 1.0 - tinyi_exp64(-interval * (x > 40.0 ? x : tinyi_log64(1.0 + tinyi_exp64(x))));
+        p->step[n] = (int32_t)i;
+        if (p->alpha[n] > d->bound) n++;
+    }
+    return n;
+}
+
+static void tinyi_nerf_input_ref(const tgnn_nerf *net, const float *place, const float *unit, double *x)
+{
+    int n = 0, c, b, k, part;
+    for (c = 0; c < net->desc.features; c++)
+        x[n++] = tinyi_nerf_between_ref(net, TINYI_NERF_FEATURES, place, net->desc.features, c);
+    for (k = 0; k < 3; k++) x[n++] = (double)unit[k];
+    for (part = 0; part < 2; part++)
+        for (k = 0; k < 3; k++)
+            for (b = 0; b < net->desc.bands; b++)
+                x[n++] = part ? tinyi_cos64((double)unit[k] * (double)(1 << b))
+                              : tinyi_sin64((double)unit[k] * (double)(1 << b));
+}
+
+/* y = x w, w (rows, columns) */
+static void tinyi_nerf_product_ref(const tgnn_nerf *net, int layer, const double *x, double *y)
+{
+    const tiny_tensor *t = &net->params[TINYI_NERF_LAYER + layer].value;
+    tiny_idx i, j;
+    for (j = 0; j < t->dim[1]; j++) {
+        y[j] = 0.0;
+        for (i = 0; i < t->dim[0]; i++) y[j] += x[i] * (double)((const float *)t->data)[i * t->dim[1] + j];
+    }
+}
+
+/* one step of time from an input of the network to the three numbers before the sigmoid */
+static void tinyi_nerf_step_ref(tinyi_nerf_plain *p, const double *x, double *out)
+{
+    const tgnn_nerf *net = p->net;
+    const double *from = x;
+    int layer, j;
+    for (layer = 0; layer < 2; layer++) {
+        const float *leaks = (const float *)net->params[TINYI_NERF_LEAK].value.data;
+        const double leak = tinyi_nerf_sigmoid(net->desc.learn_leak ? (double)leaks[layer] : 0.0);
+        tinyi_nerf_product_ref(net, layer, from, p->pre);
+        for (j = 0; j < net->desc.hidden; j++) {
+            const double h = p->v[layer][j] + (p->pre[j] - p->v[layer][j]) * leak;
+            if (net->desc.net == TGNN_NERF_FLOAT) p->s[layer][j] = p->pre[j] > 0.0 ? p->pre[j] : 0.0;
+            else p->s[layer][j] = h >= 1.0 ? 1.0 : 0.0;
+            p->v[layer][j] = h * (1.0 - p->s[layer][j]);
+            if (net->desc.net != TGNN_NERF_FLOAT && p->s[layer][j] == 1.0) {
+                p->count.spikes[layer]++;
+                p->count.additions += (uint64_t)(layer ? 3 : net->desc.hidden);
+            }
+        }
+        from = p->s[layer];
+    }
+    tinyi_nerf_product_ref(net, 2, from, out);
+}
+
+static void tinyi_nerf_ray_ref(tinyi_nerf_plain *p, const float *ray, const float *unit, float *colour)
+{
+    const tgnn_nerf *net = p->net;
+    const tgnn_nerf_desc *d = &net->desc;
+    const tiny_idx n = tinyi_nerf_samples_ref(p, ray, unit);
+    const size_t width = (size_t)(net->n_in ? d->hidden : 0);
+    tiny_idx i, t, time = 0, points = 0, first = 0, last = 0;
+    double light = 1.0, out[3], sum[3] = { 0.0, 0.0, 0.0 };
+    int c, r;
+    p->count.rays = 1;
+    for (i = 0; i < n; i++) {               /* weights, and the points that are left */
+        p->w[i] = light * p->alpha[i];
+        light *= 1.0 - p->alpha[i];
+        p->point[i] = (float)p->w[i] > (float)d->bound ? (int32_t)points : -1;
+        if (p->point[i] < 0) continue;
+        if (!points++) first = p->step[i];
+        last = p->step[i];
+    }
+    p->count.points = (uint64_t)points;
+    p->count.steps = (uint64_t)(d->net == TGNN_NERF_REPEAT ? points * d->repeats : points);
+    p->count.multiply_adds = (uint64_t)points * (uint64_t)net->n_in * width;
+    if (d->net == TGNN_NERF_FLOAT) p->count.multiply_adds += (uint64_t)points * (width * width + 3 * width);
+    time = points;
+    if (d->net == TGNN_NERF_SPIKES && d->time == TGNN_NERF_PADDED && points) time = last - first + 1;
+    if (d->net == TGNN_NERF_SPIKES) p->count.gap_steps = (uint64_t)(time - points);
+    p->count.steps += p->count.gap_steps;
+    p->count.padded_steps = d->net == TGNN_NERF_SPIKES ? (uint64_t)time : p->count.steps;
+    for (c = 0; c < 2 && width; c++) memset(p->v[c], 0, width * sizeof(double));
+    memset(p->x, 0, (size_t)(time * net->n_in) * sizeof *p->x);
+    for (i = 0; i < n && net->n_in; i++) {  /* to their steps of time */
+        t = time == points ? p->point[i] : p->step[i] - first;
+        if (d->flip && d->net == TGNN_NERF_SPIKES) t = time - 1 - t;
+        if (p->point[i] >= 0) tinyi_nerf_input_ref(net, p->place + 3 * i, unit, p->x + t * net->n_in);
+    }
+    for (t = 0; t < time && net->n_in; t++)
+        for (r = 0; r < (d->net == TGNN_NERF_REPEAT ? d->repeats : 1); r++) {
+            const tiny_idx along = d->flip && d->net == TGNN_NERF_SPIKES ? time - 1 - t : t;
+            for (c = 0; c < 2 && (d->net == TGNN_NERF_FLOAT || (d->net == TGNN_NERF_REPEAT && !r)); c++)
+                memset(p->v[c], 0, width * sizeof(double));
+            tinyi_nerf_step_ref(p, p->x + t * net->n_in, out);
+            for (c = 0; c < 3; c++) p->rgb[3 * along + c] = (r ? p->rgb[3 * along + c] : 0.0) + out[c];
+        }
+    for (i = 0; i < n; i++) {
+        if (p->point[i] < 0) continue;
+        t = time == points ? p->point[i] : p->step[i] - first;
+        for (c = 0; c < 3; c++) {
+            const double z = net->n_in ? p->rgb[3 * t + c] / (d->net == TGNN_NERF_REPEAT ? d->repeats : 1)
+                                       : tinyi_nerf_between_ref(net, TINYI_NERF_FEATURES, p->place + 3 * i, 3, c);
+            sum[c] += p->w[i] * tinyi_nerf_sigmoid(z);
+        }
+    }
+    for (c = 0; c < 3; c++) colour[c] = (float)(sum[c] + light * d->background[c]);
+}
+TINY_REF_END
+
+TINY_API tiny_status tgnn_nerf_ref(tiny_ctx *ctx, const tgnn_nerf *net, const float ray[6], float colour[3],
+                                   tgnn_nerf_count *count)
+{
+    tiny_tensor one, to;
+    tinyi_nerf_plain p;
+    float unit[3], copy[6];
+    size_t most, h;
+    double *at;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (count) memset(count, 0, sizeof *count);
+    if (st) return st;
+    if (!net || !ray || !colour)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: a field, a ray and a colour are needed");
+    memcpy(copy, ray, sizeof copy);
+    one = tiny_tensor_2d(copy, TINY_F32, 1, 6);
+    to = tiny_tensor_2d(colour, TINY_F32, 1, 3);
+    st = tinyi_nerf_fits(ctx, net, &one, &to);
+    if (st) return st;
+    (void)tinyi_nerf_unit(ray, unit);
+    memset(&p, 0, sizeof p);
+    most = (size_t)tinyi_nerf_most(net);
+    h = (size_t)net->desc.hidden;
+    at = (double *)tinyi_alloc(ctx, most * ((size_t)net->n_in + 5 + 3) + 5 * h, sizeof *at);
+    if (!at) return tiny_ctx_status(ctx);
+    p.net = net;
+    p.x = at;
+    p.v[0] = at + most * (size_t)net->n_in;
+    p.v[1] = p.v[0] + h;
+    p.s[0] = p.v[1] + h;
+    p.s[1] = p.s[0] + h;
+    p.pre = p.s[1] + h;
+    p.alpha = p.pre + h;
+    p.w = p.alpha + most;
+    p.rgb = p.w + most;
+    p.step = (int32_t *)(void *)(p.rgb + 3 * most);
+    p.point = p.step + most;
+    p.place = (float *)(void *)(p.point + most);        /* five numbers of four bytes: in the last three of eight */
+    tinyi_nerf_ray_ref(&p, ray, unit, colour);
+    if (count) *count = p.count;
+    tiny_free(ctx, at);
+    return TINY_OK;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_RENDER
+#if TINYI_SLICE(11)
+/* src/gnn/render/nerf_fit.c - training of radiance fields from what is seen along rays
+ * Papers   C. Sun et al., 2022 (arXiv 2111.11215), section 4; X. Yao et al., 2023 (arXiv 2309.10987).
+ * Formula  loss = mean of (colour - truth)^2 over random rays, plus variation * mean over neighbours of (density -
+ *          density')^2, plus entropy * mean of -r ln r - (1 - r) ln (1 - r), r the light behind a ray. Adam, grids and
+ *          network with rates of their own that fall by an exponential to `decay`.
+ * Left out the losses of single points of DVGO */
+#include <string.h>
+
+static void tinyi_nerf_variation(tgnn_nerf *net, double weight)
+{
+    const tiny_idx *n = net->desc.size, stride[3] = { n[1] * n[2], n[2], 1 }, all = n[0] * n[1] * n[2];
+    const float *d = (const float *)net->params[0].value.data, by = (float)(2.0 * weight / (3.0 * (double)all));
+    float *g = (float *)net->params[0].grad.data;
+    tiny_idx i;
+    int k;
+    for (i = 0; i < all; i++)
+        for (k = 0; k < 3; k++) {
+            const tiny_idx at = i / stride[k] % n[k];
+            float slope;
+            if (at + 1 == n[k]) continue;
+            slope = by * (d[i + stride[k]] - d[i]);
+            g[i + stride[k]] += slope;
+            g[i] -= slope;
+        }
+}
+
+static tiny_status tinyi_nerf_optim(tiny_ctx *ctx, const tgnn_nerf *net, const tgnn_nerf_fit_desc *d, tiny_optim **out)
+{
+    tiny_optim_desc o;
+    memset(&o, 0, sizeof o);
+    o.group[0].kind = o.group[1].kind = TINY_OPTIM_ADAM;
+    o.group[0].lr = d->rate_grid > 0.0 ? d->rate_grid : 0.1;
+    o.group[1].lr = d->rate_net > 0.0 ? d->rate_net : 1e-3;
+    return tiny_optim_open(ctx, net->params, net->n, &o, out);
+}
+
+TINY_API tiny_status tgnn_nerf_fit(tiny_ctx *ctx, tgnn_nerf *net, const tgnn_nerf_fit_desc *desc)
+{
+    tiny_optim *optim = NULL;
+    tgnn_nerf_fit_state s;
+    float *room = NULL;
+    tiny_idx batch, i, n;
+    double fall;
+    int resize, stop = 0, k;
+    size_t p;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!net || !desc || !desc->rays || !desc->colours)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: a field, rays and colours are needed");
+    st = tinyi_nerf_fits(ctx, net, desc->rays, desc->colours);
+    if (st) return st;
+    if (desc->batch < 0 || desc->steps < 0 || !(desc->rate_grid >= 0.0) || !(desc->rate_net >= 0.0) ||
+        !(desc->decay >= 0.0 && desc->decay <= 1.0) || !(desc->variation >= 0.0) || !(desc->entropy >= 0.0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: batch, steps, rates and weights must not be negative, the decay "
+                          "must be 0 to 1");
+    n = desc->rays->dim[0];
+    if (!n || n > (tiny_idx)0x7fffffff) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nerf: no rays to learn from");
+    for (i = 0; i < 3 * n; i++) {
+        const float c = ((const float *)desc->colours->data)[i];
+        if (!(c - c == 0.0f))
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "nerf: the colour of ray %td is not finite", i / 3);
+    }
+    batch = desc->batch ? desc->batch : 512;
+    memset(&s, 0, sizeof s);
+    s.steps = desc->steps ? desc->steps : 1000;
+    resize = desc->size[0] || desc->size[1] || desc->size[2];
+    fall = tinyi_log64(desc->decay > 0.0 ? desc->decay : 0.1) / (double)s.steps;
+    room = (float *)tinyi_alloc(ctx, (size_t)batch, 12 * sizeof *room);
+    if (!room) return tiny_ctx_status(ctx);
+    st = tinyi_nerf_optim(ctx, net, desc, &optim);
+    while (!st && !stop && s.step < s.steps) {
+        tiny_rng rng = tiny_rng_make(desc->seed, (uint64_t)s.step);
+        const tiny_tensor rays = tiny_tensor_2d(room, TINY_F32, batch, 6),
+                          truth = tiny_tensor_2d(room + 6 * batch, TINY_F32, batch, 3),
+                          seen = tiny_tensor_2d(room + 9 * batch, TINY_F32, batch, 3);
+        for (i = 0; i < batch; i++) {
+            const tiny_idx at = (tiny_idx)tiny_rng_below(&rng, (uint32_t)n);
+            for (k = 0; k < 6; k++) room[6 * i + k] = ((const float *)desc->rays->data)[6 * at + k];
+            for (k = 0; k < 3; k++) room[6 * batch + 3 * i + k] = ((const float *)desc->colours->data)[3 * at + k];
+        }
+        if (resize && s.step == s.steps / 3) {
+            tiny_optim_close(optim);
+            optim = NULL;
+            st = tgnn_nerf_resize(ctx, net, desc->size);
+            if (!st) st = tinyi_nerf_optim(ctx, net, desc, &optim);
+        }
+        if (!st && (s.step % 16 == 0 || !net->empty)) st = tgnn_nerf_cull(ctx, net, NULL);
+        if (st) break;
+        for (p = 0; p < net->n; p++)
+            memset(net->params[p].grad.data, 0, (size_t)tiny_tensor_count(&net->params[p].grad) * sizeof(float));
+        st = tinyi_nerf_back(ctx, net, &rays, NULL, &truth, desc->entropy, &seen);
+        if (!st && desc->variation > 0.0) tinyi_nerf_variation(net, desc->variation);
+        if (!st) st = tiny_optim_step(optim, tinyi_exp64(fall * (double)s.step));
+        if (st) break;
+        for (s.loss = 0.0, i = 0; i < 3 * batch; i++) {
+            const double e = (double)((float *)seen.data)[i] - (double)((float *)truth.data)[i];
+            s.loss += e * e / (3.0 * (double)batch);
+        }
+        s.step++;
+        if (desc->callback) stop = desc->callback(desc->user, &s);
+    }
+    tiny_optim_close(optim);
+    tiny_free(ctx, room);
+    tiny_free(net->ctx, net->empty);        /* of a density before the last steps */
+    net->empty = NULL;
+    return st ? st : tgnn_nerf_cull(ctx, net, NULL);
 }
 
 #endif
@@ -69012,6 +82325,15 @@ static void TINY_FN(tinyi_conv_pack_f32)(float *slab, ptrdiff_t pitch, const flo
 }
 #undef TINYI_CONV_EVEN
 
+static void TINY_FN(tinyi_patch_add_f32)(float *y, ptrdiff_t ys, const float *x, ptrdiff_t xs, size_t rows, size_t n)
+{
+    size_t i, j;
+    for (i = 0; i < rows; i++, y += ys, x += xs) {
+        for (j = 0; j + V_LANES <= n; j += V_LANES) v_store(y + j, v_add(v_load(y + j), v_load(x + j)));
+        if (j < n) v_store_n(y + j, v_add(v_load_n(y + j, n - j), v_load_n(x + j, n - j)), n - j);
+    }
+}
+
 #undef TINYI_CONV_EIGHT
 #undef TINYI_CONV_WIDE
 #undef TINYI_CONV_1
@@ -69043,6 +82365,7 @@ static void TINY_FN(tinyi_use_conv)(tinyi_kernels *k)
     TINYI_USE(k, conv_strip_f32);
     TINYI_USE(k, conv_depth_f32);
     TINYI_USE(k, conv_depth3_f32);
+    TINYI_USE(k, patch_add_f32);
 }
 
 #endif
@@ -72029,6 +85352,125 @@ static void TINY_FN(tinyi_sph_dots)(float *dx, const float *g, const float *s, c
     }
 }
 
+/* ---- second derivatives */
+
+/* x in its place becomes n, 1 / |x| goes to row 3, and y of the solid harmonics at n is made. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_sph_unit_row)(const tinyi_sph_plan *p, const tinyi_sph_links *links, float *x,
+                                                    float *y, size_t step)
+{
+    v_f32 a = v_load(x), b = v_load(x + step), c = v_load(x + 2 * step), inverse = v_set(1.0f);
+    if (!links->solid) (void)TINY_FN(tinyi_sph_direction)(&a, &b, &c, &inverse);
+    v_store(x, a);
+    v_store(x + step, b);
+    v_store(x + 2 * step, c);
+    v_store(x + 3 * step, inverse);
+    TINY_FN(tinyi_sph_some)(p, p->l_max, y, step, x);
+}
+
+/* derivatives of number k by x, y, z from the rows of y */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_sph_links_of)(const tinyi_sph_links *links, int k, const float *y, size_t step,
+                                                    v_f32 *d)
+{
+    const short *at = links->at[k];
+    const float *by = links->by[k];
+    d[0] = v_fma(v_set(by[0]), v_load(y + (size_t)at[0] * step), v_mul(v_set(by[1]), v_load(y + (size_t)at[1] * step)));
+    d[1] = v_mul(v_set(by[2]), v_load(y + (size_t)at[2] * step));
+    d[2] = v_fma(v_set(by[3]), v_load(y + (size_t)at[3] * step), v_mul(v_set(by[4]), v_load(y + (size_t)at[4] * step)));
+}
+
+static void TINY_FN(tinyi_sph_hessians)(const tinyi_sph_plan *p, const tinyi_sph_links *links, float *x, float *y,
+                                        float *s, float *d, size_t step, size_t n)
+{
+    const size_t apart = (size_t)links->count * step;
+    size_t i;
+    int k, l, a, b;
+    for (i = 0; i < n; i += V_LANES, x += V_LANES, y += V_LANES, s += V_LANES, d += V_LANES) {
+        v_f32 u[3], v[3], h[9], inverse;
+        TINY_FN(tinyi_sph_unit_row)(p, links, x, y, step);
+        for (a = 0; a < 3; a++) u[a] = v_load(x + (size_t)a * step);
+        inverse = v_load(x + 3 * step);
+        for (k = 0; k < links->count; k++) {
+            TINY_FN(tinyi_sph_links_of)(links, k, y, step, v);
+            for (a = 0; a < 3; a++) v_store(s + (size_t)a * apart + (size_t)k * step, v[a]);
+        }
+        for (k = 0, l = 0; k < links->count; k++) {
+            const v_f32 degree = v_set((float)(k >= (l + 1) * (l + 1) ? ++l : l));
+            const v_f32 r = v_load(y + (size_t)k * step), lr = v_mul(degree, r);
+            for (a = 0; a < 3; a++) TINY_FN(tinyi_sph_links_of)(links, k, s + (size_t)a * apart, step, h + 3 * a);
+            if (!links->solid) {
+                const v_f32 more = v_mul(lr, v_set((float)(l + 2)));
+                for (a = 0; a < 3; a++) v[a] = v_mul(degree, v_load(s + (size_t)a * apart + (size_t)k * step));
+                for (a = 0; a < 3; a++)
+                    for (b = a; b < 3; b++) {
+                        v_f32 t = v_fnma(u[a], v[b], v_fnma(u[b], v[a], h[3 * a + b]));
+                        if (a == b) t = v_sub(t, lr);
+                        t = v_fma(more, v_mul(u[a], u[b]), t);
+                        h[3 * a + b] = v_mul(v_mul(t, inverse), inverse);
+                    }
+            }
+            for (a = 0; a < 3; a++)
+                for (b = 0; b < 3; b++)
+                    v_store(d + (size_t)(3 * a + b) * apart + (size_t)k * step, h[a < b ? 3 * a + b : 3 * b + a]);
+        }
+        if (links->solid) continue;
+        for (k = 0, l = 0; k < links->count; k++) {
+            const v_f32 lr = v_mul(v_set((float)(k >= (l + 1) * (l + 1) ? ++l : l)), v_load(y + (size_t)k * step));
+            for (a = 0; a < 3; a++) {
+                float *to = s + (size_t)a * apart + (size_t)k * step;
+                v_store(to, v_mul(v_fnma(lr, u[a], v_load(to)), inverse));
+            }
+        }
+    }
+}
+
+static void TINY_FN(tinyi_sph_twice)(const tinyi_sph_plan *p, const tinyi_sph_links *links, float *x, const float *w,
+                                     float *y, const float *g, float *d, float *dg, float *dx, size_t step, size_t n)
+{
+    size_t i;
+    int k, l, a;
+    for (i = 0; i < n; i += V_LANES, x += V_LANES, w += V_LANES, y += V_LANES, g += V_LANES, d += V_LANES,
+        dg += V_LANES, dx += V_LANES) {
+        v_f32 u[3], t[3], v[3], h[3], first[3], inverse, along, bends = v_zero(), value = v_zero(), more = v_zero();
+        TINY_FN(tinyi_sph_unit_row)(p, links, x, y, step);
+        inverse = v_load(x + 3 * step);
+        for (a = 0; a < 3; a++) {
+            u[a] = v_load(x + (size_t)a * step);
+            t[a] = v_load(w + (size_t)a * step);
+            h[a] = first[a] = v_zero();
+        }
+        along = v_fma(u[0], t[0], v_fma(u[1], t[1], v_mul(u[2], t[2])));
+        for (k = 0, l = 0; k < links->count; k++) {
+            const v_f32 degree = v_set((float)(k >= (l + 1) * (l + 1) ? ++l : l));
+            v_f32 sum;
+            TINY_FN(tinyi_sph_links_of)(links, k, y, step, v);
+            sum = v_fma(t[0], v[0], v_fma(t[1], v[1], v_mul(t[2], v[2])));
+            v_store(d + (size_t)k * step, sum);
+            if (!links->solid) {
+                const v_f32 by = v_mul(degree, v_load(g + (size_t)k * step)), r = v_load(y + (size_t)k * step);
+                const v_f32 part = v_mul(by, r);
+                for (a = 0; a < 3; a++) first[a] = v_fma(by, v[a], first[a]);
+                bends = v_fma(by, sum, bends);
+                value = v_add(value, part);
+                more = v_fma(part, v_set((float)(l + 2)), more);
+                sum = v_mul(v_fnma(v_mul(degree, r), along, sum), inverse);
+            }
+            v_store(dg + (size_t)k * step, sum);
+        }
+        for (k = 1; k < links->count; k++) {
+            const v_f32 by = v_load(g + (size_t)k * step);
+            TINY_FN(tinyi_sph_links_of)(links, k, d, step, v);
+            for (a = 0; a < 3; a++) h[a] = v_fma(by, v[a], h[a]);
+        }
+        for (a = 0; a < 3; a++) {
+            if (!links->solid) {
+                h[a] = v_fnma(u[a], bends, v_fnma(along, first[a], v_fnma(t[a], value, h[a])));
+                h[a] = v_mul(v_mul(v_fma(v_mul(u[a], along), more, h[a]), inverse), inverse);
+            }
+            v_store(dx + (size_t)a * step, h[a]);
+        }
+    }
+}
+
 static void TINY_FN(tinyi_sph_past)(float *y, const float *x, size_t n)
 {
     size_t i;
@@ -72038,7 +85480,8 @@ static void TINY_FN(tinyi_sph_past)(float *y, const float *x, size_t n)
 
 static const tinyi_sph_kernels TINY_FN(tinyi_sph_table) = { TINYI_PASS_TARGET, V_LANES, TINY_FN(tinyi_sph_values),
                                                             TINY_FN(tinyi_sph_slopes), TINY_FN(tinyi_sph_dots),
-                                                            TINY_FN(tinyi_sph_past) };
+                                                            TINY_FN(tinyi_sph_hessians),
+                                                            TINY_FN(tinyi_sph_twice), TINY_FN(tinyi_sph_past) };
 TINYI_TABLE(tinyi_sph_kernels, tinyi_sph_kernels, TINY_FN(tinyi_sph_table))
 #undef TINYI_SPH_PAST
 #undef TINYI_SPH_PAST_END
@@ -72336,12 +85779,939 @@ static void TINY_FN(tinyi_tp_sums)(float *out, const float *block, size_t n)
     for (k = 0; k < n; k++) out[k] += v_sum(v_load(block + k * V_LANES));
 }
 
+static void TINY_FN(tinyi_tp_matrix)(float *t, const int32_t *entry, const float *value, size_t n, size_t n1,
+                                     const float *y)
+{
+    size_t e = 0;
+    while (e < n) {
+        const int32_t i = entry[3 * e], k = entry[3 * e + 2];
+        v_f32 s = v_zero();
+        for (; e < n && entry[3 * e] == i && entry[3 * e + 2] == k; e++)
+            s = v_fma(v_set(value[e]), v_load(y + (size_t)entry[3 * e + 1] * V_LANES), s);
+        v_store(t + ((size_t)k * n1 + (size_t)i) * V_LANES, s);
+    }
+}
+
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tp_mix_out)(float *out, v_f32 a, v_f32 b, const float *by, const float *w)
+{
+    if (by) {
+        a = v_mul(a, v_set(*by));
+        b = v_mul(b, v_set(*by));
+    }
+    v_store(out, w ? v_mul(a, v_load(w)) : a);
+    v_store(out + V_LANES, w ? v_mul(b, v_load(w + V_LANES)) : b);
+}
+
+/* two vectors of channels: rows four at a time share what they load of x, in eight sums */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tp_mix_two)(float *out, size_t os, const float *t, size_t n_out, size_t n_in,
+                                                  const float *x, size_t xs, const float *by, const float *w)
+{
+    size_t k = 0, i;
+    for (; k + 4 <= n_out; k += 4) {
+        const float *f0 = t + k * n_in, *f1 = f0 + n_in, *f2 = f1 + n_in, *f3 = f2 + n_in;
+        v_f32 a0 = v_zero(), a1 = v_zero(), b0 = v_zero(), b1 = v_zero(), c0 = v_zero(), c1 = v_zero(), d0 = v_zero(),
+              d1 = v_zero();
+        for (i = 0; i < n_in; i++) {
+            const v_f32 x0 = v_load(x + i * xs), x1 = v_load(x + i * xs + V_LANES);
+            v_f32 f = v_set(f0[i]);
+            a0 = v_fma(f, x0, a0);
+            a1 = v_fma(f, x1, a1);
+            f = v_set(f1[i]);
+            b0 = v_fma(f, x0, b0);
+            b1 = v_fma(f, x1, b1);
+            f = v_set(f2[i]);
+            c0 = v_fma(f, x0, c0);
+            c1 = v_fma(f, x1, c1);
+            f = v_set(f3[i]);
+            d0 = v_fma(f, x0, d0);
+            d1 = v_fma(f, x1, d1);
+        }
+        TINY_FN(tinyi_tp_mix_out)(out + k * os, a0, a1, by ? by + k : NULL, w);
+        TINY_FN(tinyi_tp_mix_out)(out + (k + 1) * os, b0, b1, by ? by + k + 1 : NULL, w);
+        TINY_FN(tinyi_tp_mix_out)(out + (k + 2) * os, c0, c1, by ? by + k + 2 : NULL, w);
+        TINY_FN(tinyi_tp_mix_out)(out + (k + 3) * os, d0, d1, by ? by + k + 3 : NULL, w);
+    }
+    for (; k < n_out; k++) {
+        v_f32 a0 = v_zero(), a1 = v_zero();
+        for (i = 0; i < n_in; i++) {
+            const v_f32 f = v_set(t[k * n_in + i]);
+            a0 = v_fma(f, v_load(x + i * xs), a0);
+            a1 = v_fma(f, v_load(x + i * xs + V_LANES), a1);
+        }
+        TINY_FN(tinyi_tp_mix_out)(out + k * os, a0, a1, by ? by + k : NULL, w);
+    }
+}
+
+/* up to one vector of channels */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tp_mix_rest)(float *out, size_t os, const float *t, size_t n_out, size_t n_in,
+                                                   const float *x, size_t xs, size_t n, const float *by, const float *w)
+{
+    size_t k, i;
+    for (k = 0; k < n_out; k++) {
+        v_f32 a = v_zero();
+        for (i = 0; i < n_in; i++) a = v_fma(v_set(t[k * n_in + i]), v_load_n(x + i * xs, n), a);
+        if (by) a = v_mul(a, v_set(by[k]));
+        if (w) a = v_mul(a, v_load_n(w, n));
+        v_store_n(out + k * os, a, n);
+    }
+}
+
+static void TINY_FN(tinyi_tp_mix)(float *out, size_t os, const float *t, size_t n_out, size_t n_in, const float *x,
+                                  size_t xs, size_t n, const float *by, const float *w)
+{
+    size_t u = 0;
+    for (; u + 2 * V_LANES <= n; u += 2 * V_LANES)
+        TINY_FN(tinyi_tp_mix_two)(out + u, os, t, n_out, n_in, x + u, xs, by, w ? w + u : NULL);
+    for (; u < n; u += V_LANES)
+        TINY_FN(tinyi_tp_mix_rest)(out + u, os, t, n_out, n_in, x + u, xs, n - u < V_LANES ? n - u : V_LANES, by,
+                                   w ? w + u : NULL);
+}
+
 static const tinyi_product_kernels TINY_FN(tinyi_product_table) = {
     TINYI_PASS_TARGET, V_LANES, TINY_FN(tinyi_pc_run), TINY_FN(tinyi_tp_side), TINY_FN(tinyi_tp_back),
-    TINY_FN(tinyi_tp_fold), TINY_FN(tinyi_tp_sums)
+    TINY_FN(tinyi_tp_fold), TINY_FN(tinyi_tp_sums), TINY_FN(tinyi_tp_matrix), TINY_FN(tinyi_tp_mix)
 };
 TINYI_TABLE(tinyi_product_kernels, tinyi_product_kernels, TINY_FN(tinyi_product_table))
 #undef TINYI_PC_PART
+
+#endif
+#ifndef TINYI_NO_POTENTIAL
+/* src/gnn/equivariant/mace.simd.h - kernels of a potential in float and in double; see mace_inside.h
+ *
+ * The r_ calls are the v_ layer for floats, and the same few for doubles. R_PIN keeps a broadcast where it is written
+ * (math/gemm_f32.simd.h). */
+
+#if V_AVX512 && (TINYI_GCC || TINYI_CLANG)
+#define R_PIN(s, a) __asm__("" : "+v"(s))
+#elif V_AVX2 && (TINYI_GCC || TINYI_CLANG)
+#define R_PIN(s, a) __asm__("" : "+x"(s))
+#else
+#define R_PIN(s, a) ((void)0)
+#endif
+
+#define R_FN(name) TINY_FN(TINYI_CAT(name, _f32))
+#define R_T float
+#define R_LANES V_LANES
+#define r_vec v_f32
+#define r_zero v_zero
+#define r_set v_set
+#define r_load v_load
+#define r_store v_store
+#define r_add v_add
+#define r_mul v_mul
+#define r_fma v_fma
+#define r_sum v_sum
+/* src/gnn/equivariant/mace_real.simd.h - the kernels of a potential for one type of number; mace.simd.h includes it
+ * twice, with R_T float and double, after the r_ calls of that type. See mace_inside.h for what each one does. All rows
+ * are padded to whole panels, so no loop has a rest. */
+
+#define R_PANEL (2 * R_LANES)
+#define R_ROWS2(X) X(0) X(1)
+#define R_ROWS4(X) R_ROWS2(X) X(2) X(3)
+#define R_ROWS6(X) R_ROWS4(X) X(4) X(5)
+#define R_ROWS12(X) R_ROWS6(X) X(6) X(7) X(8) X(9) X(10) X(11)
+
+#define R_ROW_BEGIN(i)                                                          \
+    const R_T *x##i = (const R_T *)x[(i) < n ? (i) : n - 1];                    \
+    r_vec a##i = r_zero(), b##i = r_zero();
+#define R_ROW_STEP(i)                                                           \
+    {                                                                           \
+        r_vec s = r_set(x##i[j]);                                               \
+        R_PIN(s, a##i);                                                         \
+        a##i = r_fma(s, u, a##i);                                               \
+        b##i = r_fma(s, w, b##i);                                               \
+    }
+#define R_ROW_END(i)                                                            \
+    if ((i) < n) {                                                              \
+        R_T *to = (R_T *)y[i] + at;                                             \
+        if (add) {                                                              \
+            a##i = r_add(a##i, r_load(to));                                     \
+            b##i = r_add(b##i, r_load(to + R_LANES));                           \
+        }                                                                       \
+        r_store(to, a##i);                                                      \
+        r_store(to + R_LANES, b##i);                                            \
+    }
+#define R_TILE(M)                                                                                               \
+    static void R_FN(tinyi_mace_tile##M)(void *const *y, const void *const *x, int n, int k, const R_T *p,      \
+                                         size_t at, int add)                                                    \
+    {                                                                                                           \
+        int j;                                                                                                  \
+        R_ROWS##M(R_ROW_BEGIN)                                                                                  \
+        for (j = 0; j < k; j++) {                                                                               \
+            const r_vec u = r_load(p), w = r_load(p + R_LANES);                                                 \
+            R_ROWS##M(R_ROW_STEP)                                                                               \
+            p += R_PANEL;                                                                                       \
+        }                                                                                                       \
+        R_ROWS##M(R_ROW_END)                                                                                    \
+    }
+R_TILE(2)
+R_TILE(4)
+R_TILE(6)
+#if V_AVX512 || V_NEON
+R_TILE(12)
+#endif
+
+static void R_FN(tinyi_mace_rows)(void *const *y, const void *const *x, int n, int k, const void *b, int n_panels,
+                                  int add)
+{
+    const R_T *p = (const R_T *)b;
+    int panel, i;
+    for (panel = 0; panel < n_panels; panel++, p += (size_t)k * R_PANEL) {
+        const size_t at = (size_t)panel * R_PANEL;
+        for (i = 0; i < n;) {
+            const int left = n - i;
+#if V_AVX512 || V_NEON
+            if (left > 6) {
+                R_FN(tinyi_mace_tile12)(y + i, x + i, left < 12 ? left : 12, k, p, at, add);
+                i += 12;
+            } else
+#endif
+            if (left > 4) {
+                R_FN(tinyi_mace_tile6)(y + i, x + i, left < 6 ? left : 6, k, p, at, add);
+                i += 6;
+            } else if (left > 2) {
+                R_FN(tinyi_mace_tile4)(y + i, x + i, left, k, p, at, add);
+                i += 4;
+            } else {
+                R_FN(tinyi_mace_tile2)(y + i, x + i, left, k, p, at, add);
+                i += 2;
+            }
+        }
+    }
+}
+
+/* ---- edges */
+
+static void R_FN(tinyi_mace_couple)(void *to, const void *y, const tinyi_mace_term *term, int n_terms, int n)
+{
+    R_T *k = (R_T *)to;
+    const R_T *from = (const R_T *)y;
+    int i;
+    for (i = 0; i < n; i++) k[i] = 0;
+    for (i = 0; i < n_terms; i++) k[term[i].k] += (R_T)term[i].value * from[term[i].m2];
+}
+
+static void R_FN(tinyi_mace_uncouple)(void *to, const void *g, const tinyi_mace_term *term, int n_terms)
+{
+    R_T *y = (R_T *)to;
+    const R_T *from = (const R_T *)g;
+    int i;
+    for (i = 0; i < n_terms; i++) y[term[i].m2] += (R_T)term[i].value * from[term[i].k];
+}
+
+#define R_FOLD(N)                                                                                                  \
+    static void R_FN(tinyi_mace_fold##N)(R_T *a, int n1, size_t width, int n, const R_T *r, const void *const *up, \
+                                         size_t up_at, const R_T *c, size_t c_step)                                \
+    {                                                                                                              \
+        size_t u;                                                                                                  \
+        int e, i, j;                                                                                               \
+        for (u = 0; u < width; u += R_LANES) {                                                                     \
+            r_vec s[N];                                                                                            \
+            TINYI_UNROLL for (j = 0; j < N; j++) s[j] = r_load(a + (size_t)j * width + u);                         \
+            for (e = 0; e < n; e++) {                                                                              \
+                const R_T *x = (const R_T *)up[e] + up_at + u, *k = c + (size_t)e * c_step;                        \
+                const r_vec by = r_load(r + (size_t)e * width + u);                                                \
+                for (i = 0; i < n1; i++, x += width, k += N) {                                                     \
+                    const r_vec q = r_mul(by, r_load(x));                                                          \
+                    TINYI_UNROLL for (j = 0; j < N; j++) s[j] = r_fma(r_set(k[j]), q, s[j]);                       \
+                }                                                                                                  \
+            }                                                                                                      \
+            TINYI_UNROLL for (j = 0; j < N; j++) r_store(a + (size_t)j * width + u, s[j]);                         \
+        }                                                                                                          \
+    }
+R_FOLD(1)
+R_FOLD(3)
+R_FOLD(5)
+R_FOLD(7)
+R_FOLD(9)
+
+static void R_FN(tinyi_mace_fold)(void *a, int n3, int n1, size_t width, int n, const void *r, const void *const *up,
+                                  size_t up_at, const void *c, size_t c_step)
+{
+    R_T *to = (R_T *)a;
+    const R_T *by = (const R_T *)r, *k = (const R_T *)c;
+    switch (n3) {
+    case 1: R_FN(tinyi_mace_fold1)(to, n1, width, n, by, up, up_at, k, c_step); break;
+    case 3: R_FN(tinyi_mace_fold3)(to, n1, width, n, by, up, up_at, k, c_step); break;
+    case 5: R_FN(tinyi_mace_fold5)(to, n1, width, n, by, up, up_at, k, c_step); break;
+    case 7: R_FN(tinyi_mace_fold7)(to, n1, width, n, by, up, up_at, k, c_step); break;
+    default: R_FN(tinyi_mace_fold9)(to, n1, width, n, by, up, up_at, k, c_step); break;
+    }
+}
+
+#define R_BACK(N)                                                                                                  \
+    static double R_FN(tinyi_mace_unfold##N)(R_T *gx, R_T *gc, int n1, size_t width, const R_T *r, const R_T *dr,  \
+                                             const R_T *x, const R_T *g, const R_T *k)                             \
+    {                                                                                                              \
+        r_vec slope = r_zero();                                                                                    \
+        size_t u;                                                                                                  \
+        int i, j;                                                                                                  \
+        for (i = 0; i < n1; i++, x += width, gx += width, k += N, gc += N) {                                       \
+            r_vec s[N];                                                                                            \
+            TINYI_UNROLL for (j = 0; j < N; j++) s[j] = r_zero();                                                  \
+            for (u = 0; u < width; u += R_LANES) {                                                                 \
+                const r_vec by = r_load(r + u), at = r_load(x + u), w = r_mul(by, at);                             \
+                r_vec q = r_zero();                                                                                \
+                TINYI_UNROLL for (j = 0; j < N; j++) {                                                             \
+                    const r_vec v = r_load(g + (size_t)j * width + u);                                             \
+                    q = r_fma(r_set(k[j]), v, q);                                                                  \
+                    s[j] = r_fma(w, v, s[j]);                                                                      \
+                }                                                                                                  \
+                r_store(gx + u, r_fma(by, q, r_load(gx + u)));                                                     \
+                slope = r_fma(r_mul(r_load(dr + u), at), q, slope);                                                \
+            }                                                                                                      \
+            TINYI_UNROLL for (j = 0; j < N; j++) gc[j] = r_sum(s[j]);                                              \
+        }                                                                                                          \
+        return (double)r_sum(slope);                                                                               \
+    }
+R_BACK(1)
+R_BACK(3)
+R_BACK(5)
+R_BACK(7)
+R_BACK(9)
+
+static double R_FN(tinyi_mace_unfold)(void *gx, void *gc, int n3, int n1, size_t width, const void *r, const void *dr,
+                                      const void *x, const void *g, const void *k)
+{
+    R_T *to = (R_T *)gx, *toc = (R_T *)gc;
+    const R_T *a = (const R_T *)r, *b = (const R_T *)dr, *c = (const R_T *)x, *d = (const R_T *)g, *e = (const R_T *)k;
+    switch (n3) {
+    case 1: return R_FN(tinyi_mace_unfold1)(to, toc, n1, width, a, b, c, d, e);
+    case 3: return R_FN(tinyi_mace_unfold3)(to, toc, n1, width, a, b, c, d, e);
+    case 5: return R_FN(tinyi_mace_unfold5)(to, toc, n1, width, a, b, c, d, e);
+    case 7: return R_FN(tinyi_mace_unfold7)(to, toc, n1, width, a, b, c, d, e);
+    default: return R_FN(tinyi_mace_unfold9)(to, toc, n1, width, a, b, c, d, e);
+    }
+}
+
+/* ---- the first layer: sums over edges before the radial matrix */
+
+static void R_FN(tinyi_mace_outer)(void *to, const void *const *h, const void *y, int n, int n_y, int width)
+{
+    int m, k, e;
+    for (m = 0; m < n_y; m += 4)
+        for (k = 0; k < width; k += R_PANEL) {
+            R_T *s = (R_T *)to + (size_t)m * (size_t)width + (size_t)k;
+            r_vec a0 = r_zero(), a1 = r_zero(), b0 = r_zero(), b1 = r_zero(), c0 = r_zero(), c1 = r_zero(),
+                  d0 = r_zero(), d1 = r_zero();
+            for (e = 0; e < n; e++) {
+                const R_T *f = (const R_T *)y + (size_t)e * (size_t)n_y + m, *x = (const R_T *)h[e] + k;
+                const r_vec u = r_load(x), v = r_load(x + R_LANES);
+                r_vec t = r_set(f[0]);
+                a0 = r_fma(t, u, a0);
+                a1 = r_fma(t, v, a1);
+                t = r_set(f[1]);
+                b0 = r_fma(t, u, b0);
+                b1 = r_fma(t, v, b1);
+                t = r_set(f[2]);
+                c0 = r_fma(t, u, c0);
+                c1 = r_fma(t, v, c1);
+                t = r_set(f[3]);
+                d0 = r_fma(t, u, d0);
+                d1 = r_fma(t, v, d1);
+            }
+            r_store(s, a0);
+            r_store(s + R_LANES, a1);
+            r_store(s + width, b0);
+            r_store(s + width + R_LANES, b1);
+            r_store(s + 2 * width, c0);
+            r_store(s + 2 * width + R_LANES, c1);
+            r_store(s + 3 * width, d0);
+            r_store(s + 3 * width + R_LANES, d1);
+        }
+}
+
+static double R_FN(tinyi_mace_outer_back)(void *gy, const void *q, const void *h, const void *dh, const void *y,
+                                          int n_y, int width)
+{
+    const R_T *row = (const R_T *)q, *a = (const R_T *)h, *b = (const R_T *)dh, *f = (const R_T *)y;
+    R_T *to = (R_T *)gy;
+    r_vec slope = r_zero();
+    int m, k;
+    for (m = 0; m < n_y; m++, row += width) {
+        const r_vec by = r_set(f[m]);
+        r_vec s = r_zero();
+        for (k = 0; k < width; k += R_LANES) {
+            const r_vec v = r_load(row + k);
+            s = r_fma(v, r_load(a + k), s);
+            slope = r_fma(r_mul(by, v), r_load(b + k), slope);
+        }
+        to[m] += r_sum(s);
+    }
+    return (double)r_sum(slope);
+}
+
+/* ---- the symmetric contraction: a polynomial of the numbers of each channel */
+
+static void R_FN(tinyi_mace_poly)(void *out, const void *x, const tinyi_mace_poly *p, const void *coef, size_t width)
+{
+    size_t u;
+    const R_T *c = (const R_T *)coef;
+    int i, k;
+    for (u = 0; u < width; u += R_LANES, c += (size_t)p->n_coefs * R_LANES) {
+        const R_T *in = (const R_T *)x + u;
+        R_T *to = (R_T *)out + u;
+        const R_T *at = c;
+        for (i = 0; i < p->n_out; i++) r_store(to + (size_t)i * width, r_zero());
+        for (i = 0; i < p->n_lines; i++, at += R_LANES) {
+            R_T *o = to + (size_t)p->line[i].out * width;
+            r_store(o, r_fma(r_load(at), r_load(in + (size_t)p->line[i].i * width), r_load(o)));
+        }
+        for (i = 0; i < p->n_rows; i++) {
+            const tinyi_mace_row *r = &p->row[i];
+            R_T *o = to + (size_t)r->out * width;
+            r_vec s = r_load(at);
+            at += R_LANES;
+            for (k = r->first; k < r->end; k++, at += R_LANES)
+                s = r_fma(r_load(at), r_load(in + (size_t)p->k[k] * width), s);
+            s = r_mul(s, r_load(in + (size_t)r->i * width));
+            r_store(o, r_fma(s, r_load(in + (size_t)r->j * width), r_load(o)));
+        }
+    }
+}
+
+static void R_FN(tinyi_mace_poly_back)(void *gx, const void *g, const void *x, const tinyi_mace_poly *p,
+                                       const void *coef, size_t width)
+{
+    size_t u;
+    const R_T *c = (const R_T *)coef;
+    int i, k;
+    for (u = 0; u < width; u += R_LANES, c += (size_t)p->n_coefs * R_LANES) {
+        const R_T *in = (const R_T *)x + u, *from = (const R_T *)g + u;
+        R_T *to = (R_T *)gx + u;
+        const R_T *at = c;
+        for (i = 0; i < p->n_in; i++) r_store(to + (size_t)i * width, r_zero());
+        for (i = 0; i < p->n_lines; i++, at += R_LANES) {
+            R_T *o = to + (size_t)p->line[i].i * width;
+            r_store(o, r_fma(r_load(at), r_load(from + (size_t)p->line[i].out * width), r_load(o)));
+        }
+        for (i = 0; i < p->n_rows; i++) {
+            const tinyi_mace_row *r = &p->row[i];
+            const r_vec xi = r_load(in + (size_t)r->i * width), xj = r_load(in + (size_t)r->j * width),
+                        by = r_load(from + (size_t)r->out * width), pair = r_mul(by, r_mul(xi, xj));
+            R_T *oi = to + (size_t)r->i * width, *oj = to + (size_t)r->j * width;
+            r_vec s = r_load(at);
+            at += R_LANES;
+            for (k = r->first; k < r->end; k++, at += R_LANES) {
+                const size_t n = (size_t)p->k[k] * width;
+                const r_vec f = r_load(at);
+                s = r_fma(f, r_load(in + n), s);
+                r_store(to + n, r_fma(f, pair, r_load(to + n)));
+            }
+            s = r_mul(s, by);
+            r_store(oi, r_fma(s, xj, r_load(oi)));
+            r_store(oj, r_fma(s, xi, r_load(oj)));
+        }
+    }
+}
+
+/* ---- rows */
+
+/* y += a x, number by number, for n rows of the same a */
+static void R_FN(tinyi_mace_muladd)(void *y, const void *x, const void *a, int n, size_t width)
+{
+    int i;
+    size_t u;
+    for (i = 0; i < n; i++)
+        for (u = 0; u < width; u += R_LANES) {
+            const size_t at = (size_t)i * width + u;
+            R_T *to = (R_T *)y + at;
+            r_store(to, r_fma(r_load((const R_T *)a + u), r_load((const R_T *)x + at), r_load(to)));
+        }
+}
+
+static double R_FN(tinyi_mace_dot)(const void *x, const void *y, size_t n)
+{
+    r_vec s = r_zero();
+    size_t u;
+    for (u = 0; u < n; u += R_LANES) s = r_fma(r_load((const R_T *)x + u), r_load((const R_T *)y + u), s);
+    return (double)r_sum(s);
+}
+
+static void R_FN(tinyi_mace_axpy)(void *y, const void *x, double a, size_t n)
+{
+    const r_vec by = r_set((R_T)a);
+    size_t u;
+    for (u = 0; u < n; u += R_LANES) {
+        R_T *to = (R_T *)y + u;
+        r_store(to, r_fma(by, r_load((const R_T *)x + u), r_load(to)));
+    }
+}
+
+static const tinyi_mace_kernels R_FN(tinyi_mace_table) = {
+    TINYI_PASS_TARGET, R_LANES, sizeof(R_T), R_FN(tinyi_mace_rows), R_FN(tinyi_mace_couple), R_FN(tinyi_mace_uncouple),
+    R_FN(tinyi_mace_fold), R_FN(tinyi_mace_unfold), R_FN(tinyi_mace_outer), R_FN(tinyi_mace_outer_back),
+    R_FN(tinyi_mace_poly), R_FN(tinyi_mace_poly_back), R_FN(tinyi_mace_muladd), R_FN(tinyi_mace_dot),
+    R_FN(tinyi_mace_axpy)
+};
+#undef R_PANEL
+#undef R_ROWS2
+#undef R_ROWS4
+#undef R_ROWS6
+#undef R_ROWS12
+#undef R_ROW_BEGIN
+#undef R_ROW_STEP
+#undef R_ROW_END
+#undef R_TILE
+#undef R_FOLD
+#undef R_BACK
+
+#undef R_FN
+#undef R_T
+#undef R_LANES
+#undef r_vec
+#undef r_zero
+#undef r_set
+#undef r_load
+#undef r_store
+#undef r_add
+#undef r_mul
+#undef r_fma
+#undef r_sum
+
+#define R_FN(name) TINY_FN(TINYI_CAT(name, _f64))
+#define R_T double
+#if V_AVX512
+#define R_LANES 8
+#define r_vec __m512d
+#define r_zero _mm512_setzero_pd
+#define r_set _mm512_set1_pd
+#define r_load _mm512_loadu_pd
+#define r_store _mm512_storeu_pd
+#define r_add _mm512_add_pd
+#define r_mul _mm512_mul_pd
+#define r_fma _mm512_fmadd_pd
+#define r_sum _mm512_reduce_add_pd
+#elif V_AVX2
+#define R_LANES 4
+#define r_vec __m256d
+#define r_zero _mm256_setzero_pd
+#define r_set _mm256_set1_pd
+#define r_load _mm256_loadu_pd
+#define r_store _mm256_storeu_pd
+#define r_add _mm256_add_pd
+#define r_mul _mm256_mul_pd
+#define r_fma _mm256_fmadd_pd
+#define r_sum TINY_FN(tinyi_mace_sum)
+TINYI_FORCE_INLINE double r_sum(r_vec a)
+{
+    const __m128d s = _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(s, _mm_unpackhi_pd(s, s)));
+}
+#elif V_NEON
+#define R_LANES 2
+#define r_vec float64x2_t
+#define r_zero() vdupq_n_f64(0.0)
+#define r_set vdupq_n_f64
+#define r_load vld1q_f64
+#define r_store vst1q_f64
+#define r_add vaddq_f64
+#define r_mul vmulq_f64
+#define r_fma(a, b, c) vfmaq_f64(c, a, b)
+#define r_sum vaddvq_f64
+#elif V_W128
+#define R_LANES 2
+#if TINYI_W128_SIMDE
+#define R_SSE(f) simde_mm_##f
+#define r_vec simde__m128d
+#else
+#define R_SSE(f) _mm_##f
+#define r_vec __m128d
+#endif
+#define r_zero R_SSE(setzero_pd)
+#define r_set TINY_FN(tinyi_mace_set)
+TINYI_FORCE_INLINE r_vec r_set(double x) { TINYI_W_LOADED(x); return R_SSE(set1_pd)(x); }
+#define r_load R_SSE(loadu_pd)
+#define r_store R_SSE(storeu_pd)
+#define r_add R_SSE(add_pd)
+#define r_mul R_SSE(mul_pd)
+#define r_fma(a, b, c) R_SSE(add_pd)(R_SSE(mul_pd)(a, b), c)
+#define r_sum TINY_FN(tinyi_mace_sum)
+TINYI_FORCE_INLINE double r_sum(r_vec a) { return R_SSE(cvtsd_f64)(R_SSE(add_sd)(a, R_SSE(unpackhi_pd)(a, a))); }
+#else
+#define R_LANES 1
+#define r_vec double
+#define r_zero() 0.0
+#define r_set(x) (x)
+#define r_load(p) (*(p))
+#define r_store(p, v) (*(p) = (v))
+#define r_add(a, b) ((a) + (b))
+#define r_mul(a, b) ((a) * (b))
+#define r_fma(a, b, c) ((a) * (b) + (c))
+#define r_sum(a) (a)
+#endif
+/* src/gnn/equivariant/mace_real.simd.h - the kernels of a potential for one type of number; mace.simd.h includes it
+ * twice, with R_T float and double, after the r_ calls of that type. See mace_inside.h for what each one does. All rows
+ * are padded to whole panels, so no loop has a rest. */
+
+#define R_PANEL (2 * R_LANES)
+#define R_ROWS2(X) X(0) X(1)
+#define R_ROWS4(X) R_ROWS2(X) X(2) X(3)
+#define R_ROWS6(X) R_ROWS4(X) X(4) X(5)
+#define R_ROWS12(X) R_ROWS6(X) X(6) X(7) X(8) X(9) X(10) X(11)
+
+#define R_ROW_BEGIN(i)                                                          \
+    const R_T *x##i = (const R_T *)x[(i) < n ? (i) : n - 1];                    \
+    r_vec a##i = r_zero(), b##i = r_zero();
+#define R_ROW_STEP(i)                                                           \
+    {                                                                           \
+        r_vec s = r_set(x##i[j]);                                               \
+        R_PIN(s, a##i);                                                         \
+        a##i = r_fma(s, u, a##i);                                               \
+        b##i = r_fma(s, w, b##i);                                               \
+    }
+#define R_ROW_END(i)                                                            \
+    if ((i) < n) {                                                              \
+        R_T *to = (R_T *)y[i] + at;                                             \
+        if (add) {                                                              \
+            a##i = r_add(a##i, r_load(to));                                     \
+            b##i = r_add(b##i, r_load(to + R_LANES));                           \
+        }                                                                       \
+        r_store(to, a##i);                                                      \
+        r_store(to + R_LANES, b##i);                                            \
+    }
+#define R_TILE(M)                                                                                               \
+    static void R_FN(tinyi_mace_tile##M)(void *const *y, const void *const *x, int n, int k, const R_T *p,      \
+                                         size_t at, int add)                                                    \
+    {                                                                                                           \
+        int j;                                                                                                  \
+        R_ROWS##M(R_ROW_BEGIN)                                                                                  \
+        for (j = 0; j < k; j++) {                                                                               \
+            const r_vec u = r_load(p), w = r_load(p + R_LANES);                                                 \
+            R_ROWS##M(R_ROW_STEP)                                                                               \
+            p += R_PANEL;                                                                                       \
+        }                                                                                                       \
+        R_ROWS##M(R_ROW_END)                                                                                    \
+    }
+R_TILE(2)
+R_TILE(4)
+R_TILE(6)
+#if V_AVX512 || V_NEON
+R_TILE(12)
+#endif
+
+static void R_FN(tinyi_mace_rows)(void *const *y, const void *const *x, int n, int k, const void *b, int n_panels,
+                                  int add)
+{
+    const R_T *p = (const R_T *)b;
+    int panel, i;
+    for (panel = 0; panel < n_panels; panel++, p += (size_t)k * R_PANEL) {
+        const size_t at = (size_t)panel * R_PANEL;
+        for (i = 0; i < n;) {
+            const int left = n - i;
+#if V_AVX512 || V_NEON
+            if (left > 6) {
+                R_FN(tinyi_mace_tile12)(y + i, x + i, left < 12 ? left : 12, k, p, at, add);
+                i += 12;
+            } else
+#endif
+            if (left > 4) {
+                R_FN(tinyi_mace_tile6)(y + i, x + i, left < 6 ? left : 6, k, p, at, add);
+                i += 6;
+            } else if (left > 2) {
+                R_FN(tinyi_mace_tile4)(y + i, x + i, left, k, p, at, add);
+                i += 4;
+            } else {
+                R_FN(tinyi_mace_tile2)(y + i, x + i, left, k, p, at, add);
+                i += 2;
+            }
+        }
+    }
+}
+
+/* ---- edges */
+
+static void R_FN(tinyi_mace_couple)(void *to, const void *y, const tinyi_mace_term *term, int n_terms, int n)
+{
+    R_T *k = (R_T *)to;
+    const R_T *from = (const R_T *)y;
+    int i;
+    for (i = 0; i < n; i++) k[i] = 0;
+    for (i = 0; i < n_terms; i++) k[term[i].k] += (R_T)term[i].value * from[term[i].m2];
+}
+
+static void R_FN(tinyi_mace_uncouple)(void *to, const void *g, const tinyi_mace_term *term, int n_terms)
+{
+    R_T *y = (R_T *)to;
+    const R_T *from = (const R_T *)g;
+    int i;
+    for (i = 0; i < n_terms; i++) y[term[i].m2] += (R_T)term[i].value * from[term[i].k];
+}
+
+#define R_FOLD(N)                                                                                                  \
+    static void R_FN(tinyi_mace_fold##N)(R_T *a, int n1, size_t width, int n, const R_T *r, const void *const *up, \
+                                         size_t up_at, const R_T *c, size_t c_step)                                \
+    {                                                                                                              \
+        size_t u;                                                                                                  \
+        int e, i, j;                                                                                               \
+        for (u = 0; u < width; u += R_LANES) {                                                                     \
+            r_vec s[N];                                                                                            \
+            TINYI_UNROLL for (j = 0; j < N; j++) s[j] = r_load(a + (size_t)j * width + u);                         \
+            for (e = 0; e < n; e++) {                                                                              \
+                const R_T *x = (const R_T *)up[e] + up_at + u, *k = c + (size_t)e * c_step;                        \
+                const r_vec by = r_load(r + (size_t)e * width + u);                                                \
+                for (i = 0; i < n1; i++, x += width, k += N) {                                                     \
+                    const r_vec q = r_mul(by, r_load(x));                                                          \
+                    TINYI_UNROLL for (j = 0; j < N; j++) s[j] = r_fma(r_set(k[j]), q, s[j]);                       \
+                }                                                                                                  \
+            }                                                                                                      \
+            TINYI_UNROLL for (j = 0; j < N; j++) r_store(a + (size_t)j * width + u, s[j]);                         \
+        }                                                                                                          \
+    }
+R_FOLD(1)
+R_FOLD(3)
+R_FOLD(5)
+R_FOLD(7)
+R_FOLD(9)
+
+static void R_FN(tinyi_mace_fold)(void *a, int n3, int n1, size_t width, int n, const void *r, const void *const *up,
+                                  size_t up_at, const void *c, size_t c_step)
+{
+    R_T *to = (R_T *)a;
+    const R_T *by = (const R_T *)r, *k = (const R_T *)c;
+    switch (n3) {
+    case 1: R_FN(tinyi_mace_fold1)(to, n1, width, n, by, up, up_at, k, c_step); break;
+    case 3: R_FN(tinyi_mace_fold3)(to, n1, width, n, by, up, up_at, k, c_step); break;
+    case 5: R_FN(tinyi_mace_fold5)(to, n1, width, n, by, up, up_at, k, c_step); break;
+    case 7: R_FN(tinyi_mace_fold7)(to, n1, width, n, by, up, up_at, k, c_step); break;
+    default: R_FN(tinyi_mace_fold9)(to, n1, width, n, by, up, up_at, k, c_step); break;
+    }
+}
+
+#define R_BACK(N)                                                                                                  \
+    static double R_FN(tinyi_mace_unfold##N)(R_T *gx, R_T *gc, int n1, size_t width, const R_T *r, const R_T *dr,  \
+                                             const R_T *x, const R_T *g, const R_T *k)                             \
+    {                                                                                                              \
+        r_vec slope = r_zero();                                                                                    \
+        size_t u;                                                                                                  \
+        int i, j;                                                                                                  \
+        for (i = 0; i < n1; i++, x += width, gx += width, k += N, gc += N) {                                       \
+            r_vec s[N];                                                                                            \
+            TINYI_UNROLL for (j = 0; j < N; j++) s[j] = r_zero();                                                  \
+            for (u = 0; u < width; u += R_LANES) {                                                                 \
+                const r_vec by = r_load(r + u), at = r_load(x + u), w = r_mul(by, at);                             \
+                r_vec q = r_zero();                                                                                \
+                TINYI_UNROLL for (j = 0; j < N; j++) {                                                             \
+                    const r_vec v = r_load(g + (size_t)j * width + u);                                             \
+                    q = r_fma(r_set(k[j]), v, q);                                                                  \
+                    s[j] = r_fma(w, v, s[j]);                                                                      \
+                }                                                                                                  \
+                r_store(gx + u, r_fma(by, q, r_load(gx + u)));                                                     \
+                slope = r_fma(r_mul(r_load(dr + u), at), q, slope);                                                \
+            }                                                                                                      \
+            TINYI_UNROLL for (j = 0; j < N; j++) gc[j] = r_sum(s[j]);                                              \
+        }                                                                                                          \
+        return (double)r_sum(slope);                                                                               \
+    }
+R_BACK(1)
+R_BACK(3)
+R_BACK(5)
+R_BACK(7)
+R_BACK(9)
+
+static double R_FN(tinyi_mace_unfold)(void *gx, void *gc, int n3, int n1, size_t width, const void *r, const void *dr,
+                                      const void *x, const void *g, const void *k)
+{
+    R_T *to = (R_T *)gx, *toc = (R_T *)gc;
+    const R_T *a = (const R_T *)r, *b = (const R_T *)dr, *c = (const R_T *)x, *d = (const R_T *)g, *e = (const R_T *)k;
+    switch (n3) {
+    case 1: return R_FN(tinyi_mace_unfold1)(to, toc, n1, width, a, b, c, d, e);
+    case 3: return R_FN(tinyi_mace_unfold3)(to, toc, n1, width, a, b, c, d, e);
+    case 5: return R_FN(tinyi_mace_unfold5)(to, toc, n1, width, a, b, c, d, e);
+    case 7: return R_FN(tinyi_mace_unfold7)(to, toc, n1, width, a, b, c, d, e);
+    default: return R_FN(tinyi_mace_unfold9)(to, toc, n1, width, a, b, c, d, e);
+    }
+}
+
+/* ---- the first layer: sums over edges before the radial matrix */
+
+static void R_FN(tinyi_mace_outer)(void *to, const void *const *h, const void *y, int n, int n_y, int width)
+{
+    int m, k, e;
+    for (m = 0; m < n_y; m += 4)
+        for (k = 0; k < width; k += R_PANEL) {
+            R_T *s = (R_T *)to + (size_t)m * (size_t)width + (size_t)k;
+            r_vec a0 = r_zero(), a1 = r_zero(), b0 = r_zero(), b1 = r_zero(), c0 = r_zero(), c1 = r_zero(),
+                  d0 = r_zero(), d1 = r_zero();
+            for (e = 0; e < n; e++) {
+                const R_T *f = (const R_T *)y + (size_t)e * (size_t)n_y + m, *x = (const R_T *)h[e] + k;
+                const r_vec u = r_load(x), v = r_load(x + R_LANES);
+                r_vec t = r_set(f[0]);
+                a0 = r_fma(t, u, a0);
+                a1 = r_fma(t, v, a1);
+                t = r_set(f[1]);
+                b0 = r_fma(t, u, b0);
+                b1 = r_fma(t, v, b1);
+                t = r_set(f[2]);
+                c0 = r_fma(t, u, c0);
+                c1 = r_fma(t, v, c1);
+                t = r_set(f[3]);
+                d0 = r_fma(t, u, d0);
+                d1 = r_fma(t, v, d1);
+            }
+            r_store(s, a0);
+            r_store(s + R_LANES, a1);
+            r_store(s + width, b0);
+            r_store(s + width + R_LANES, b1);
+            r_store(s + 2 * width, c0);
+            r_store(s + 2 * width + R_LANES, c1);
+            r_store(s + 3 * width, d0);
+            r_store(s + 3 * width + R_LANES, d1);
+        }
+}
+
+static double R_FN(tinyi_mace_outer_back)(void *gy, const void *q, const void *h, const void *dh, const void *y,
+                                          int n_y, int width)
+{
+    const R_T *row = (const R_T *)q, *a = (const R_T *)h, *b = (const R_T *)dh, *f = (const R_T *)y;
+    R_T *to = (R_T *)gy;
+    r_vec slope = r_zero();
+    int m, k;
+    for (m = 0; m < n_y; m++, row += width) {
+        const r_vec by = r_set(f[m]);
+        r_vec s = r_zero();
+        for (k = 0; k < width; k += R_LANES) {
+            const r_vec v = r_load(row + k);
+            s = r_fma(v, r_load(a + k), s);
+            slope = r_fma(r_mul(by, v), r_load(b + k), slope);
+        }
+        to[m] += r_sum(s);
+    }
+    return (double)r_sum(slope);
+}
+
+/* ---- the symmetric contraction: a polynomial of the numbers of each channel */
+
+static void R_FN(tinyi_mace_poly)(void *out, const void *x, const tinyi_mace_poly *p, const void *coef, size_t width)
+{
+    size_t u;
+    const R_T *c = (const R_T *)coef;
+    int i, k;
+    for (u = 0; u < width; u += R_LANES, c += (size_t)p->n_coefs * R_LANES) {
+        const R_T *in = (const R_T *)x + u;
+        R_T *to = (R_T *)out + u;
+        const R_T *at = c;
+        for (i = 0; i < p->n_out; i++) r_store(to + (size_t)i * width, r_zero());
+        for (i = 0; i < p->n_lines; i++, at += R_LANES) {
+            R_T *o = to + (size_t)p->line[i].out * width;
+            r_store(o, r_fma(r_load(at), r_load(in + (size_t)p->line[i].i * width), r_load(o)));
+        }
+        for (i = 0; i < p->n_rows; i++) {
+            const tinyi_mace_row *r = &p->row[i];
+            R_T *o = to + (size_t)r->out * width;
+            r_vec s = r_load(at);
+            at += R_LANES;
+            for (k = r->first; k < r->end; k++, at += R_LANES)
+                s = r_fma(r_load(at), r_load(in + (size_t)p->k[k] * width), s);
+            s = r_mul(s, r_load(in + (size_t)r->i * width));
+            r_store(o, r_fma(s, r_load(in + (size_t)r->j * width), r_load(o)));
+        }
+    }
+}
+
+static void R_FN(tinyi_mace_poly_back)(void *gx, const void *g, const void *x, const tinyi_mace_poly *p,
+                                       const void *coef, size_t width)
+{
+    size_t u;
+    const R_T *c = (const R_T *)coef;
+    int i, k;
+    for (u = 0; u < width; u += R_LANES, c += (size_t)p->n_coefs * R_LANES) {
+        const R_T *in = (const R_T *)x + u, *from = (const R_T *)g + u;
+        R_T *to = (R_T *)gx + u;
+        const R_T *at = c;
+        for (i = 0; i < p->n_in; i++) r_store(to + (size_t)i * width, r_zero());
+        for (i = 0; i < p->n_lines; i++, at += R_LANES) {
+            R_T *o = to + (size_t)p->line[i].i * width;
+            r_store(o, r_fma(r_load(at), r_load(from + (size_t)p->line[i].out * width), r_load(o)));
+        }
+        for (i = 0; i < p->n_rows; i++) {
+            const tinyi_mace_row *r = &p->row[i];
+            const r_vec xi = r_load(in + (size_t)r->i * width), xj = r_load(in + (size_t)r->j * width),
+                        by = r_load(from + (size_t)r->out * width), pair = r_mul(by, r_mul(xi, xj));
+            R_T *oi = to + (size_t)r->i * width, *oj = to + (size_t)r->j * width;
+            r_vec s = r_load(at);
+            at += R_LANES;
+            for (k = r->first; k < r->end; k++, at += R_LANES) {
+                const size_t n = (size_t)p->k[k] * width;
+                const r_vec f = r_load(at);
+                s = r_fma(f, r_load(in + n), s);
+                r_store(to + n, r_fma(f, pair, r_load(to + n)));
+            }
+            s = r_mul(s, by);
+            r_store(oi, r_fma(s, xj, r_load(oi)));
+            r_store(oj, r_fma(s, xi, r_load(oj)));
+        }
+    }
+}
+
+/* ---- rows */
+
+/* y += a x, number by number, for n rows of the same a */
+static void R_FN(tinyi_mace_muladd)(void *y, const void *x, const void *a, int n, size_t width)
+{
+    int i;
+    size_t u;
+    for (i = 0; i < n; i++)
+        for (u = 0; u < width; u += R_LANES) {
+            const size_t at = (size_t)i * width + u;
+            R_T *to = (R_T *)y + at;
+            r_store(to, r_fma(r_load((const R_T *)a + u), r_load((const R_T *)x + at), r_load(to)));
+        }
+}
+
+static double R_FN(tinyi_mace_dot)(const void *x, const void *y, size_t n)
+{
+    r_vec s = r_zero();
+    size_t u;
+    for (u = 0; u < n; u += R_LANES) s = r_fma(r_load((const R_T *)x + u), r_load((const R_T *)y + u), s);
+    return (double)r_sum(s);
+}
+
+static void R_FN(tinyi_mace_axpy)(void *y, const void *x, double a, size_t n)
+{
+    const r_vec by = r_set((R_T)a);
+    size_t u;
+    for (u = 0; u < n; u += R_LANES) {
+        R_T *to = (R_T *)y + u;
+        r_store(to, r_fma(by, r_load((const R_T *)x + u), r_load(to)));
+    }
+}
+
+static const tinyi_mace_kernels R_FN(tinyi_mace_table) = {
+    TINYI_PASS_TARGET, R_LANES, sizeof(R_T), R_FN(tinyi_mace_rows), R_FN(tinyi_mace_couple), R_FN(tinyi_mace_uncouple),
+    R_FN(tinyi_mace_fold), R_FN(tinyi_mace_unfold), R_FN(tinyi_mace_outer), R_FN(tinyi_mace_outer_back),
+    R_FN(tinyi_mace_poly), R_FN(tinyi_mace_poly_back), R_FN(tinyi_mace_muladd), R_FN(tinyi_mace_dot),
+    R_FN(tinyi_mace_axpy)
+};
+#undef R_PANEL
+#undef R_ROWS2
+#undef R_ROWS4
+#undef R_ROWS6
+#undef R_ROWS12
+#undef R_ROW_BEGIN
+#undef R_ROW_STEP
+#undef R_ROW_END
+#undef R_TILE
+#undef R_FOLD
+#undef R_BACK
+
+static const tinyi_mace_pair TINY_FN(tinyi_mace_pair_table) = { { &TINY_FN(tinyi_mace_table_f32),
+                                                                  &TINY_FN(tinyi_mace_table_f64) } };
+TINYI_TABLE(tinyi_mace_pair, tinyi_mace_pair, TINY_FN(tinyi_mace_pair_table))
+#undef R_FN
+#undef R_T
+#undef R_LANES
+#undef R_SSE
+#undef R_PIN
+#undef r_vec
+#undef r_zero
+#undef r_set
+#undef r_load
+#undef r_store
+#undef r_add
+#undef r_mul
+#undef r_fma
+#undef r_sum
 
 #endif
 #ifndef TINYI_NO_OPERATOR
@@ -72495,6 +86865,188 @@ static const tinyi_modes_kernels TINY_FN(tinyi_modes_table) = {
     TINY_FN(tinyi_modes_apart), TINY_FN(tinyi_modes_pair), TINY_FN(tinyi_modes_mix)
 };
 TINYI_TABLE(tinyi_modes_kernels, tinyi_modes_kernels, TINY_FN(tinyi_modes_table))
+
+#endif
+#ifndef TINYI_NO_OPERATOR
+/* src/gnn/operator/lines.simd.h - the gradient of a filter: dots of one field with shifted copies of another */
+
+/* up to four taps of some rows; a sum of floats is at most as long as these rows */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_lines_dots4)(double *sum, const float *y, ptrdiff_t ys, const float *x,
+                                                   ptrdiff_t pitch, const int32_t *off, size_t taps, size_t rows,
+                                                   size_t n)
+{
+    const int32_t o0 = off[0], o1 = off[taps > 1], o2 = off[taps > 2 ? 2 : 0], o3 = off[taps > 3 ? 3 : 0];
+    v_f32 s0 = v_zero(), s1 = v_zero(), s2 = v_zero(), s3 = v_zero();
+    size_t i, j;
+    for (i = 0; i < rows; i++, y += ys, x += pitch) {
+        for (j = 0; j + V_LANES <= n; j += V_LANES) {
+            const v_f32 v = v_load(y + j);
+            const float *p = x + j;
+            s0 = v_fma(v, v_load(p + o0), s0);
+            if (taps > 1) s1 = v_fma(v, v_load(p + o1), s1);
+            if (taps > 2) s2 = v_fma(v, v_load(p + o2), s2);
+            if (taps > 3) s3 = v_fma(v, v_load(p + o3), s3);
+        }
+        if (j < n) {
+            const v_f32 v = v_load_n(y + j, n - j);
+            const float *p = x + j;
+            s0 = v_fma(v, v_load_n(p + o0, n - j), s0);
+            if (taps > 1) s1 = v_fma(v, v_load_n(p + o1, n - j), s1);
+            if (taps > 2) s2 = v_fma(v, v_load_n(p + o2, n - j), s2);
+            if (taps > 3) s3 = v_fma(v, v_load_n(p + o3, n - j), s3);
+        }
+    }
+    sum[0] += (double)v_sum(s0);
+    if (taps > 1) sum[1] += (double)v_sum(s1);
+    if (taps > 2) sum[2] += (double)v_sum(s2);
+    if (taps > 3) sum[3] += (double)v_sum(s3);
+}
+
+static void TINY_FN(tinyi_lines_dots)(double *sum, const float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch,
+                                      const int32_t *off, size_t taps, size_t rows, size_t n)
+{
+    for (; taps >= 4; taps -= 4, sum += 4, off += 4)
+        TINY_FN(tinyi_lines_dots4)(sum, y, ys, x, pitch, off, 4, rows, n);
+    if (taps == 3) TINY_FN(tinyi_lines_dots4)(sum, y, ys, x, pitch, off, 3, rows, n);
+    else if (taps == 2) TINY_FN(tinyi_lines_dots4)(sum, y, ys, x, pitch, off, 2, rows, n);
+    else if (taps == 1) TINY_FN(tinyi_lines_dots4)(sum, y, ys, x, pitch, off, 1, rows, n);
+}
+
+static const tinyi_lines_kernels TINY_FN(tinyi_lines_table) = { TINYI_PASS_TARGET, TINY_FN(tinyi_lines_dots) };
+TINYI_TABLE(tinyi_lines_kernels, tinyi_lines_kernels, TINY_FN(tinyi_lines_table))
+
+#endif
+#ifndef TINYI_NO_RENDER
+/* src/gnn/render/spikes.simd.h - layers of spiking neurons, V_LANES neurons at a time; see spikes_inside.h */
+
+/* two rows, four vectors: eight sums, so that a weight is read once for two rows */
+static void TINY_FN(tinyi_spike_dense)(float *y, const float *x, const float *w, size_t rows, size_t n_in, size_t n)
+{
+    size_t r, j, k;
+    for (r = 0; r < rows; r += 2) {
+        const int two = r + 1 < rows;
+        const float *a = x + r * n_in, *b = two ? a + n_in : a;
+        float *to = y + r * n, *under = two ? to + n : to;
+        for (j = 0; j + 4 * V_LANES <= n; j += 4 * V_LANES) {
+            v_f32 s0 = v_zero(), s1 = v_zero(), s2 = v_zero(), s3 = v_zero();
+            v_f32 t0 = v_zero(), t1 = v_zero(), t2 = v_zero(), t3 = v_zero();
+            const float *from = w + j;
+            for (k = 0; k < n_in; k++, from += n) {
+                const v_f32 p = v_set(a[k]), q = v_set(b[k]);
+                const v_f32 w0 = v_load(from), w1 = v_load(from + V_LANES), w2 = v_load(from + 2 * V_LANES),
+                            w3 = v_load(from + 3 * V_LANES);
+                s0 = v_fma(p, w0, s0);
+                s1 = v_fma(p, w1, s1);
+                s2 = v_fma(p, w2, s2);
+                s3 = v_fma(p, w3, s3);
+                t0 = v_fma(q, w0, t0);
+                t1 = v_fma(q, w1, t1);
+                t2 = v_fma(q, w2, t2);
+                t3 = v_fma(q, w3, t3);
+            }
+            v_store(under + j, t0);         /* one row: both are the same */
+            v_store(under + j + V_LANES, t1);
+            v_store(under + j + 2 * V_LANES, t2);
+            v_store(under + j + 3 * V_LANES, t3);
+            v_store(to + j, s0);
+            v_store(to + j + V_LANES, s1);
+            v_store(to + j + 2 * V_LANES, s2);
+            v_store(to + j + 3 * V_LANES, s3);
+        }
+        for (; j < n; j += V_LANES) {
+            const size_t left = n - j < V_LANES ? n - j : V_LANES;
+            v_f32 s = v_zero(), t = v_zero();
+            for (k = 0; k < n_in; k++) {
+                const v_f32 u = v_load_n(w + k * n + j, left);
+                s = v_fma(v_set(a[k]), u, s);
+                t = v_fma(v_set(b[k]), u, t);
+            }
+            v_store_n(under + j, t, left);
+            v_store_n(to + j, s, left);
+        }
+    }
+}
+
+static void TINY_FN(tinyi_spike_fire)(uint32_t *bits, float *h, float *v, const float *x, float leak, size_t n)
+{
+    static const int32_t lane[16] = { 1,   2,   4,    8,    16,   32,   64,    128,
+                                      256, 512, 1024, 2048, 4096, 8192, 16384, 32768 };
+    const v_f32 p = v_set(leak), one = v_set(1.0f);
+    const v_i32 bit = vi_load(lane);
+    size_t i, k;
+    for (i = 0; i < n; i += 32) {
+        uint32_t word = 0;
+        for (k = 0; k < 32; k += V_LANES) {
+            const v_f32 old = v_load(v + i + k), z = v_fma(v_sub(v_load(x + i + k), old), p, old);
+            const v_mask fires = v_le(one, z);
+            word |= (uint32_t)vi_sum(vi_select(fires, bit, vi_zero())) << k;
+            if (h) v_store(h + i + k, z);
+            v_store(v + i + k, v_select(fires, v_zero(), z));
+        }
+        bits[i / 32] = word;
+    }
+}
+
+static void TINY_FN(tinyi_spike_fade)(float *v, float leak, size_t times, size_t n)
+{
+    const v_f32 p = v_set(leak);
+    size_t i, k;
+    for (i = 0; i < n; i += V_LANES) {
+        v_f32 z = v_load(v + i);
+        for (k = 0; k < times; k++) z = v_fma(v_sub(v_zero(), z), p, z);
+        v_store(v + i, z);
+    }
+}
+
+/* the rows of w that are set, first as a list */
+static size_t TINY_FN(tinyi_spike_add)(float *y, const uint32_t *bits, const float *w, size_t words, size_t n, int more)
+{
+    uint16_t list[512];
+    size_t i, j, count = 0;
+    for (i = 0; i < words; i++) {
+        uint32_t b = bits[i];
+        size_t at = i * 32;
+        while (b) {                         /* from bit to bit, zeros eight at a time */
+            for (; !(b & 255u); b >>= 8) at += 8;
+            for (; !(b & 1u); b >>= 1) at++;
+            list[count++] = (uint16_t)at++;
+            b >>= 1;
+        }
+    }
+    for (j = 0; j + 4 * V_LANES <= n; j += 4 * V_LANES) {
+        v_f32 s0 = v_zero(), s1 = v_zero(), s2 = v_zero(), s3 = v_zero();
+        if (more) {
+            s0 = v_load(y + j);
+            s1 = v_load(y + j + V_LANES);
+            s2 = v_load(y + j + 2 * V_LANES);
+            s3 = v_load(y + j + 3 * V_LANES);
+        }
+        for (i = 0; i < count; i++) {
+            const float *from = w + list[i] * n + j;
+            s0 = v_add(s0, v_load(from));
+            s1 = v_add(s1, v_load(from + V_LANES));
+            s2 = v_add(s2, v_load(from + 2 * V_LANES));
+            s3 = v_add(s3, v_load(from + 3 * V_LANES));
+        }
+        v_store(y + j, s0);
+        v_store(y + j + V_LANES, s1);
+        v_store(y + j + 2 * V_LANES, s2);
+        v_store(y + j + 3 * V_LANES, s3);
+    }
+    for (; j < n; j += V_LANES) {
+        const size_t left = n - j < V_LANES ? n - j : V_LANES;
+        v_f32 s = more ? v_load_n(y + j, left) : v_zero();
+        for (i = 0; i < count; i++) s = v_add(s, v_load_n(w + list[i] * n + j, left));
+        v_store_n(y + j, s, left);
+    }
+    return count;
+}
+
+static const tinyi_spike_kernels TINY_FN(tinyi_spike_table) = {
+    TINYI_PASS_TARGET, TINY_FN(tinyi_spike_dense), TINY_FN(tinyi_spike_fire), TINY_FN(tinyi_spike_fade),
+    TINY_FN(tinyi_spike_add)
+};
+TINYI_TABLE(tinyi_spike_kernels, tinyi_spike_kernels, TINY_FN(tinyi_spike_table))
 
 #endif
 #endif

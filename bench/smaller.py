@@ -77,8 +77,8 @@ def measure(build, ways, files, stories, rounds):
 
 def table(rows):
     base = rows[0]
-    out = ['| way | model | MB | share of the bytes | bits above the floor (95 of 100 samples) | divergence, bits a token '
-           '| decode, tokens/s | prompt, tokens/s |', '|---|---|---|---|---|---|---|---|']
+    out = ['| way | model | MB | share of the bytes | bits above the floor (95 of 100 samples) | divergence, bits a '
+           'token | decode, tokens/s | prompt, tokens/s |', '|---|---|---|---|---|---|---|---|']
     for r in rows:
         out.append('| %s | %s | %.2f | %.2f | %.4f (%.4f to %.4f) | %.4f | %.0f | %.0f |' % (
             r['kind'], r['name'], r['bytes'] / 1e6, r['bytes'] / base['bytes'], r['excess'], r['low'], r['high'],
