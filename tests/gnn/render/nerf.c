@@ -95,6 +95,7 @@ static void test_worked(tiny_target target)
     for (i = 0; i < 6; i++) T_CLOSE(h[i], want[i], 0);
     T_SAME(s, fired, 6);
     T_PROOF("geometry 5", "worked: alpha (.5,.2,.9), six inputs of a neuron");
+    T_PROOF("geometry 5", "sum w + remainder = 1");
     /* 1.5, a gap, 1.5, 1.5: the fourth step fires; condensed, the second of three */
     T_OK(tgnn_nerf_neuron(ctx, 3, x, gap, 0.5, h, s));
     T_TRUE(s[0] == 0 && s[1] == 0 && s[2] == 1);
