@@ -7,7 +7,7 @@
  * Left out the sampling of the authors' first stage; scenes without a box */
 #include <string.h>
 #include "gnn/render/nerf_inside.h"
-#include "core/box/checkpoint.h"
+#include "core/file.h"
 #include "math/elem.h"
 #include "math/init.h"
 #include "math/train.h"
@@ -246,6 +246,8 @@ TINY_API tiny_status tgnn_nerf_load(tiny_ctx *ctx, const char *path, tgnn_nerf *
     double v[TINYI_NERF_NUMBERS];
     tiny_param p = tinyi_nerf_described(v);
     tgnn_nerf from, *net = NULL;
+    tiny_file file;
+    double floats;
     tiny_status st = tinyi_ctx_check(ctx);
     size_t i;
     if (out) *out = NULL;
@@ -261,7 +263,14 @@ TINY_API tiny_status tgnn_nerf_load(tiny_ctx *ctx, const char *path, tgnn_nerf *
     if (!(from.base > 0.0))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description of the field has a voxel of length %g", path,
                           from.base);
-    st = tgnn_nerf_open(ctx, &from.desc, &net);
+    st = tinyi_nerf_check(ctx, &from.desc);
+    if (!st) st = tiny_file_open(ctx, path, &file);
+    if (st) return st;
+    floats = (double)(from.desc.size[0] * from.desc.size[1] * from.desc.size[2]) * (1.0 + from.desc.features);
+    if (floats > (double)file.n_bytes / sizeof(float))  /* before memory is taken */
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the grids that are described have more numbers than the file", path);
+    tiny_file_close(ctx, &file);
+    if (!st) st = tgnn_nerf_open(ctx, &from.desc, &net);
     if (!st) {
         net->base = from.base;
         st = tiny_params_load(ctx, path, net->params, net->n, NULL);

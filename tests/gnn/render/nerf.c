@@ -501,12 +501,19 @@ static void test_fit(void)
         memset(&p, 0, sizeof p);
         p.name = "nerf";
         p.value = p.grad = tiny_tensor_1d(v, TINY_F64, 26);
-        for (i = 0; i < 3; i++) {
+        v[25] = 0;
+        for (i = 0; i < 4; i++) {
             v[2] = i == 0 ? (double)NAN : 1e9;
             if (i == 2) v[2] = 0;
+            if (i == 3) {                   /* grids of 512^3 corners, in a file of a few bytes */
+                v[0] = v[1] = v[2] = 512;
+                v[24] = 1;
+            }
             T_OK(tiny_params_save(ctx, path, &p, 1, NULL));
             T_STATUS(tgnn_nerf_load(ctx, path, &again), TINY_E_FORMAT,
-                     i < 2 ? "number 2 of the description" : "a voxel of length 0");
+                     i < 2    ? "number 2 of the description"
+                     : i == 2 ? "a voxel of length 0"
+                              : "more numbers than the file");
         }
     }
     (void)remove(path);
