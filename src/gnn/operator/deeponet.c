@@ -343,7 +343,8 @@ static tiny_status tinyi_don_holds(tiny_ctx *ctx, const char *path, const tgnn_d
     plan.n_nets = plan.desc.merge == TGNN_DEEPONET_CONCAT ? 1 : plan.desc.n_branches;
     tinyi_don_list(&plan);
     if (plan.too_large || plan.n_floats > file.n_bytes / sizeof(float))
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the network that is described has more parameters than the file", path);
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the network that is described has more parameters than the file",
+                        path);
     tiny_file_close(ctx, &file);
     return st;
 }

@@ -58,7 +58,7 @@ typedef struct tgnn_nerf_count {
     uint64_t steps, padded_steps;           /* steps of time: those computed; rays x the most of a ray, as tensors do */
     uint64_t gap_steps;                     /* PADDED: steps between the samples of a ray whose input is 0 */
 } tgnn_nerf_count;
-/* In joule: 4.6 pJ for a multiply-add, 0.9 pJ for an addition (45 nm, M. Horowitz, 2014). A model: nothing is measured. */
+/* In joule: 4.6 pJ for a multiply-add, 0.9 pJ for an addition (45 nm; M. Horowitz, 2014). A model, no measurement. */
 TINY_API double tgnn_nerf_energy(const tgnn_nerf_count *count);
 
 typedef struct tgnn_nerf tgnn_nerf;
