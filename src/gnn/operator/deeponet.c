@@ -54,10 +54,13 @@ static tiny_idx tinyi_don_reads(const tgnn_deeponet_desc *d, int b)
 
 static void tinyi_don_add(tgnn_deeponet *net, const char *name, const char *what, int rank, const tiny_idx *dim)
 {
-    tiny_tensor t = tiny_tensor_nd(NULL, TINY_F32, rank, dim);
-    const size_t n = (size_t)tiny_tensor_count(&t);
+    size_t n = 1;
+    int i;
+    for (i = 0; i < rank; i++)
+        if (!tinyi_size_mul(n, (size_t)dim[i], &n)) net->too_large = 1;
     if (net->memory) {
         tiny_param *p = &net->params[net->n];
+        const tiny_tensor t = tiny_tensor_nd(NULL, TINY_F32, rank, dim);
         memset(p, 0, sizeof *p);
         (void)snprintf(net->names[net->n], TINYI_DON_NAME, "%s.%s", name, what);
         p->name = net->names[net->n];

@@ -70,9 +70,12 @@ static tiny_status tinyi_nerf_check(tiny_ctx *ctx, tgnn_nerf_desc *d)
 /* grids of this size: values 0, gradients 0 */
 static tiny_status tinyi_nerf_grids(tgnn_nerf *net, const tiny_idx size[3], float **memory, tiny_param to[2])
 {
-    const size_t n = (size_t)size[0] * (size_t)size[1] * (size_t)size[2], all = n * (size_t)(1 + net->desc.features);
+    const size_t n = (size_t)size[0] * (size_t)size[1] * (size_t)size[2];
+    size_t all;
     tiny_idx dim[4];
     int i;
+    if (!tinyi_size_mul(n, (size_t)(1 + net->desc.features), &all))
+        return tinyi_fail(net->ctx, TINY_E_OVERFLOW, "nerf: the grids have more numbers than this machine can address");
     *memory = (float *)tinyi_alloc(net->ctx, all, 2 * sizeof **memory);
     if (!*memory) return tiny_ctx_status(net->ctx);
     memset(*memory, 0, 2 * all * sizeof **memory);
