@@ -13,6 +13,7 @@
 #include <string.h>
 #include "gnn/operator/deeponet.h"
 #include "core/state_inside.h"
+#include "core/file.h"
 #include "math/elem.h"
 #include "math/grad_inside.h"
 #include "math/init.h"
@@ -53,10 +54,13 @@ static tiny_idx tinyi_don_reads(const tgnn_deeponet_desc *d, int b)
 
 static void tinyi_don_add(tgnn_deeponet *net, const char *name, const char *what, int rank, const tiny_idx *dim)
 {
-    tiny_tensor t = tiny_tensor_nd(NULL, TINY_F32, rank, dim);
-    const size_t n = (size_t)tiny_tensor_count(&t);
+    size_t n = 1;
+    int i;
+    for (i = 0; i < rank; i++)
+        if (!tinyi_size_mul(n, (size_t)dim[i], &n)) net->too_large = 1;
     if (net->memory) {
         tiny_param *p = &net->params[net->n];
+        const tiny_tensor t = tiny_tensor_nd(NULL, TINY_F32, rank, dim);
         memset(p, 0, sizeof *p);
         (void)snprintf(net->names[net->n], TINYI_DON_NAME, "%s.%s", name, what);
         p->name = net->names[net->n];
@@ -328,6 +332,26 @@ TINY_API tiny_status tgnn_deeponet_save(tiny_ctx *ctx, const tgnn_deeponet *net,
     return st;
 }
 
+/* Before memory is taken: a file has the parameters that its description asks for. */
+static tiny_status tinyi_don_holds(tiny_ctx *ctx, const char *path, const tgnn_deeponet_desc *d)
+{
+    tgnn_deeponet plan;
+    tiny_file file;
+    tiny_status st;
+    memset(&plan, 0, sizeof plan);
+    plan.desc = *d;
+    st = tinyi_don_check(ctx, &plan.desc);
+    if (!st) st = tiny_file_open(ctx, path, &file);
+    if (st) return st;
+    plan.n_nets = plan.desc.merge == TGNN_DEEPONET_CONCAT ? 1 : plan.desc.n_branches;
+    tinyi_don_list(&plan);
+    if (plan.too_large || plan.n_floats > file.n_bytes / sizeof(float))
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the network that is described has more parameters than the file",
+                        path);
+    tiny_file_close(ctx, &file);
+    return st;
+}
+
 TINY_API tiny_status tgnn_deeponet_load(tiny_ctx *ctx, const char *path, tgnn_deeponet **out)
 {
     double v[TINYI_DON_NUMBERS];
@@ -347,7 +371,8 @@ TINY_API tiny_status tgnn_deeponet_load(tiny_ctx *ctx, const char *path, tgnn_de
     if (st) return st;
     memset(&d, 0, sizeof d);
     (void)tinyi_don_numbers(v, &d, 1);
-    st = tgnn_deeponet_open(ctx, &d, &net);
+    st = tinyi_don_holds(ctx, path, &d);
+    if (!st) st = tgnn_deeponet_open(ctx, &d, &net);
     if (!st) st = tiny_params_load(ctx, path, net->params, net->n, NULL);
     if (st) tgnn_deeponet_close(net);
     else *out = net;

@@ -7,7 +7,7 @@
  * Left out the sampling of the authors' first stage; scenes without a box */
 #include <string.h>
 #include "gnn/render/nerf_inside.h"
-#include "core/box/checkpoint.h"
+#include "core/file.h"
 #include "math/elem.h"
 #include "math/init.h"
 #include "math/train.h"
@@ -70,9 +70,12 @@ static tiny_status tinyi_nerf_check(tiny_ctx *ctx, tgnn_nerf_desc *d)
 /* grids of this size: values 0, gradients 0 */
 static tiny_status tinyi_nerf_grids(tgnn_nerf *net, const tiny_idx size[3], float **memory, tiny_param to[2])
 {
-    const size_t n = (size_t)size[0] * (size_t)size[1] * (size_t)size[2], all = n * (size_t)(1 + net->desc.features);
+    const size_t n = (size_t)size[0] * (size_t)size[1] * (size_t)size[2];
+    size_t all;
     tiny_idx dim[4];
     int i;
+    if (!tinyi_size_mul(n, (size_t)(1 + net->desc.features), &all))
+        return tinyi_fail(net->ctx, TINY_E_OVERFLOW, "nerf: the grids have more numbers than this machine can address");
     *memory = (float *)tinyi_alloc(net->ctx, all, 2 * sizeof **memory);
     if (!*memory) return tiny_ctx_status(net->ctx);
     memset(*memory, 0, 2 * all * sizeof **memory);
@@ -246,6 +249,8 @@ TINY_API tiny_status tgnn_nerf_load(tiny_ctx *ctx, const char *path, tgnn_nerf *
     double v[TINYI_NERF_NUMBERS];
     tiny_param p = tinyi_nerf_described(v);
     tgnn_nerf from, *net = NULL;
+    tiny_file file;
+    double floats;
     tiny_status st = tinyi_ctx_check(ctx);
     size_t i;
     if (out) *out = NULL;
@@ -261,7 +266,14 @@ TINY_API tiny_status tgnn_nerf_load(tiny_ctx *ctx, const char *path, tgnn_nerf *
     if (!(from.base > 0.0))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description of the field has a voxel of length %g", path,
                           from.base);
-    st = tgnn_nerf_open(ctx, &from.desc, &net);
+    st = tinyi_nerf_check(ctx, &from.desc);
+    if (!st) st = tiny_file_open(ctx, path, &file);
+    if (st) return st;
+    floats = (double)(from.desc.size[0] * from.desc.size[1] * from.desc.size[2]) * (1.0 + from.desc.features);
+    if (floats > (double)file.n_bytes / sizeof(float))  /* before memory is taken */
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the grids that are described have more numbers than the file", path);
+    tiny_file_close(ctx, &file);
+    if (!st) st = tgnn_nerf_open(ctx, &from.desc, &net);
     if (!st) {
         net->base = from.base;
         st = tiny_params_load(ctx, path, net->params, net->n, NULL);

@@ -58,7 +58,7 @@ typedef struct tgnn_nerf_count {
     uint64_t steps, padded_steps;           /* steps of time: those computed; rays x the most of a ray, as tensors do */
     uint64_t gap_steps;                     /* PADDED: steps between the samples of a ray whose input is 0 */
 } tgnn_nerf_count;
-/* In joule: 4.6 pJ for a multiply-add, 0.9 pJ for an addition (45 nm, M. Horowitz, 2014). A model: nothing is measured. */
+/* In joule: 4.6 pJ for a multiply-add, 0.9 pJ for an addition (45 nm; M. Horowitz, 2014). A model, no measurement. */
 TINY_API double tgnn_nerf_energy(const tgnn_nerf_count *count);
 
 typedef struct tgnn_nerf tgnn_nerf;
@@ -78,7 +78,8 @@ TINY_API tiny_status tgnn_nerf_resize(tiny_ctx *ctx, tgnn_nerf *net, const tiny_
  * results. Call it again after the density was changed; fit does so. part, if not NULL: the part that is left. */
 TINY_API tiny_status tgnn_nerf_cull(tiny_ctx *ctx, tgnn_nerf *net, double *part);
 
-/* rays (n, 6): a start and a direction of any length; colours (n, 3). f32, dense. count may be NULL. */
+/* rays (n, 6): a start and a direction of any length; colours (n, 3). f32, dense. count may be NULL: it costs a second
+ * walk along the rays. */
 TINY_API tiny_status tgnn_nerf_render(tiny_ctx *ctx, const tgnn_nerf *net, const tiny_tensor *rays,
                                       const tiny_tensor *colours, tgnn_nerf_count *count);
 /* The whole formula in plain loops, for one ray: padded tensors of time, spikes as numbers, products of all weights. */

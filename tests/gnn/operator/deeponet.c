@@ -536,6 +536,10 @@ static void test_files(void)
     }
     v[1] = 3;                               /* a network, but no weights */
     T_OK(tiny_params_save(ctx, path, &p, 1, NULL));
+    T_STATUS(tgnn_deeponet_load(ctx, path, &again), TINY_E_FORMAT, "more parameters than the file");
+    v[7] = v[35] = -1;                      /* few enough, but none of them is there: no hidden layers, p = 1 */
+    v[37] = 1;
+    T_OK(tiny_params_save(ctx, path, &p, 1, NULL));
     T_TRUE(tgnn_deeponet_load(ctx, path, &again) != TINY_OK);
     T_TRUE(!again);
     (void)remove(path);

@@ -95,6 +95,7 @@ static void test_worked(tiny_target target)
     for (i = 0; i < 6; i++) T_CLOSE(h[i], want[i], 0);
     T_SAME(s, fired, 6);
     T_PROOF("geometry 5", "worked: alpha (.5,.2,.9), six inputs of a neuron");
+    T_PROOF("geometry 5", "sum w + remainder = 1");
     /* 1.5, a gap, 1.5, 1.5: the fourth step fires; condensed, the second of three */
     T_OK(tgnn_nerf_neuron(ctx, 3, x, gap, 0.5, h, s));
     T_TRUE(s[0] == 0 && s[1] == 0 && s[2] == 1);
@@ -500,12 +501,19 @@ static void test_fit(void)
         memset(&p, 0, sizeof p);
         p.name = "nerf";
         p.value = p.grad = tiny_tensor_1d(v, TINY_F64, 26);
-        for (i = 0; i < 3; i++) {
+        v[25] = 0;
+        for (i = 0; i < 4; i++) {
             v[2] = i == 0 ? (double)NAN : 1e9;
             if (i == 2) v[2] = 0;
+            if (i == 3) {                   /* grids of 512^3 corners, in a file of a few bytes */
+                v[0] = v[1] = v[2] = 512;
+                v[24] = 1;
+            }
             T_OK(tiny_params_save(ctx, path, &p, 1, NULL));
             T_STATUS(tgnn_nerf_load(ctx, path, &again), TINY_E_FORMAT,
-                     i < 2 ? "number 2 of the description" : "a voxel of length 0");
+                     i < 2    ? "number 2 of the description"
+                     : i == 2 ? "a voxel of length 0"
+                              : "more numbers than the file");
         }
     }
     (void)remove(path);
