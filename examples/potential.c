@@ -41,9 +41,10 @@ static const char usage[] =
 #define FEMTO      0.09822694788            /* in units of sqrt(u) Angstrom / sqrt(eV) */
 
 static const char *const symbols =
-    "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb Mo "
-    "Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir Pt Au Hg Tl "
-    "Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv Ts Og";
+    "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y "
+    "Zr Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re "
+    "Os Ir Pt Au Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg "
+    "Cn Nh Fl Mc Lv Ts Og";
 static const double masses[119] = {
     0,      1.008,  4.0026, 6.94,   9.0122, 10.81,  12.011, 14.007, 15.999, 18.998, 20.180, 22.990, 24.305, 26.982,
     28.085, 30.974, 32.06,  35.45,  39.95,  39.098, 40.078, 44.956, 47.867, 50.942, 51.996, 54.938, 55.845, 58.933,
@@ -276,7 +277,8 @@ static void put_frame(work *w, const frame *f)
     }
     put(w, "pbc=\"%c %c %c\" energy=%.12g ", "FT"[f->periodic[0] != 0], "FT"[f->periodic[1] != 0],
         "FT"[f->periodic[2] != 0], w->energy);
-    for (k = 0; w->want_stress && k < 9; k++) put(w, "%s%.8g%s", k ? " " : "stress=\"", w->stress[k], k == 8 ? "\" " : "");
+    for (k = 0; w->want_stress && k < 9; k++)
+        put(w, "%s%.8g%s", k ? " " : "stress=\"", w->stress[k], k == 8 ? "\" " : "");
     put(w, "Properties=species:S:1:pos:R:3:forces:R:3\n");
     for (i = 0; i < f->n; i++) {
         put_symbol(w, f->z[i]);

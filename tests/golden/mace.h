@@ -1,6 +1,6 @@
 /* tests/golden/mace.h - energies (of each atom), forces and stress by mace-torch 0.3.16, torch 2.5.1, in double,
- * written by tests/golden/make/potentials.py. Periodic: scalars not, vectors in three directions, kinds in the first two,
- * file in the first and the third. */
+ * written by tests/golden/make/potentials.py. Periodic: scalars not, vectors in three directions, kinds in the first
+ * two, file in the first and the third. */
 
 static const double mace_cell[] = {
     3.6000000000000001, 0, 0, 0.90000000000000002, 4.0999999999999996, 0.20000000000000001, -0.5,

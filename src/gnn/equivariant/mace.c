@@ -14,11 +14,11 @@
  *          last layer of two or more).
  *          C are the real 3j times sqrt(2 l3 + 1). All matrices hold e3nn's factors, 1 / sqrt(fan in) and the constants
  *          of normalised activations.
- * Files    mace_couple.c the polynomials, mace_file.c files, mace_plain.c the formula in plain loops, mace_plan.c packed
- *          weights, mace_run.c the fast form.
+ * Files    mace_couple.c the polynomials, mace_file.c files, mace_plain.c the formula in plain loops, mace_plan.c
+ *          packed weights, mace_run.c the fast form.
  * Left out interactions with non-linear messages or an attention of elements, several heads, the repulsion of Ziegler,
- *          Biersack and Littmark, transformed distances, features without natural parity, charges and dipoles, training.
- */
+ *          Biersack and Littmark, transformed distances, features without natural parity, charges and dipoles,
+ *          training. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,8 +96,9 @@ TINYI_FN tiny_status tinyi_mace_check(tiny_ctx *ctx, const char *what, tgnn_mace
     if (d->scale == 0.0) d->scale = 1.0;
     if (!(d->r_max > 0.0 && d->r_max <= 100.0) || !(d->average > 0.0 && d->average < 1e6) ||
         !tinyi_mace_finite(d->scale) || !tinyi_mace_finite(d->shift))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: r_max %g, average %g, scale %g, shift %g: r_max must be above 0 and "
-                          "at most 100, average above 0, all finite", what, d->r_max, d->average, d->scale, d->shift);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: r_max %g, average %g, scale %g, shift %g: r_max must be above 0 and at most 100, "
+                          "average above 0, all finite", what, d->r_max, d->average, d->scale, d->shift);
     return TINY_OK;
 }
 

@@ -11,7 +11,12 @@ TINYI_C_BEGIN
 #define TINYI_MACE_NAME 40
 #define TINYI_MACE_SIDE (TGNN_MACE_L + 1)
 
-typedef struct tinyi_mace_param { char name[TINYI_MACE_NAME]; int rank; tiny_idx dim[3]; double *value; } tinyi_mace_param;
+typedef struct tinyi_mace_param {
+    char name[TINYI_MACE_NAME];
+    int rank;
+    tiny_idx dim[3];
+    double *value;
+} tinyi_mace_param;
 
 /* One coupling of a layer: features of degree l1, harmonics of l2, message of l3. Its message has the rows from `row`
  * on. Its coefficients for an edge, (2 l1 + 1, 2 l3 + 1) numbers, stand from `at` on. */

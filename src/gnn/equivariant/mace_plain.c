@@ -72,9 +72,10 @@ static double tinyi_mace_message(tinyi_mace_loop *w, int t, const double *v, con
         const tinyi_mace_term *term = &s->term[e];
         while (p + 1 < s->n && term->k >= s->path[p + 1].at) p++;
         {
-            const int n3 = 2 * s->path[p].l3 + 1, m1 = (term->k - s->path[p].at) / n3, m3 = (term->k - s->path[p].at) % n3;
-            const double *x = up + (size_t)(s->path[p].l1 * s->path[p].l1 + m1) * (size_t)c, *r = w->r + (size_t)(p * c);
-            double *a = w->a + (size_t)(s->path[p].row + m3) * (size_t)c;
+            const tinyi_mace_path *q = &s->path[p];
+            const int n3 = 2 * q->l3 + 1, m1 = (term->k - q->at) / n3, m3 = (term->k - q->at) % n3;
+            const double *x = up + (size_t)(q->l1 * q->l1 + m1) * (size_t)c, *r = w->r + (size_t)(p * c);
+            double *a = w->a + (size_t)(q->row + m3) * (size_t)c;
             for (u = 0; u < c; u++) a[u] += r[u] * term->value * x[u] * y[term->m2];
         }
     }
@@ -193,9 +194,10 @@ static void tinyi_mace_layers(tinyi_mace_loop *w, double *atoms)
         double *old;
         for (i = 0; i < w->s->n; i++)
             for (l = 0; l <= tinyi_mace_degree(d, t); l++)
-                for (q = l * l; q < (l + 1) * (l + 1); q++)
-                    tinyi_mace_linear(w->up + (size_t)i * row + (size_t)(q * c), w->h + (size_t)i * row + (size_t)(q * c),
-                                      tinyi_mace_of(m, m->up[t][l]), c, c);
+                for (q = l * l; q < (l + 1) * (l + 1); q++) {
+                    const size_t at = (size_t)i * row + (size_t)(q * c);
+                    tinyi_mace_linear(w->up + at, w->h + at, tinyi_mace_of(m, m->up[t][l]), c, c);
+                }
         for (i = 0; i < w->s->n; i++) {
             tinyi_mace_atom(w, t, i);
             atoms[i] += tinyi_mace_read_atom(w, t, w->next + (size_t)i * row);
@@ -219,7 +221,8 @@ TINY_API tiny_status tgnn_mace_plain(tiny_ctx *ctx, const tgnn_mace *m, const tg
     int k, t, n = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!m || !s || !energy) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: a model, a structure and an output are needed");
+    if (!m || !s || !energy)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: a model, a structure and an output are needed");
     memset(&w, 0, sizeof w);
     st = tinyi_cell_of(ctx, s, &w.cell);
     if (st) return st;

@@ -34,7 +34,7 @@ typedef struct tinyi_mace_job {
     int32_t *pair;                          /* of an edge; the edge below its reverse has its direction */
     int64_t *edge;                          /* of a pair: that edge */
     int32_t *element, *order, *block;       /* of an atom: in the plan, in the structure; where blocks begin */
-    double *atoms, *pull, *slope, *forces;  /* of an atom; by a pair's vector (3); by an edge's length; of an atom (3) */
+    double *atoms, *pull, *slope, *forces;  /* of an atom; by a pair's vector; by an edge's length; of an atom */
     double *density[TGNN_MACE_LAYERS], *crowd[TGNN_MACE_LAYERS];    /* of a pair: value, slope; of an atom: 1 + sum */
     unsigned char *y, *gy;                  /* harmonics of a pair; the gradient, of an edge */
     unsigned char *hide[TGNN_MACE_LAYERS];  /* of a pair: last hidden layer of the radial network, its slope */
@@ -699,7 +699,8 @@ TINY_API tiny_status tgnn_mace_run(tiny_ctx *ctx, tgnn_mace *m, const tgnn_struc
     tiny_idx e;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!m || !s || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: a model, a structure and an output are needed");
+    if (!m || !s || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: a model, a structure and an output are needed");
     if (m->ctx != ctx) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: the model belongs to another context");
     if (dtype != TINY_F32 && dtype != TINY_F64)
         return tinyi_fail(ctx, TINY_E_DTYPE, "mace: the type of the numbers must be f32 or f64");

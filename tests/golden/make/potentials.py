@@ -5,9 +5,9 @@
     venv/bin/python tests/golden/make/potentials.py
 
 Writes tests/golden/mace.h and tests/golden/mace.safetensors. The weights of the first models are numbers of a formula
-that tests/gnn/equivariant/mace.c has too, as our files hold them; here they are divided by what each layer of mace-torch
-multiplies its weights by. ports/mace/export.py must give them back. The last model has mace-torch's own random weights
-and is written by that script, couplings included."""
+that tests/gnn/equivariant/mace.c has too, as our files hold them; here they are divided by what each layer of
+mace-torch multiplies its weights by. ports/mace/export.py must give them back. The last model has mace-torch's
+own random weights and is written by that script, couplings included."""
 import os, sys, warnings
 os.environ.setdefault('TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD', '1')
 warnings.filterwarnings('ignore')
@@ -172,9 +172,10 @@ def main():
         'file': (dict(c=2, l_max=3, hidden=1, layers=2, correlation=3, first=plain, other=dense_rest, radial=[4],
                       bessel=4), (True, False, True))
     }
-    out = [f'/* tests/golden/mace.h - energies (of each atom), forces and stress by mace-torch {mace.__version__}, torch '
-           f'{torch.__version__.split("+")[0]}, in double,\n * written by tests/golden/make/potentials.py. Periodic: scalars '
-           'not, vectors in three directions, kinds in the first two,\n * file in the first and the third. */\n']
+    out = [f'/* tests/golden/mace.h - energies (of each atom), forces and stress by mace-torch {mace.__version__}, '
+           f'torch {torch.__version__.split("+")[0]}, in double,\n * written by tests/golden/make/potentials.py. '
+           'Periodic: scalars not, vectors in three directions, kinds in the first\n * two, file in the first and the '
+           'third. */\n']
     out.append(array('cell', cell) + array('positions', places))
     for name, (d, periodic) in models.items():
         m = model(**d)
