@@ -16,6 +16,7 @@
 #define PROGRAM "potential"
 #include "options.h"
 #include <math.h>
+#include <time.h>
 
 static const char usage[] =
     "potential MODEL STRUCTURE.xyz [options]   energies of atoms by a MACE potential\n"
@@ -31,7 +32,7 @@ static const char usage[] =
     "  --out FILE        writes energies, forces and positions as extended XYZ\n"
     "  --save FILE       writes the model (to keep a tiny one)\n"
     "  --f64             computes in double; default: float\n"
-    "  --repeat N        evaluates each structure N times and prints the median time\n"
+    "  --repeat N        evaluates each structure N times and prints how long that takes\n"
     "  --seed N          of the model tiny and of velocities; default: 1\n"
     "  --target NAME     reference, scalar, w128, neon, avx2, avx512 or amx; default: the fastest\n"
     "  --threads N       default: one per processor\n";
@@ -438,12 +439,15 @@ static tiny_status report(work *w, const frame *f, int index, int show, int repe
 {
     double *t = (double *)need(calloc((size_t)repeat + 1, sizeof *t));
     tiny_status st = evaluate(w, f);
+    const clock_t busy = clock();
+    double each;
     int i, k;
     for (i = 0; !st && i < repeat && !stopped_by; i++) {
         const uint64_t began = tiny_now_ns();
         st = evaluate(w, f);
         t[i] = (double)(tiny_now_ns() - began) / 1e6;
     }
+    each = repeat ? 1e3 * (double)(clock() - busy) / CLOCKS_PER_SEC / repeat : 0.0;
     if (!st) printf("structure %d: %d atoms, %.8f eV, largest force %.6f eV / Angstrom\n", index, f->n, w->energy,
                     largest(w, f));
     for (k = 0; !st && w->want_stress && k < 9; k += 3)
@@ -452,7 +456,7 @@ static tiny_status report(work *w, const frame *f, int index, int show, int repe
         printf("  %4d %12.6f %12.6f %12.6f\n", i + 1, w->forces[3 * i], w->forces[3 * i + 1], w->forces[3 * i + 2]);
     if (!st && repeat) {
         qsort(t, (size_t)repeat, sizeof *t, by_size);
-        printf("  %.3f ms an evaluation (median of %d)\n", t[repeat / 2], repeat);
+        printf("  %.3f ms an evaluation (median of %d), %.3f ms of processor time\n", t[repeat / 2], repeat, each);
     }
     free(t);
     return st;
