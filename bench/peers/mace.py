@@ -5,11 +5,11 @@
     venv/bin/python bench/peers/mace.py [--build build] [--threads 1,2] [--atoms 64,1000] [--rounds 3]
 
 A model with random weights (128x0e + 128x1o, harmonics to degree 3, correlation 3, two layers, radial layers of 64, two
-elements, r_max 4.5 Angstrom) is written by ports/mace/export.py; both programs read it. Structures: a jittered grid in a
-periodic cube, 14 Angstrom^3 an atom, about 25 neighbours each. Both build energy and forces; mace-torch gets its list of
-neighbours ready made, ours is searched again each time. They run in turns; each round of ours is the median of three.
-Prints the medians of the rounds, the ratio, that of the processor time (which does not depend on what else the machine
-does), and how far the forces are apart."""
+elements, r_max 4.5 Angstrom) is written by ports/mace/export.py; both programs read it. Structures: a jittered grid in
+a periodic cube, 14 Angstrom^3 an atom, about 25 neighbours each. Both build energy and forces; mace-torch gets its list
+of neighbours ready made, ours is searched again each time. They run in turns; each round of ours is the median of
+three. Prints the medians of the rounds, the ratio, that of the processor time (which does not depend on what else the
+machine does), and how far the forces are apart."""
 import argparse, os, re, statistics, subprocess, sys, tempfile, time, warnings
 os.environ.setdefault('TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD', '1')
 warnings.filterwarnings('ignore')
@@ -37,8 +37,8 @@ def structure(n):
     rng = np.random.default_rng(1)
     side, edge = int(np.ceil(n ** (1 / 3) - 1e-9)), (14.0 * n) ** (1 / 3)
     grid = np.array([(a, b, c) for a in range(side) for b in range(side) for c in range(side)][:n])
-    return ase.Atoms(numbers=np.where(rng.random(n) < 2 / 3, 1, 8), positions=(grid + 0.3 * rng.random((n, 3))) / side * edge,
-                     cell=[edge] * 3, pbc=True)
+    return ase.Atoms(numbers=np.where(rng.random(n) < 2 / 3, 1, 8), cell=[edge] * 3, pbc=True,
+                     positions=(grid + 0.3 * rng.random((n, 3))) / side * edge)
 
 
 def main():
@@ -55,7 +55,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path, xyz, out = (os.path.join(folder, n) for n in ('m.safetensors', 's.xyz', 'out.xyz'))
         export.write(path, *export.export(model))
-        print(f'{"atoms":>6} {"type":>5} {"threads":>7} {"mace-torch ms":>14} {"ours ms":>9} {"ratio":>6} {"of processor time":>18} {"forces apart":>13}')
+        print(f'{"atoms":>6} {"type":>5} {"threads":>7} {"mace-torch ms":>14} {"ours ms":>9} '
+              f'{"ratio":>6} {"of processor time":>18} {"forces apart":>13}')
         for n in map(int, a.atoms.split(',')):
             atoms = structure(n)
             write(xyz, atoms)
@@ -73,15 +74,16 @@ def main():
                         f = model(batch)['forces']
                         theirs.append(1e3 * (time.perf_counter() - began))
                         busy.append(1e3 * (time.process_time() - spent))
-                        said = subprocess.run([os.path.join(a.build, 'potential'), path, xyz, '--repeat', '3', '--out', out,
-                                               '--threads', str(threads)] + ['--f64'] * (name == 'f64'),
-                                              check=True, capture_output=True, text=True).stdout
+                        command = [os.path.join(a.build, 'potential'), path, xyz, '--repeat', '3', '--out', out,
+                                   '--threads', str(threads)] + ['--f64'] * (name == 'f64')
+                        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
                         ours.append(float(re.search(r'([\d.]+) ms an', said).group(1)))
                         ours_busy.append(float(re.search(r'([\d.]+) ms of', said).group(1)))
                     apart = np.abs(read(out).get_forces() - f.detach().numpy()).max()
                     x, y = statistics.median(theirs), statistics.median(ours)
                     r = statistics.median(busy) / statistics.median(ours_busy)
-                    print(f'{n:6} {name:>5} {threads:7} {x:14.1f} {y:9.1f} {x / y:6.1f} {r:18.1f} {apart:13.2g}', flush=True)
+                    print(f'{n:6} {name:>5} {threads:7} {x:14.1f} {y:9.1f} {x / y:6.1f} {r:18.1f} {apart:13.2g}',
+                          flush=True)
 
 
 main()

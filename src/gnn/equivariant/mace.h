@@ -39,6 +39,8 @@ typedef struct tgnn_mace_desc {             /* 0 takes the default that stands i
     int density[TGNN_MACE_LAYERS];          /* nonzero: messages are divided by 1 + a learnt density, not by average */
     int n_bessel, power;                    /* [8], [5]: of the radial basis, and of its cutoff */
     int late;                               /* nonzero: the cutoff multiplies what the network and the density give */
+    int zbl;                                /* nonzero: repulsion of Ziegler, Biersack, Littmark; power of its cutoff */
+    int agnesi;                             /* nonzero: the basis gets a transformed distance */
     int radial[TGNN_MACE_RADIAL], n_radial; /* widths of the hidden layers of the radial network [64, 64, 64] */
     int readout;                            /* width of the last readout's hidden layer [16] */
     double r_max;                           /* [5] */

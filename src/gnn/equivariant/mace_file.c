@@ -2,9 +2,10 @@
  * couplings as tensors
  *
  *   "mace": {"elements":[1,8],"channels":16,"l_max":2,"hidden":1,"last":0,"layers":2,"correlation":[3,3],"kind":[0,1],
- *            "density":[0,0],"bessel":8,"power":5,"late":0,"radial":[64,64,64],"readout":16,"r_max":5,"average":10,
- *            "scale":1,"shift":0}
- *   energies (Z), bessel (n), embed (Z, C); for layer t, degree l, factors nu = 1 to 3:
+ *            "density":[0,0],"bessel":8,"power":5,"late":0,"zbl":0,"agnesi":0,"radial":[64,64,64],"readout":16,
+ *            "r_max":5,"average":10,"scale":1,"shift":0}
+ *   energies (Z), bessel (n), embed (Z, C); with zbl or agnesi radii (Z), zbl (exponent, factor), agnesi (a, q, p)
+ *   for layer t, degree l, factors nu = 1 to 3:
  *   layer.t.up.l (C, C), layer.t.radial.i (in, out), layer.t.mix.l (couplings * C, C), layer.t.skip.l (Z, C, C),
  *   layer.t.density (n), layer.t.product.l.nu (Z, polynomials, C), layer.t.out.l (C, C), layer.t.readin (C, width),
  *   layer.t.readout (C or width)
@@ -54,10 +55,10 @@ static void tinyi_mace_collect(void *arg, const tinyi_st_tensor *t)
 
 static int *tinyi_mace_whole(tgnn_mace_desc *d, tinyi_json_text key)
 {
-    static const char *const names[] = { "channels", "l_max", "hidden", "last",    "layers",
-                                         "bessel",   "power", "late",   "readout" };
-    int *const at[] = { &d->channels, &d->l_max, &d->hidden, &d->last,    &d->layers,
-                        &d->n_bessel, &d->power, &d->late,   &d->readout };
+    static const char *const names[] = { "channels", "l_max", "hidden",  "last", "layers", "bessel",
+                                         "power",    "late",  "readout", "zbl",  "agnesi" };
+    int *const at[] = { &d->channels, &d->l_max, &d->hidden,  &d->last, &d->layers, &d->n_bessel,
+                        &d->power,    &d->late,  &d->readout, &d->zbl,  &d->agnesi };
     size_t i;
     for (i = 0; i < TINYI_COUNT(names); i++) if (tinyi_json_text_is(key, names[i])) return at[i];
     return NULL;
@@ -326,10 +327,11 @@ static size_t tinyi_mace_describe(char *to, size_t room, const tgnn_mace_desc *d
     at += tinyi_mace_put_list(to + at, room - at, "radial", d->radial, d->n_radial);
     at += (size_t)snprintf(to + at, room - at,
                            "\\\"channels\\\":%d,\\\"l_max\\\":%d,\\\"hidden\\\":%d,\\\"last\\\":%d,\\\"layers\\\":%d,"
-                           "\\\"bessel\\\":%d,\\\"power\\\":%d,\\\"late\\\":%d,\\\"readout\\\":%d,\\\"r_max\\\":%.17g,"
+                           "\\\"bessel\\\":%d,\\\"power\\\":%d,\\\"late\\\":%d,\\\"zbl\\\":%d,\\\"agnesi\\\":%d,"
+                           "\\\"readout\\\":%d,\\\"r_max\\\":%.17g,"
                            "\\\"average\\\":%.17g,\\\"scale\\\":%.17g,\\\"shift\\\":%.17g}\"}",
                            d->channels, d->l_max, d->hidden, d->last, d->layers, d->n_bessel, d->power, d->late != 0,
-                           d->readout, d->r_max, d->average, d->scale, d->shift);
+                           d->zbl, d->agnesi != 0, d->readout, d->r_max, d->average, d->scale, d->shift);
     return at;
 }
 
