@@ -284,7 +284,7 @@ static void put_frame(work *w, const frame *f)
     for (i = 0; i < f->n; i++) {
         put_symbol(w, f->z[i]);
         for (k = 0; k < 3; k++) put(w, " %.9f", f->x[3 * i + k]);
-        for (k = 0; k < 3; k++) put(w, " %.8f", w->forces[3 * i + k]);
+        for (k = 0; k < 3; k++) put(w, " %.10f", w->forces[3 * i + k]);
         put(w, "\n");
     }
 }
