@@ -16,7 +16,7 @@
  *          C are the real 3j times sqrt(2 l3 + 1). All matrices hold e3nn's factors, 1 / sqrt(fan in) and the constants
  *          of normalised activations.
  * Cost     multiply-adds with gradient, K the last radial width, C channels, P couplings: an edge of a later layer 3 K
- *          P C and about 3 for each component and channel of a coupling; an edge of the first layer 4 K (l_max + 1)^2. An
+ *          P C and about 3 for each component and channel of a coupling; one of the first layer 4 K (l_max + 1)^2. An
  *          atom: 2 K C (l_max + 1)^2 for each element among its neighbours, 3 for each term of its polynomial and
  *          channel, and the C x C matrices of its rows, twice.
  * Files    mace_couple.c the polynomials, mace_file.c files, mace_plain.c the formula in plain loops, mace_plan.c
