@@ -16,6 +16,7 @@
 #define PROGRAM "potential"
 #include "options.h"
 #include <math.h>
+#include <time.h>
 
 static const char usage[] =
     "potential MODEL STRUCTURE.xyz [options]   energies of atoms by a MACE potential\n"
@@ -31,7 +32,7 @@ static const char usage[] =
     "  --out FILE        writes energies, forces and positions as extended XYZ\n"
     "  --save FILE       writes the model (to keep a tiny one)\n"
     "  --f64             computes in double; default: float\n"
-    "  --repeat N        evaluates each structure N times and prints the median time\n"
+    "  --repeat N        evaluates each structure N times and prints how long that takes\n"
     "  --seed N          of the model tiny and of velocities; default: 1\n"
     "  --target NAME     reference, scalar, w128, neon, avx2, avx512 or amx; default: the fastest\n"
     "  --threads N       default: one per processor\n";
@@ -41,9 +42,10 @@ static const char usage[] =
 #define FEMTO      0.09822694788            /* in units of sqrt(u) Angstrom / sqrt(eV) */
 
 static const char *const symbols =
-    "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb Mo "
-    "Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir Pt Au Hg Tl "
-    "Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv Ts Og";
+    "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y "
+    "Zr Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re "
+    "Os Ir Pt Au Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg "
+    "Cn Nh Fl Mc Lv Ts Og";
 static const double masses[119] = {
     0,      1.008,  4.0026, 6.94,   9.0122, 10.81,  12.011, 14.007, 15.999, 18.998, 20.180, 22.990, 24.305, 26.982,
     28.085, 30.974, 32.06,  35.45,  39.95,  39.098, 40.078, 44.956, 47.867, 50.942, 51.996, 54.938, 55.845, 58.933,
@@ -276,12 +278,13 @@ static void put_frame(work *w, const frame *f)
     }
     put(w, "pbc=\"%c %c %c\" energy=%.12g ", "FT"[f->periodic[0] != 0], "FT"[f->periodic[1] != 0],
         "FT"[f->periodic[2] != 0], w->energy);
-    for (k = 0; w->want_stress && k < 9; k++) put(w, "%s%.8g%s", k ? " " : "stress=\"", w->stress[k], k == 8 ? "\" " : "");
+    for (k = 0; w->want_stress && k < 9; k++)
+        put(w, "%s%.8g%s", k ? " " : "stress=\"", w->stress[k], k == 8 ? "\" " : "");
     put(w, "Properties=species:S:1:pos:R:3:forces:R:3\n");
     for (i = 0; i < f->n; i++) {
         put_symbol(w, f->z[i]);
         for (k = 0; k < 3; k++) put(w, " %.9f", f->x[3 * i + k]);
-        for (k = 0; k < 3; k++) put(w, " %.8f", w->forces[3 * i + k]);
+        for (k = 0; k < 3; k++) put(w, " %.10f", w->forces[3 * i + k]);
         put(w, "\n");
     }
 }
@@ -436,12 +439,15 @@ static tiny_status report(work *w, const frame *f, int index, int show, int repe
 {
     double *t = (double *)need(calloc((size_t)repeat + 1, sizeof *t));
     tiny_status st = evaluate(w, f);
+    const clock_t busy = clock();
+    double each;
     int i, k;
     for (i = 0; !st && i < repeat && !stopped_by; i++) {
         const uint64_t began = tiny_now_ns();
         st = evaluate(w, f);
         t[i] = (double)(tiny_now_ns() - began) / 1e6;
     }
+    each = repeat ? 1e3 * (double)(clock() - busy) / CLOCKS_PER_SEC / repeat : 0.0;
     if (!st) printf("structure %d: %d atoms, %.8f eV, largest force %.6f eV / Angstrom\n", index, f->n, w->energy,
                     largest(w, f));
     for (k = 0; !st && w->want_stress && k < 9; k += 3)
@@ -450,7 +456,7 @@ static tiny_status report(work *w, const frame *f, int index, int show, int repe
         printf("  %4d %12.6f %12.6f %12.6f\n", i + 1, w->forces[3 * i], w->forces[3 * i + 1], w->forces[3 * i + 2]);
     if (!st && repeat) {
         qsort(t, (size_t)repeat, sizeof *t, by_size);
-        printf("  %.3f ms an evaluation (median of %d)\n", t[repeat / 2], repeat);
+        printf("  %.3f ms an evaluation (median of %d), %.3f ms of processor time\n", t[repeat / 2], repeat, each);
     }
     free(t);
     return st;

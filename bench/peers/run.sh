@@ -242,6 +242,11 @@ if has "$python" e3nn; then
 else
     skip 'e3nn is not installed: its products are not measured'
 fi
+if has "$python" 'mace, ase, safetensors'; then
+    run mace "$python" -W ignore bench/peers/mace.py --build "$BUILD" --atoms "$(size 64,1000 8)" --rounds "$(size 3 1)"
+else
+    skip 'mace-torch is not installed: its potential is not measured'
+fi
 printf '%d passed, %d failed' $passed $failed
 [ $skipped -eq 0 ] || printf ', %d skipped' $skipped
 echo

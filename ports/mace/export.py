@@ -97,8 +97,8 @@ def collect(model, couple):
     radial = model.radial_embedding
     need(type(model).__name__ in ('MACE', 'ScaleShiftMACE'), f'the model is a {type(model).__name__}')
     need(not hasattr(model, 'joint_embedding'), 'the model embeds more than elements')
-    need(not hasattr(model, 'pair_repulsion'), 'the model has a pair repulsion (ZBL)')
-    need(not hasattr(radial, 'distance_transform'), 'the model transforms distances')
+    transform = type(getattr(radial, 'distance_transform', None)).__name__
+    need(transform in ('NoneType', 'AgnesiTransform'), f'distances are transformed by {transform}')
     need(type(radial.bessel_fn).__name__ == 'BesselBasis', 'the radial basis is not that of Bessel functions')
     need(len(getattr(model, 'heads', [0])) == 1, 'the model has several heads')
     need(not getattr(model, 'use_agnostic_product', False), 'the product does not depend on elements')
@@ -114,6 +114,19 @@ def collect(model, couple):
          'bessel': len(t['bessel']), 'power': int(radial.cutoff_fn.p), 'r_max': float(model.r_max),
          'late': int(not getattr(model, 'apply_cutoff', True)), 'average': average.pop(), 'correlation': [],
          'kind': [], 'density': [], 'scale': 1.0, 'shift': 0.0, 'readout': 16, 'hidden': 0, 'last': 0}
+    of = [int(n) for n in model.atomic_numbers]
+    if hasattr(model, 'pair_repulsion'):
+        f = model.pair_repulsion_fn
+        c = torch.tensor([0.1818, 0.5099, 0.2802, 0.02817])
+        need(torch.allclose(f.c.double(), c.double(), rtol=1e-6), 'the pair repulsion has other constants than ZBL')
+        d['zbl'] = int(f.p)
+        t['radii'] = f.covalent_radii[of]
+        t['zbl'] = torch.stack([f.a_exp, f.a_prefactor])
+    if transform == 'AgnesiTransform':
+        f = radial.distance_transform
+        d['agnesi'] = 1
+        t['radii'] = f.covalent_radii[of]
+        t['agnesi'] = torch.stack([f.a, f.q, f.p])
     d['l_max'] = degrees(model.interactions[0].target_irreps, channels, 'messages')
     if hasattr(model, 'scale_shift'):
         d['scale'] = float(model.scale_shift.scale.reshape(-1)[0])

@@ -676,6 +676,55 @@ static void test_tdn(void)
     COMPLAINS("/nowhere/net");
 }
 
+/* potential: a tiny model from a seed, the same from its file; structures that are cut or wrong; outputs */
+static void test_potential(void)
+{
+    static const struct { const char *text, *part; } wrong[] = {
+        { "", "there is no structure" },
+        { "x\n", "line 1: a structure begins with its number of atoms" },
+        { "3000000\n\n", "at most 2000000" },
+        { "2\n", "the line with the cell is missing" },
+        { "2\n\nH 0 0 0\n", "the file ends after 1 of 2 atoms" },
+        { "1\n\nH 0 0\n", "line 3: an atom needs an element and three coordinates" },
+        { "1\n\nQq 0 0 0\n", "no symbol of an element" },
+        { "1\n\nH 0 nan 0\n", "a coordinate is no number" },
+        { "1\nLattice=\"1 2 3\"\nH 0 0 0\n", "Lattice needs nine numbers" },
+        { "1\npbc=\"T T T\"\nH 0 0 0\n", "periodic, but has no Lattice" },
+        { "1\nLattice=\"1 0 0 2 0 0 0 0 1\"\nH 0 0 0\n", "the cell has no volume" },
+        { "2\n\nH 0 0 0\nH 0 0 0\n", "atoms 1 and 2 (counted from 1) are in one place" }
+    };
+    char first[300];
+    size_t i;
+    if (!is_there()) return;
+    spill("two.tsv", "3\nLattice=\"4 0 0 0 4 0 0 0 4\" Properties=id:I:1:species:S:1:pos:R:3\n1 O 0 0 0\n2 H 1 0 0\n"
+                     "3 H -.3 .9 0\n");
+    T_EQ_INT(run("potential tiny %s --f64 --forces --stress --save %s", at("two.tsv"), at("m.safetensors")), 0);
+    T_EQ_TEXT(errors, "");
+    SAYS("structure 1: 3 atoms, ");
+    (void)snprintf(first, sizeof first, "%.60s", strstr(said, "3 atoms, ") ? strstr(said, "3 atoms, ") : "-");
+    T_EQ_INT(run("potential %s %s --f64", at("m.safetensors"), at("two.tsv")), 0);
+    SAYS(first);
+    T_EQ_INT(run("potential tiny %s --md 4 --every 2 --out %s", at("two.tsv"), at("w.tsv")), 0);
+    SAYS("drift of the total energy");
+    slurp("w.tsv", said, sizeof said);
+    SAYS("Lattice=\"4 0 0 0 4 0 0 0 4\" pbc=\"T T T\" energy=");
+    T_EQ_INT(run("potential tiny %s --relax 3", at("w.tsv")), 0);      /* what it wrote it reads */
+    SAYS("largest force");
+    for (i = 0; i < T_COUNT(wrong); i++) {
+        spill("s.tsv", wrong[i].text);
+        T_EQ_INT(run("potential tiny %s", at("s.tsv")), 1);
+        COMPLAINS(wrong[i].part);
+    }
+    spill("s.tsv", "1\n\nFe 0 0 0\n");
+    T_EQ_INT(run("potential %s %s", at("m.safetensors"), at("s.tsv")), 1);
+    COMPLAINS("atomic number 26, which the model does not know");
+    T_EQ_INT(run("potential tiny %s --out %s", at("s.tsv"), at("s.tsv")), 2);
+    COMPLAINS("nothing is written to it");
+    T_EQ_INT(run("potential tiny %s --md 3 --relax 3", at("s.tsv")), 2);
+    COMPLAINS("do not go together");
+    T_EQ_INT(run("potential tiny"), 2);
+}
+
 static void tidy(void)
 {
     static const char *const names[] = { "out",        "err",        "g.tgraph",     "r.tgraph",      "w.tsv",
@@ -706,6 +755,7 @@ int main(void)
     T_RUN(test_tetris);
     T_RUN(test_meta_prune);
     T_RUN(test_tdn);
+    T_RUN(test_potential);
     tidy();
     return t_done();
 }

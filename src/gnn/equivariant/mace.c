@@ -11,14 +11,19 @@
  *            PLAIN: M_i is multiplied by the matrix of the element; RESIDUAL: h_i is, and added to the new h_i,
  *            h_i <- W_out B(M_i) (+ residual),  B of gnn/equivariant/mace_couple.c.
  *          E_i = E_element + shift + scale (sum over layers of a linear readout of h_i; of a small network after the
- *          last layer of two or more).
+ *          last layer of two or more; with zbl half of the repulsion of each pair). With agnesi, b gets
+ *          1 / (1 + a u^q / (1 + u^(q - p))) in place of r: C. van der Oord et al., 2023 (ACEpotentials).
  *          C are the real 3j times sqrt(2 l3 + 1). All matrices hold e3nn's factors, 1 / sqrt(fan in) and the constants
  *          of normalised activations.
- * Files    mace_couple.c the polynomials, mace_file.c files, mace_plain.c the formula in plain loops, mace_plan.c packed
- *          weights, mace_run.c the fast form.
- * Left out interactions with non-linear messages or an attention of elements, several heads, the repulsion of Ziegler,
- *          Biersack and Littmark, transformed distances, features without natural parity, charges and dipoles, training.
- */
+ * Cost     multiply-adds with gradient, K the last radial width, C channels, P couplings: an edge of a later layer 3 K
+ *          P C and about 3 for each component and channel of a coupling; one of the first layer 4 K (l_max + 1)^2. An
+ *          atom: 2 K C (l_max + 1)^2 for each element among its neighbours, 3 for each term of its polynomial and
+ *          channel, and the C x C matrices of its rows, twice.
+ * Files    mace_couple.c the polynomials, mace_file.c files, mace_plain.c the formula in plain loops, mace_plan.c
+ *          packed weights, mace_run.c the fast form.
+ * Left out interactions with non-linear messages or an attention of elements, several heads, soft
+ *          transformed distances, features without natural parity, charges and dipoles,
+ *          training. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,6 +55,7 @@ TINYI_FN tiny_status tinyi_mace_check(tiny_ctx *ctx, const char *what, tgnn_mace
         { "degrees of the last features", &d->last, 0, 0, TGNN_MACE_L },
         { "Bessel functions", &d->n_bessel, 8, 1, 64 },
         { "powers of the cutoff", &d->power, 5, 1, 64 },
+        { "powers of the repulsion's cutoff", &d->zbl, 0, 0, 64 },
         { "hidden radial layers", &d->n_radial, 3, 1, TGNN_MACE_RADIAL },
         { "numbers of the last readout", &d->readout, 16, 1, 1024 },
         { "elements", &d->n_elements, 0, 1, TGNN_MACE_ELEMENTS }
@@ -96,8 +102,9 @@ TINYI_FN tiny_status tinyi_mace_check(tiny_ctx *ctx, const char *what, tgnn_mace
     if (d->scale == 0.0) d->scale = 1.0;
     if (!(d->r_max > 0.0 && d->r_max <= 100.0) || !(d->average > 0.0 && d->average < 1e6) ||
         !tinyi_mace_finite(d->scale) || !tinyi_mace_finite(d->shift))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: r_max %g, average %g, scale %g, shift %g: r_max must be above 0 and "
-                          "at most 100, average above 0, all finite", what, d->r_max, d->average, d->scale, d->shift);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: r_max %g, average %g, scale %g, shift %g: r_max must be above 0 and at most 100, "
+                          "average above 0, all finite", what, d->r_max, d->average, d->scale, d->shift);
     return TINY_OK;
 }
 
@@ -179,6 +186,9 @@ static void tinyi_mace_list(tgnn_mace *m)
     m->energies = tinyi_mace_add(m, z, 0, 0, "energies");
     m->bessel = tinyi_mace_add(m, d->n_bessel, 0, 0, "bessel");
     m->embed = tinyi_mace_add(m, z, c, 0, "embed");
+    if (d->zbl || d->agnesi) m->radii = tinyi_mace_add(m, z, 0, 0, "radii");
+    if (d->zbl) m->zbl = tinyi_mace_add(m, 2, 0, 0, "zbl");
+    if (d->agnesi) m->agnesi = tinyi_mace_add(m, 3, 0, 0, "agnesi");
     for (t = 0; t < d->layers; t++) {
         const int from = tinyi_mace_degree(d, t), to = tinyi_mace_degree(d, t + 1);
         const int most = d->kind[t] == TGNN_MACE_PLAIN ? d->l_max : from < to ? from : to;
@@ -272,6 +282,9 @@ static void tinyi_mace_random(tgnn_mace *m)
     tiny_rng rng = tiny_rng_make(d->seed, 0x6d616365);
     int t, l, i, nu;
     tinyi_mace_draw(&rng, &m->param[m->embed], 1.0 / tinyi_sqrt(z));
+    for (i = 0; (d->zbl || d->agnesi) && i < d->n_elements; i++) m->param[m->radii].value[i] = 0.75;
+    for (i = 0; d->zbl && i < 2; i++) m->param[m->zbl].value[i] = i ? 0.4543 : 0.3;
+    for (i = 0; d->agnesi && i < 3; i++) m->param[m->agnesi].value[i] = i == 0 ? 1.0805 : i == 1 ? 0.9183 : 4.5791;
     for (t = 0; t < d->layers; t++) {
         const int from = tinyi_mace_degree(d, t), to = tinyi_mace_degree(d, t + 1);
         const int most = d->kind[t] == TGNN_MACE_PLAIN ? d->l_max : from < to ? from : to;
@@ -295,16 +308,38 @@ static void tinyi_mace_random(tgnn_mace *m)
     }
 }
 
-TINYI_FN void tinyi_mace_radial(const tgnn_mace *m, double r, double *b, double *db, double *cut)
+/* the cutoff at u = r / r_max, and its slope by u */
+static double tinyi_mace_cutoff(double u, int power, double *slope)
 {
-    const double *w = m->param[m->bessel].value, rc = m->desc.r_max, u = r / rc, p = m->desc.power;
-    const double root = tinyi_sqrt(2.0 / rc);
-    double up = 1.0, f, df;                 /* u^(p - 1) */
+    const double p = power;
+    double up = 1.0;                        /* u^(p - 1) */
     int i;
-    for (i = 1; i < m->desc.power; i++) up *= u;
-    f = 1.0 + up * u * (-(p + 1.0) * (p + 2.0) / 2.0 + u * (p * (p + 2.0) - u * (p * (p + 1.0) / 2.0)));
-    df = up * p * (p + 1.0) * (p + 2.0) / rc * (-0.5 + u * (1.0 - 0.5 * u));
-    if (u >= 1.0) f = df = 0.0;
+    *slope = 0.0;
+    if (!(u < 1.0)) return 0.0;
+    for (i = 1; i < power; i++) up *= u;
+    *slope = up * p * (p + 1.0) * (p + 2.0) * (-0.5 + u * (1.0 - 0.5 * u));
+    return 1.0 + up * u * (-(p + 1.0) * (p + 2.0) / 2.0 + u * (p * (p + 2.0) - u * (p * (p + 1.0) / 2.0)));
+}
+static double tinyi_mace_power(double x, double p) { return tinyi_exp64(p * tinyi_log64(x)); }
+
+/* 1 / (1 + a u^q / (1 + u^(q - p))), u = 2 r / (the sum of both radii), and its slope */
+static double tinyi_mace_agnesi(const tgnn_mace *m, int z1, int z2, double r, double *slope)
+{
+    const double *k = m->param[m->agnesi].value, *radius = m->param[m->radii].value;
+    const double by = 0.5 * (radius[z1] + radius[z2]), u = r / by, s = k[1] - k[2];
+    const double top = k[0] * tinyi_mace_power(u, k[1]), low = tinyi_mace_power(u, s), g = top / (1.0 + low),
+                 dg = top / u * (k[1] * (1.0 + low) - s * low) / ((1.0 + low) * (1.0 + low)), y = 1.0 / (1.0 + g);
+    *slope = -dg * y * y / by;
+    return y;
+}
+
+TINYI_FN void tinyi_mace_radial(const tgnn_mace *m, int z1, int z2, double r, double *b, double *db, double *cut)
+{
+    const double *w = m->param[m->bessel].value, rc = m->desc.r_max, root = tinyi_sqrt(2.0 / rc);
+    double df, f = tinyi_mace_cutoff(r / rc, m->desc.power, &df), x = r, dx = 1.0;
+    int i;
+    df /= rc;
+    if (m->desc.agnesi) x = tinyi_mace_agnesi(m, z1, z2, r, &dx);
     cut[0] = m->desc.late ? f : 1.0;
     cut[1] = m->desc.late ? df : 0.0;
     if (m->desc.late) {
@@ -313,12 +348,32 @@ TINYI_FN void tinyi_mace_radial(const tgnn_mace *m, double r, double *b, double 
     }
     for (i = 0; i < m->desc.n_bessel; i++) {
         double s, c, y, dy;
-        tinyi_sincos64(w[i] * r, &s, &c);
-        y = root * s / r;
-        dy = (root * w[i] * c - y) / r;
+        tinyi_sincos64(w[i] * x, &s, &c);
+        y = root * s / x;
+        dy = (root * w[i] * c - y) / x * dx;
         b[i] = y * f;
         db[i] = dy * f + y * df;
     }
+}
+
+/* 14.3996 Z1 Z2 / r phi(r / a) f(r / (the sum of both radii)), a = 0.529 k1 / (Z1^k0 + Z2^k0) */
+TINYI_FN double tinyi_mace_repel(const tgnn_mace *m, int z1, int z2, double r, double *slope)
+{
+    static const double c[4] = { 0.1818, 0.5099, 0.2802, 0.02817 }, rate[4] = { 3.2, 0.9423, 0.4028, 0.2016 };
+    const double *k = m->param[m->zbl].value, *radius = m->param[m->radii].value, rc = radius[z1] + radius[z2];
+    const double q1 = m->desc.elements[z1], q2 = m->desc.elements[z2],
+                 a = k[1] * 0.529 / (tinyi_mace_power(q1, k[0]) + tinyi_mace_power(q2, k[0])),
+                 v = 14.3996 * q1 * q2 / r;
+    double phi = 0.0, dphi = 0.0, f, df;
+    int i;
+    f = tinyi_mace_cutoff(r / rc, m->desc.zbl, &df);
+    for (i = 0; i < 4; i++) {
+        const double e = c[i] * tinyi_exp64(-rate[i] * r / a);
+        phi += e;
+        dphi -= rate[i] / a * e;
+    }
+    *slope = v * (dphi * f + phi * df / rc - phi * f / r);
+    return v * phi * f;
 }
 TINY_REF_END
 

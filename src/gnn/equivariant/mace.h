@@ -31,7 +31,7 @@ typedef struct tgnn_mace_desc {             /* 0 takes the default that stands i
     int channels;                           /* [16] */
     int l_max;                              /* degree of the harmonics; 0 is 0 */
     int hidden;                             /* highest degree of the features between layers; 0 is 0 */
-    int last;                               /* of those after the last layer: 0 as in mace-torch, with one layer hidden */
+    int last;                               /* of those after the last layer; 0 as in mace-torch */
     int layers;                             /* [2] */
     int correlation[TGNN_MACE_LAYERS];      /* 1 to 3, [3] */
     int kind[TGNN_MACE_LAYERS];             /* TGNN_MACE_...; [plain, then residual] where kinds is 0 */
@@ -39,6 +39,8 @@ typedef struct tgnn_mace_desc {             /* 0 takes the default that stands i
     int density[TGNN_MACE_LAYERS];          /* nonzero: messages are divided by 1 + a learnt density, not by average */
     int n_bessel, power;                    /* [8], [5]: of the radial basis, and of its cutoff */
     int late;                               /* nonzero: the cutoff multiplies what the network and the density give */
+    int zbl;                                /* nonzero: repulsion of Ziegler, Biersack, Littmark; power of its cutoff */
+    int agnesi;                             /* nonzero: the basis gets a transformed distance */
     int radial[TGNN_MACE_RADIAL], n_radial; /* widths of the hidden layers of the radial network [64, 64, 64] */
     int readout;                            /* width of the last readout's hidden layer [16] */
     double r_max;                           /* [5] */
@@ -52,7 +54,7 @@ TINY_API tiny_status tgnn_mace_open(tiny_ctx *ctx, const tgnn_mace_desc *desc, t
 TINY_API tiny_status tgnn_mace_load(tiny_ctx *ctx, const char *path, tgnn_mace **out);
 TINY_API tiny_status tgnn_mace_save(tiny_ctx *ctx, const tgnn_mace *model, const char *path);  /* f64 */
 TINY_API void tgnn_mace_close(tgnn_mace *model);                                   /* takes NULL */
-TINY_API const tgnn_mace_desc *tgnn_mace_desc_of(const tgnn_mace *model);           /* defaults filled in; NULL for NULL */
+TINY_API const tgnn_mace_desc *tgnn_mace_desc_of(const tgnn_mace *model);       /* with its defaults; NULL for NULL */
 TINY_API double tgnn_mace_count(const tgnn_mace *model);                            /* its numbers */
 
 /* What is wanted; NULL: not. Without forces, virial and stress no gradient is computed. */
@@ -61,7 +63,7 @@ typedef struct tgnn_mace_out {
     double *atoms;                          /* (n) */
     double *forces;                         /* (n, 3): minus the gradient by the positions */
     double *virial;                         /* (3, 3): minus the gradient by a strain of positions and cell */
-    double *stress;                         /* (3, 3): minus the virial over the volume; needs three periodic directions */
+    double *stress;                         /* (3, 3): minus the virial over the volume; periodic in all directions */
 } tgnn_mace_out;
 
 /* dtype: TINY_F32 or TINY_F64, of everything between the distances and the energy of an atom. The result is the same

@@ -1,13 +1,13 @@
 /* src/gnn/equivariant/mace_couple.c - invariant and covariant polynomials of the features of an atom
- * Paper    I. Batatia, D. Kovacs, G. Simm, C. Ortner, G. Csanyi, 2022 (arXiv 2206.07697), eq. 10 and 11: the generalised
- *          Clebsch-Gordan coefficients and the contraction.
+ * Paper    I. Batatia, D. Kovacs, G. Simm, C. Ortner, G. Csanyi, 2022 (arXiv 2206.07697), eq. 10 and 11: the
+ *          generalised Clebsch-Gordan coefficients and the contraction.
  * Formula  B_LM = sum over nu, eta of w_eta sum over i1 .. i_nu of U^eta_(M, i1 .. i_nu) x_i1 .. x_i_nu.
  *          U of nu factors: that of nu - 1 factors with values of degree l, coupled with the next x of degree l2:
  *            U'_M = sqrt(2 L + 1) sum_ab C^(L l l2)_(M a b) U_a x_b,
  *          over all l, l2 that couple, in rising order of the values of nu - 1 factors: degree, odd parity before even.
- *          That is the order of mace-torch. Its e3nn 0.4.4 gives couplings whose degrees have an odd sum other signs, so
- *          some of its polynomials are minus ours (with harmonics of degree 3 and three factors): U stands in the files
- *          that ports/mace/export.py writes.
+ *          That is the order of mace-torch. Its e3nn 0.4.4 gives couplings whose degrees have an odd sum other signs,
+ *          so some of its polynomials are minus ours (with harmonics of degree 3 and three factors): U stands in the
+ *          files that ports/mace/export.py writes.
  * Method   A product of components does not depend on their order, so the terms of a product are added. Then the
  *          weights of an element turn all polynomials of a layer into one, evaluated as
  *            out += c x_i,  out += x_i x_j (c + sum_k c_k x_k):

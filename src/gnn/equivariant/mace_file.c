@@ -2,9 +2,10 @@
  * couplings as tensors
  *
  *   "mace": {"elements":[1,8],"channels":16,"l_max":2,"hidden":1,"last":0,"layers":2,"correlation":[3,3],"kind":[0,1],
- *            "density":[0,0],"bessel":8,"power":5,"late":0,"radial":[64,64,64],"readout":16,"r_max":5,"average":10,
- *            "scale":1,"shift":0}
- *   energies (Z), bessel (n), embed (Z, C); for layer t, degree l, factors nu = 1 to 3:
+ *            "density":[0,0],"bessel":8,"power":5,"late":0,"zbl":0,"agnesi":0,"radial":[64,64,64],"readout":16,
+ *            "r_max":5,"average":10,"scale":1,"shift":0}
+ *   energies (Z), bessel (n), embed (Z, C); with zbl or agnesi radii (Z), zbl (exponent, factor), agnesi (a, q, p)
+ *   for layer t, degree l, factors nu = 1 to 3:
  *   layer.t.up.l (C, C), layer.t.radial.i (in, out), layer.t.mix.l (couplings * C, C), layer.t.skip.l (Z, C, C),
  *   layer.t.density (n), layer.t.product.l.nu (Z, polynomials, C), layer.t.out.l (C, C), layer.t.readin (C, width),
  *   layer.t.readout (C or width)
@@ -54,10 +55,10 @@ static void tinyi_mace_collect(void *arg, const tinyi_st_tensor *t)
 
 static int *tinyi_mace_whole(tgnn_mace_desc *d, tinyi_json_text key)
 {
-    static const char *const names[] = { "channels", "l_max", "hidden", "last",    "layers",
-                                         "bessel",   "power", "late",   "readout" };
-    int *const at[] = { &d->channels, &d->l_max, &d->hidden, &d->last,    &d->layers,
-                        &d->n_bessel, &d->power, &d->late,   &d->readout };
+    static const char *const names[] = { "channels", "l_max", "hidden",  "last", "layers", "bessel",
+                                         "power",    "late",  "readout", "zbl",  "agnesi" };
+    int *const at[] = { &d->channels, &d->l_max, &d->hidden,  &d->last, &d->layers, &d->n_bessel,
+                        &d->power,    &d->late,  &d->readout, &d->zbl,  &d->agnesi };
     size_t i;
     for (i = 0; i < TINYI_COUNT(names); i++) if (tinyi_json_text_is(key, names[i])) return at[i];
     return NULL;
@@ -72,7 +73,8 @@ static double *tinyi_mace_real(tgnn_mace_desc *d, tinyi_json_text key)
 }
 
 enum { TINYI_MACE_LISTS = 5 };
-static const char *const tinyi_mace_lists[TINYI_MACE_LISTS] = { "elements", "correlation", "kind", "density", "radial" };
+static const char *const tinyi_mace_lists[TINYI_MACE_LISTS] = { "elements", "correlation", "kind", "density",
+                                                               "radial" };
 static const int tinyi_mace_room[TINYI_MACE_LISTS] = { TGNN_MACE_ELEMENTS, TGNN_MACE_LAYERS, TGNN_MACE_LAYERS,
                                                        TGNN_MACE_LAYERS, TGNN_MACE_RADIAL };
 static int *tinyi_mace_list_at(tgnn_mace_desc *d, int i)
@@ -109,8 +111,8 @@ static tiny_status tinyi_mace_parse(tiny_ctx *ctx, const char *path, const unsig
         if (!ok) {
             char key[64];
             (void)tiny_plain(key, sizeof key, it.key.at, it.key.at ? it.key.n : 0);
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description of the potential has \"%s\" with an unknown value",
-                              path, key);
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: the description of the potential has \"%s\" with an unknown value", path, key);
         }
     }
     d->n_elements = filled[0];
@@ -118,8 +120,9 @@ static tiny_status tinyi_mace_parse(tiny_ctx *ctx, const char *path, const unsig
     d->n_radial = filled[4];
     for (k = 1; !st && k <= 3; k++)
         if (filled[k] && filled[k] != d->layers)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description of the potential has %d numbers in \"%s\" for %d "
-                              "layers", path, filled[k], tinyi_mace_lists[k], d->layers);
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: the description of the potential has %d numbers in \"%s\" for %d layers", path,
+                              filled[k], tinyi_mace_lists[k], d->layers);
     return st ? st : tinyi_mace_check(ctx, path, d);
 }
 
@@ -153,7 +156,8 @@ static tiny_status tinyi_mace_numbers(tinyi_mace_reader *r, const tinyi_st_tenso
     if (!wide && t->type != TINYI_ST_F32)
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: tensor %s must be F32 or F64", r->path, name);
     for (i = 0; i < n; i++) {
-        to[i] = wide ? tinyi_bits_f64(tinyi_le64(t->data + 8 * i)) : (double)tinyi_bits_f32(tinyi_le32(t->data + 4 * i));
+        to[i] = wide ? tinyi_bits_f64(tinyi_le64(t->data + 8 * i))
+                     : (double)tinyi_bits_f32(tinyi_le32(t->data + 4 * i));
         if (to[i] - to[i] != 0.0)
             return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: tensor %s has a number that is not finite", r->path, name);
     }
@@ -198,8 +202,8 @@ static tiny_status tinyi_mace_basis_read(tinyi_mace_reader *r, const tgnn_mace_d
     (void)snprintf(name, sizeof name, "couple.%d.%d.value", l, nu + 1);
     v = tinyi_mace_tensor(r, name);
     if (!t && !v) return TINY_OK;
-    if (!t || !v || t->type != TINYI_ST_I32 || t->rank != 2 || t->dim[1] != 5 || v->rank != 1 || v->dim[0] != t->dim[0] ||
-        t->dim[0] > 1 << 24)
+    if (!t || !v || t->type != TINYI_ST_I32 || t->rank != 2 || t->dim[1] != 5 || v->rank != 1 ||
+        v->dim[0] != t->dim[0] || t->dim[0] > 1 << 24)
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: couple.%d.%d needs an index of n x 5 whole numbers (I32) and n "
                           "values", r->path, l, nu + 1);
     for (k = 0; k < d->layers && !n_k; k++) {
@@ -323,10 +327,11 @@ static size_t tinyi_mace_describe(char *to, size_t room, const tgnn_mace_desc *d
     at += tinyi_mace_put_list(to + at, room - at, "radial", d->radial, d->n_radial);
     at += (size_t)snprintf(to + at, room - at,
                            "\\\"channels\\\":%d,\\\"l_max\\\":%d,\\\"hidden\\\":%d,\\\"last\\\":%d,\\\"layers\\\":%d,"
-                           "\\\"bessel\\\":%d,\\\"power\\\":%d,\\\"late\\\":%d,\\\"readout\\\":%d,\\\"r_max\\\":%.17g,"
+                           "\\\"bessel\\\":%d,\\\"power\\\":%d,\\\"late\\\":%d,\\\"zbl\\\":%d,\\\"agnesi\\\":%d,"
+                           "\\\"readout\\\":%d,\\\"r_max\\\":%.17g,"
                            "\\\"average\\\":%.17g,\\\"scale\\\":%.17g,\\\"shift\\\":%.17g}\"}",
                            d->channels, d->l_max, d->hidden, d->last, d->layers, d->n_bessel, d->power, d->late != 0,
-                           d->readout, d->r_max, d->average, d->scale, d->shift);
+                           d->zbl, d->agnesi != 0, d->readout, d->r_max, d->average, d->scale, d->shift);
     return at;
 }
 

@@ -11,7 +11,12 @@ TINYI_C_BEGIN
 #define TINYI_MACE_NAME 40
 #define TINYI_MACE_SIDE (TGNN_MACE_L + 1)
 
-typedef struct tinyi_mace_param { char name[TINYI_MACE_NAME]; int rank; tiny_idx dim[3]; double *value; } tinyi_mace_param;
+typedef struct tinyi_mace_param {
+    char name[TINYI_MACE_NAME];
+    int rank;
+    tiny_idx dim[3];
+    double *value;
+} tinyi_mace_param;
 
 /* One coupling of a layer: features of degree l1, harmonics of l2, message of l3. Its message has the rows from `row`
  * on. Its coefficients for an edge, (2 l1 + 1, 2 l3 + 1) numbers, stand from `at` on. */
@@ -102,7 +107,8 @@ struct tgnn_mace {
     int n_params;
     double *values, n_values;
     /* places in param */
-    int energies, bessel, embed, up[TGNN_MACE_LAYERS][TINYI_MACE_SIDE], radial[TGNN_MACE_LAYERS][TGNN_MACE_RADIAL + 1],
+    int energies, bessel, embed, radii, zbl, agnesi;
+    int up[TGNN_MACE_LAYERS][TINYI_MACE_SIDE], radial[TGNN_MACE_LAYERS][TGNN_MACE_RADIAL + 1],
         mix[TGNN_MACE_LAYERS][TINYI_MACE_SIDE], skip[TGNN_MACE_LAYERS][TINYI_MACE_SIDE], density[TGNN_MACE_LAYERS],
         weight[TGNN_MACE_LAYERS][TINYI_MACE_SIDE][3], out[TGNN_MACE_LAYERS][TINYI_MACE_SIDE],
         readout[TGNN_MACE_LAYERS], readin;
@@ -125,9 +131,11 @@ TINYI_FN void tinyi_mace_poly_fill(const tgnn_mace *m, int t, int element, doubl
 /* The plan for a structure's elements (a bit for each element of the model), made or reused. */
 TINYI_FN tiny_status tinyi_mace_plan_for(tiny_ctx *ctx, tgnn_mace *m, int type, const unsigned char *present,
                                          const tinyi_mace_plan **out);
-/* The radial basis at a distance and its slope, n_bessel numbers each, and in cut[2] what the last hidden layer and the
- * density are still multiplied by: 1, or with `late` the cutoff and its slope. */
-TINYI_FN void tinyi_mace_radial(const tgnn_mace *m, double r, double *b, double *db, double *cut);
+/* The radial basis at a distance of two elements of the model and its slope, n_bessel numbers each, and in cut[2] what
+ * the last hidden layer and the density are still multiplied by: 1, or with `late` the cutoff and its slope. */
+TINYI_FN void tinyi_mace_radial(const tgnn_mace *m, int z1, int z2, double r, double *b, double *db, double *cut);
+/* the repulsion of a pair, and its slope */
+TINYI_FN double tinyi_mace_repel(const tgnn_mace *m, int z1, int z2, double r, double *slope);
 
 TINYI_C_END
 #endif

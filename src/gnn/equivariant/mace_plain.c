@@ -14,6 +14,7 @@ typedef struct tinyi_mace_loop {            /* a structure and its features */
     tinyi_cell cell;
     int images[3], side;                    /* to each side; components of a row of h */
     double *h, *next, *up;                  /* (n, side, channels) */
+    double repel;                           /* half of the repulsion of one atom and its neighbours */
     double *a, *message, *r;                /* of one atom: (rows, channels), (l m, channels); of an edge */
 } tinyi_mace_loop;
 
@@ -37,12 +38,12 @@ static void tinyi_mace_linear_add(double *y, const double *x, const double *w, i
 static double tinyi_mace_act(double x) { return x / (1.0 + tinyi_exp64(-x)); }
 
 /* R of all couplings and channels at a distance, and the density */
-static double tinyi_mace_network(tinyi_mace_loop *w, int t, double r)
+static double tinyi_mace_network(tinyi_mace_loop *w, int t, int z1, int z2, double r)
 {
     const tgnn_mace_desc *d = &w->m->desc;
     double b[64], db[64], cut[2], x[1024], y[1024], s = 0.0;
     int i, q, n = d->n_bessel;
-    tinyi_mace_radial(w->m, r, b, db, cut);
+    tinyi_mace_radial(w->m, z1, z2, r, b, db, cut);
     for (i = 0; i < n; i++) x[i] = b[i];
     for (i = 0; i < d->n_radial; i++) {
         tinyi_mace_linear(y, x, tinyi_mace_of(w->m, w->m->radial[t][i]), n, d->radial[i]);
@@ -56,25 +57,27 @@ static double tinyi_mace_network(tinyi_mace_loop *w, int t, double r)
     return tinyi_tanh64(s * s) * cut[0];
 }
 
-/* a += the message along v from an atom whose W_up h is up */
-static double tinyi_mace_message(tinyi_mace_loop *w, int t, const double *v, const double *up)
+/* a += the message along v from an atom of element z2, whose W_up h is up, to one of z1 */
+static double tinyi_mace_message(tinyi_mace_loop *w, int t, int z1, int z2, const double *v, const double *up)
 {
     const tinyi_mace_paths *s = &w->m->paths[t];
     const int c = w->m->desc.channels;
     const double length = tinyi_sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
-    const double density = tinyi_mace_network(w, t, length);
-    double y[(TGNN_MACE_L + 1) * (TGNN_MACE_L + 1)];
+    const double density = tinyi_mace_network(w, t, z1, z2, length);
+    double slope, y[(TGNN_MACE_L + 1) * (TGNN_MACE_L + 1)];
     tgnn_sph_harm_params sph = { 0, 0, 0 };
     int p = 0, e, u;
     sph.l_max = w->m->desc.l_max;
     tinyi_sph_one(v, &sph, y, NULL);
+    if (w->m->desc.zbl) w->repel += 0.5 * tinyi_mace_repel(w->m, z1, z2, length, &slope);
     for (e = 0; e < s->n_terms; e++) {
         const tinyi_mace_term *term = &s->term[e];
         while (p + 1 < s->n && term->k >= s->path[p + 1].at) p++;
         {
-            const int n3 = 2 * s->path[p].l3 + 1, m1 = (term->k - s->path[p].at) / n3, m3 = (term->k - s->path[p].at) % n3;
-            const double *x = up + (size_t)(s->path[p].l1 * s->path[p].l1 + m1) * (size_t)c, *r = w->r + (size_t)(p * c);
-            double *a = w->a + (size_t)(s->path[p].row + m3) * (size_t)c;
+            const tinyi_mace_path *q = &s->path[p];
+            const int n3 = 2 * q->l3 + 1, m1 = (term->k - q->at) / n3, m3 = (term->k - q->at) % n3;
+            const double *x = up + (size_t)(q->l1 * q->l1 + m1) * (size_t)c, *r = w->r + (size_t)(p * c);
+            double *a = w->a + (size_t)(q->row + m3) * (size_t)c;
             for (u = 0; u < c; u++) a[u] += r[u] * term->value * x[u] * y[term->m2];
         }
     }
@@ -99,7 +102,8 @@ static double tinyi_mace_gather_all(tinyi_mace_loop *w, int t, tiny_idx i)
                         square += v[k] * v[k];
                     }
                     if ((j == i && !x && !y && !z) || !(square < most)) continue;
-                    density += tinyi_mace_message(w, t, v, w->up + (size_t)j * (size_t)(w->side * w->m->desc.channels));
+                    density += tinyi_mace_message(w, t, w->m->place[w->s->numbers[i]], w->m->place[w->s->numbers[j]], v,
+                                                  w->up + (size_t)j * (size_t)(w->side * w->m->desc.channels));
                 }
     return density;
 }
@@ -116,6 +120,7 @@ static void tinyi_mace_atom(tinyi_mace_loop *w, int t, tiny_idx i)
     double *row = w->r, by;                 /* w->r has room for more than a row: its edges are done */
     int p, l, q, k, u, seen = 0, last = -1;
     memset(w->a, 0, (size_t)(s->n_rows * c) * sizeof *w->a);
+    w->repel = 0.0;
     by = 1.0 + tinyi_mace_gather_all(w, t, i);
     if (!d->density[t]) by = d->average;
     memset(w->message, 0, (size_t)((d->l_max + 1) * (d->l_max + 1) * c) * sizeof *w->message);
@@ -193,12 +198,13 @@ static void tinyi_mace_layers(tinyi_mace_loop *w, double *atoms)
         double *old;
         for (i = 0; i < w->s->n; i++)
             for (l = 0; l <= tinyi_mace_degree(d, t); l++)
-                for (q = l * l; q < (l + 1) * (l + 1); q++)
-                    tinyi_mace_linear(w->up + (size_t)i * row + (size_t)(q * c), w->h + (size_t)i * row + (size_t)(q * c),
-                                      tinyi_mace_of(m, m->up[t][l]), c, c);
+                for (q = l * l; q < (l + 1) * (l + 1); q++) {
+                    const size_t at = (size_t)i * row + (size_t)(q * c);
+                    tinyi_mace_linear(w->up + at, w->h + at, tinyi_mace_of(m, m->up[t][l]), c, c);
+                }
         for (i = 0; i < w->s->n; i++) {
             tinyi_mace_atom(w, t, i);
-            atoms[i] += tinyi_mace_read_atom(w, t, w->next + (size_t)i * row);
+            atoms[i] += tinyi_mace_read_atom(w, t, w->next + (size_t)i * row) + (t ? 0.0 : w->repel);
         }
         old = w->h;
         w->h = w->next;
@@ -219,7 +225,8 @@ TINY_API tiny_status tgnn_mace_plain(tiny_ctx *ctx, const tgnn_mace *m, const tg
     int k, t, n = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!m || !s || !energy) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: a model, a structure and an output are needed");
+    if (!m || !s || !energy)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: a model, a structure and an output are needed");
     memset(&w, 0, sizeof w);
     st = tinyi_cell_of(ctx, s, &w.cell);
     if (st) return st;

@@ -3,8 +3,8 @@
  * A matrix is cut into panels of two vectors of columns; a panel holds its rows one after another. Rows of features and
  * columns of matrices are padded with zeros to whole panels. The matrices of elements are packed for the elements of
  * the structure alone; a structure with others makes the plan anew, for both.
- * Exact changes of the formula: W_mix and the skip product of a plain layer are one matrix for each element; 1 / average
- * is part of W_mix; the first layer's features go through W_up once for each element. */
+ * Exact changes of the formula: W_mix and the skip product of a plain layer are one matrix for each element; 1 /
+ * average is part of W_mix; the first layer's features go through W_up once for each element. */
 #include <string.h>
 #include "gnn/equivariant/mace_inside.h"
 #include "core/state_inside.h"

@@ -34,7 +34,8 @@ typedef struct tinyi_mace_job {
     int32_t *pair;                          /* of an edge; the edge below its reverse has its direction */
     int64_t *edge;                          /* of a pair: that edge */
     int32_t *element, *order, *block;       /* of an atom: in the plan, in the structure; where blocks begin */
-    double *atoms, *pull, *slope, *forces;  /* of an atom; by a pair's vector (3); by an edge's length; of an atom (3) */
+    double *atoms, *pull, *slope, *forces;  /* of an atom; by a pair's vector; by an edge's length; of an atom */
+    double *repel;                          /* of a pair: value, slope */
     double *density[TGNN_MACE_LAYERS], *crowd[TGNN_MACE_LAYERS];    /* of a pair: value, slope; of an atom: 1 + sum */
     unsigned char *y, *gy;                  /* harmonics of a pair; the gradient, of an edge */
     unsigned char *hide[TGNN_MACE_LAYERS];  /* of a pair: last hidden layer of the radial network, its slope */
@@ -159,7 +160,13 @@ static void tinyi_mace_pairs(tinyi_mace_job *j, tinyi_mace_own *w, tiny_idx p0, 
         unsigned char *to = j->y + (size_t)pair * (size_t)j->p->n_y * j->bytes;
         tinyi_sph_one(v, &sph, y, NULL);
         for (q = 0; q < j->p->n_y; q++) tinyi_mace_write(j, to, (size_t)q, q < j->n_l ? y[q] : 0.0);
-        tinyi_mace_radial(j->m, tinyi_sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]), b, db, cut[i]);
+        {
+            const double r = tinyi_sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
+            const int z1 = j->p->element[j->element[j->list.col[j->edge[pair]]]],
+                      z2 = j->p->element[j->element[j->list.col[j->list.reverse[j->edge[pair]]]]];
+            tinyi_mace_radial(j->m, z1, z2, r, b, db, cut[i]);
+            if (d->zbl) j->repel[2 * pair] = tinyi_mace_repel(j->m, z1, z2, r, &j->repel[2 * pair + 1]);
+        }
         for (q = 0; q < d->n_bessel; q++) {
             tinyi_mace_write(j, w->basis, (size_t)(each * i * d->n_bessel + q), b[q]);
             if (each == 2) tinyi_mace_write(j, w->basis, (size_t)((2 * i + 1) * d->n_bessel + q), db[q]);
@@ -344,6 +351,11 @@ static void tinyi_mace_forward(tinyi_mace_job *j, tinyi_mace_own *w, int t, tiny
     const tinyi_mace_matrix *mix = tinyi_mace_mix_of(j, t, z);
     int i, p, l;
     memset(w->a, 0, (size_t)(n * s->n_rows) * j->row);
+    for (i = 0; i < n && d->zbl && !t; i++) {
+        int64_t e;
+        for (e = j->list.offset[i0 + i]; e < j->list.offset[i0 + i + 1]; e++)
+            j->atoms[i0 + i] += 0.5 * j->repel[2 * (size_t)j->pair[e]];
+    }
     for (i = 0; i < n; i++) {
         unsigned char *a = w->a + (size_t)(i * s->n_rows) * j->row;
         if (t) tinyi_mace_gather(j, w, t, i0 + i, a);
@@ -526,7 +538,8 @@ static void tinyi_mace_pull(tinyi_mace_job *j, tiny_idx p0, tiny_idx p1)
                             *b = j->gy + (size_t)r * (size_t)j->p->n_y * j->bytes;
         double g[3];
         int k, l, m;
-        for (k = 0; k < 3; k++) g[k] = (j->slope[e] + j->slope[r]) * v[k] / length;
+        for (k = 0; k < 3; k++)
+            g[k] = (j->slope[e] + j->slope[r] + (j->d->zbl ? j->repel[2 * p + 1] : 0.0)) * v[k] / length;
         tinyi_sph_one(v, &sph, y, dy);
         for (l = 1; l <= j->d->l_max; l++)
             for (m = l * l; m < (l + 1) * (l + 1); m++) {
@@ -608,6 +621,7 @@ static void tinyi_mace_keep_all(tinyi_mace_job *j)
     j->y = tinyi_mace_keep(j, pairs * j->p->n_y, j->bytes);
     j->pair = (int32_t *)(void *)tinyi_mace_keep(j, edges, sizeof(int32_t));
     j->edge = (int64_t *)(void *)tinyi_mace_keep(j, pairs, sizeof(int64_t));
+    j->repel = (double *)(void *)tinyi_mace_keep(j, d->zbl ? 2.0 * pairs : 0.0, sizeof(double));
     for (t = 0; t < d->layers; t++) {
         j->hide[t] = tinyi_mace_keep(j, 2.0 * pairs * wide, j->bytes);
         j->density[t] = (double *)(void *)tinyi_mace_keep(j, d->density[t] ? 2.0 * pairs : 0.0, sizeof(double));
@@ -699,7 +713,8 @@ TINY_API tiny_status tgnn_mace_run(tiny_ctx *ctx, tgnn_mace *m, const tgnn_struc
     tiny_idx e;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!m || !s || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: a model, a structure and an output are needed");
+    if (!m || !s || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: a model, a structure and an output are needed");
     if (m->ctx != ctx) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: the model belongs to another context");
     if (dtype != TINY_F32 && dtype != TINY_F64)
         return tinyi_fail(ctx, TINY_E_DTYPE, "mace: the type of the numbers must be f32 or f64");

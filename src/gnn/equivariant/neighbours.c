@@ -79,14 +79,15 @@ TINYI_FN tiny_status tinyi_cell_of(tiny_ctx *ctx, const tgnn_structure *s, tinyi
             memcpy(cell->row + 3 * k, s->cell + 3 * k, 3 * sizeof(double));
             for (j = 0; j < 3; j++)
                 if (!tinyi_nb_finite(cell->row[3 * k + j]) || cell->row[3 * k + j] > 1e6 || cell->row[3 * k + j] < -1e6)
-                    return tinyi_fail(ctx, TINY_E_NUMERIC, "structure: row %d of the cell is not finite, or longer than "
-                                      "a million", k + 1);
+                    return tinyi_fail(ctx, TINY_E_NUMERIC,
+                                      "structure: row %d of the cell is not finite, or longer than a million", k + 1);
             edges *= tinyi_nb_length(cell->row + 3 * k);
             n = k;
         }
     /* with one periodic direction the complement cannot fail; with two, the area is that of the two rows */
     if (any && edges == 0.0)
-        return tinyi_fail(ctx, TINY_E_NUMERIC, "structure: a periodic row of the cell is zero, so the cell has no volume");
+        return tinyi_fail(ctx, TINY_E_NUMERIC,
+                          "structure: a periodic row of the cell is zero, so the cell has no volume");
     (void)n;
     tinyi_nb_complete(s->periodic, cell->row);
     tinyi_nb_cross(cell->row + 3, cell->row + 6, c);
@@ -175,8 +176,8 @@ static tiny_status tinyi_nb_boxes(tinyi_nb *w, double distance)
             double f = x[0] * w->cell.inverse[k] + x[1] * w->cell.inverse[3 + k] + x[2] * w->cell.inverse[6 + k];
             if (!(f < TINYI_NB_FAR && f > -TINYI_NB_FAR))
                 return tinyi_fail(w->ctx, TINY_E_NUMERIC,
-                                  "structure: atom %td (counted from 1) is more than a million %s away", tinyi_nb_number(w, i),
-                                  w->s->periodic[k] ? "cells" : "lengths");
+                                  "structure: atom %td (counted from 1) is more than a million %s away",
+                                  tinyi_nb_number(w, i), w->s->periodic[k] ? "cells" : "lengths");
             w->wrap[3 * i + k] = 0;
             if (w->s->periodic[k]) {
                 const double whole = tinyi_nb_floor(f);
@@ -207,8 +208,8 @@ static tiny_status tinyi_nb_boxes(tinyi_nb *w, double distance)
     }
     if (reach > TINYI_NB_REACH)
         return tinyi_fail(w->ctx, TINY_E_ARGUMENT,
-                          "structure: the cell is so small that it has %.3g images within the distance of %g, the limit "
-                          "is %g", reach, distance, TINYI_NB_REACH);
+                          "structure: the cell is so small that it has %.3g images within the distance of %g, the "
+                          "limit is %g", reach, distance, TINYI_NB_REACH);
     w->head = (int32_t *)tinyi_alloc(w->ctx, (size_t)boxes, sizeof *w->head);
     if (!w->head) return tiny_ctx_status(w->ctx);
     for (i = 0; i < (tiny_idx)boxes; i++) w->head[i] = -1;
@@ -301,7 +302,8 @@ static tiny_status tinyi_nb_search(tinyi_nb *w)
     return st;
 }
 
-/* Edge 2 p is that of the first atom of pair p, 2 p + 1 that of the second one: its atom, or with other its neighbour */
+/* Edge 2 p is that of the first atom of pair p, 2 p + 1 that of the second one. Its atom, or with `other` its
+ * neighbour. */
 static size_t tinyi_nb_end(const tinyi_nb *w, size_t e, size_t other)
 {
     return (size_t)w->pair[5 * (e / 2) + ((e ^ other) & 1)];

@@ -68,7 +68,8 @@ static tgnn_mace_desc described(int which)
     d.layers = which == 2 ? 3 : 2;
     for (i = 0; i < d.layers; i++) d.correlation[i] = which == 1 ? 3 : 2;
     if (which < 2) return d;
-    d.kinds = d.late = 1;
+    d.kinds = d.late = d.agnesi = 1;
+    d.zbl = 5;
     d.n_bessel = 6;
     d.n_radial = 1;
     d.radial[0] = 12;
@@ -106,16 +107,29 @@ static void compare(tiny_ctx *ctx, tgnn_mace *m, const tgnn_structure *s, const 
 
 static void test_recorded(tiny_target target)
 {
+    static const double agnesi[3] = { 1.0805, 0.9183, 4.5791 };
     tiny_ctx *ctx = t_ctx(target, 2);
+    double half[3 * ATOMS];
     int which, i;
+    for (i = 0; i < 3 * ATOMS; i++) half[i] = 0.5 * mace_positions[i];
     for (which = 0; which < 3; which++) {
-        const tgnn_structure s = structure(mace_positions, which > 0, which > 0, which == 1);
+        const tgnn_structure s = structure(which == 2 ? half : mace_positions, which > 0, which > 0, which == 1);
         tgnn_mace_desc d = described(which);
         tgnn_mace *m;
         if (!T_OK(tgnn_mace_open(ctx, &d, &m))) continue;
         for (i = 0; i < m->n_params; i++) if (i != m->bessel) formula(&m->param[i]);
         m->param[m->energies].value[0] = -1.5;
         m->param[m->energies].value[1] = -2.25;
+        if (which == 2) {                   /* the covalent radii of hydrogen and oxygen */
+            double b[64], db[64], cut[2];
+            m->param[m->radii].value[0] = 0.31;
+            m->param[m->radii].value[1] = 0.66;
+            m->param[m->zbl].value[0] = 0.3;
+            m->param[m->zbl].value[1] = 0.4543;
+            memcpy(m->param[m->agnesi].value, agnesi, sizeof agnesi);
+            tinyi_mace_radial(m, 0, 1, 2.25, b, db, cut);
+            T_CLOSE(cut[0], 99.0 / 128.0, 1e-15);   /* f(1 / 2) for the power 5, by hand */
+        }
         if (which == 0) compare(ctx, m, &s, mace_scalars_atoms, mace_scalars_forces, NULL);
         if (which == 1) compare(ctx, m, &s, mace_vectors_atoms, mace_vectors_forces, mace_vectors_stress);
         if (which == 2) compare(ctx, m, &s, mace_kinds_atoms, mace_kinds_forces, NULL);
@@ -163,7 +177,8 @@ static tgnn_mace *small(tiny_ctx *ctx, int seed)
     d.radial[0] = 9;
     d.r_max = 4;
     d.seed = (uint64_t)seed;
-    d.density[1] = seed & 1;
+    d.density[1] = d.agnesi = seed & 1;
+    d.zbl = seed & 1 ? 6 : 0;
     T_OK(tgnn_mace_open(ctx, &d, &m));
     return m;
 }

@@ -5,9 +5,9 @@
     venv/bin/python tests/golden/make/potentials.py
 
 Writes tests/golden/mace.h and tests/golden/mace.safetensors. The weights of the first models are numbers of a formula
-that tests/gnn/equivariant/mace.c has too, as our files hold them; here they are divided by what each layer of mace-torch
-multiplies its weights by. ports/mace/export.py must give them back. The last model has mace-torch's own random weights
-and is written by that script, couplings included."""
+that tests/gnn/equivariant/mace.c has too, as our files hold them; here they are divided by what each layer of
+mace-torch multiplies its weights by. ports/mace/export.py must give them back. The last model has mace-torch's
+own random weights and is written by that script, couplings included."""
 import os, sys, warnings
 os.environ.setdefault('TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD', '1')
 warnings.filterwarnings('ignore')
@@ -36,7 +36,7 @@ def formula(name, shape):
     return (x * (1.7 / np.sqrt(float(fan)))).reshape(shape)
 
 
-def model(c, l_max, hidden, layers, correlation, first, other, radial, bessel, late=False):
+def model(c, l_max, hidden, layers, correlation, first, other, radial, bessel, late=False, **more):
     cls = modules.interaction_classes
     irreps = '+'.join(f'{c}x{l}{"eo"[l % 2]}' for l in range(hidden + 1))
     return modules.ScaleShiftMACE(
@@ -44,7 +44,7 @@ def model(c, l_max, hidden, layers, correlation, first, other, radial, bessel, l
         interaction_cls_first=cls[first], num_interactions=layers, num_elements=2, hidden_irreps=o3.Irreps(irreps),
         MLP_irreps=o3.Irreps('16x0e'), atomic_energies=np.array([-1.5, -2.25]), avg_num_neighbors=12.0,
         atomic_numbers=[1, 8], correlation=correlation, gate=torch.nn.functional.silu, atomic_inter_scale=0.8,
-        atomic_inter_shift=0.1, radial_MLP=radial, apply_cutoff=not late)
+        atomic_inter_shift=0.1, radial_MLP=radial, apply_cutoff=not late, **more)
 
 
 def put_linear(module, i, o, w):
@@ -66,7 +66,7 @@ def put_linear_alone(module, i, o, w):
 def fill(m):
     """gives the model the weights of the formula; returns what export.py must give"""
     d, t = export.export(m, couple=False)
-    t = {k: v if k in ('energies', 'bessel') else formula(k, v.shape) for k, v in t.items()}
+    t = {k: v if k in ('energies', 'bessel', 'radii', 'zbl', 'agnesi') else formula(k, v.shape) for k, v in t.items()}
     put_linear_alone(m.node_embedding.linear, 0, 0, t['embed'])
     for k, (inter, prod) in enumerate(zip(m.interactions, m.products)):
         c = d['channels']
@@ -168,13 +168,14 @@ def main():
         'vectors': (dict(c=16, l_max=2, hidden=1, layers=2, correlation=3, first=plain, other=rest, radial=[64] * 3,
                          bessel=8), (True, True, True)),
         'kinds': (dict(c=5, l_max=3, hidden=2, layers=3, correlation=2, first=dense_rest, other=dense, radial=[12],
-                       bessel=6, late=True), (True, True, False)),
+                       bessel=6, late=True, pair_repulsion=True, distance_transform='Agnesi'), (True, True, False)),
         'file': (dict(c=2, l_max=3, hidden=1, layers=2, correlation=3, first=plain, other=dense_rest, radial=[4],
                       bessel=4), (True, False, True))
     }
-    out = [f'/* tests/golden/mace.h - energies (of each atom), forces and stress by mace-torch {mace.__version__}, torch '
-           f'{torch.__version__.split("+")[0]}, in double,\n * written by tests/golden/make/potentials.py. Periodic: scalars '
-           'not, vectors in three directions, kinds in the first two,\n * file in the first and the third. */\n']
+    out = [f'/* tests/golden/mace.h - energies (of each atom), forces and stress by mace-torch {mace.__version__}, '
+           f'torch {torch.__version__.split("+")[0]}, in double,\n * written by tests/golden/make/potentials.py. '
+           'Periodic: scalars not, vectors in three directions, kinds in the first\n * two (its positions are half of '
+           'these), file in the first and the third. */\n']
     out.append(array('cell', cell) + array('positions', places))
     for name, (d, periodic) in models.items():
         m = model(**d)
@@ -186,7 +187,7 @@ def main():
             with torch.no_grad(): want = fill(m)
             got = export.export(m, couple=False)[1]
             for k in want: assert np.allclose(got[k], want[k], rtol=1e-11, atol=1e-13), (name, k)
-        r = run(m, numbers, places, cell, periodic)
+        r = run(m, numbers, places * (0.5 if name == 'kinds' else 1), cell, periodic)
         out.append(array(f'{name}_atoms', r['node_energy'].detach()) + array(f'{name}_forces', r['forces'].detach()))
         if all(periodic): out.append(array(f'{name}_stress', r['stress'].detach()))
     open(os.path.join(top, 'tests', 'golden', 'mace.h'), 'w').write('\n'.join(out))
