@@ -24,11 +24,12 @@ static const char usage[] =
     "  --meta E         epochs of the metanetwork; default: 15\n"
     "  --before E       epochs before the channels go, with and without the metanetwork; default: 5\n"
     "  --after E        epochs after; default: 3\n"
+    "  --tune R         rate of the epochs before and after; default: 0.02\n"
     "  --hidden N       numbers of a node and of an edge in the metanetwork, even; default: 16\n"
     "  --layers N       of the metanetwork; default: 4\n"
-    "  --reg R          of the forces that shrink groups of channels; default: 0.1\n"
+    "  --reg R          of the forces that shrink groups of channels; default: 0.03\n"
     "  --rate R         of the metanetwork; default: 0.001\n"
-    "  --scale S        of the change of each number; default: 0.01\n"
+    "  --scale S        of the change of each number; default: 0.1\n"
     "  --width N        channels of the first stage; the others have twice and four times as many; default: 8\n"
     "  --seed N         of images, networks and metanetwork; default: 1\n"
     "  --svg FILE       draw accuracy against speed-up\n"
@@ -37,7 +38,7 @@ static const char usage[] =
 typedef struct job {
     tiny_ctx *ctx;
     int nets, tests, samples, epochs, meta, before, after, hidden, layers, width, seed, n_speed;
-    double reg, rate, scale, speed[SPEEDS];
+    double reg, rate, scale, tune, speed[SPEEDS];
     tgnn_images train, check, test;
     const tgnn_cnn *judged;
     const char *doing;
@@ -155,7 +156,7 @@ static tiny_status judge(void *user, const tgnn_meta *meta, int64_t epoch, doubl
     tiny_status st = tgnn_meta_rewrite(meta, j->judged, &cnn);
     (void)epoch;
     *score = 0.0;
-    if (!st) st = fit(j, cnn, 2, 0.01, 7, "judging the metanetwork");
+    if (!st) st = fit(j, cnn, 2, j->tune, 7, "judging the metanetwork");
     for (k = 0; !st && k < j->n_speed; k++) {
         st = prune(cnn, j->speed[k], &small);
         if (!st) st = accuracy(small, &j->check, &x);
@@ -174,11 +175,11 @@ static tiny_status one(job *j, const tgnn_meta *meta, const tgnn_cnn *trained, i
     double x;
     int k, when;
     tiny_status st = rewritten ? tgnn_meta_rewrite(meta, trained, &cnn) : tgnn_cnn_copy(trained, &cnn);
-    if (!st) st = fit(j, cnn, j->before, 0.01, 1, "tuning before the channels go");
+    if (!st) st = fit(j, cnn, j->before, j->tune, 1, "tuning before the channels go");
     for (k = 0; !st && k < j->n_speed; k++) {
         st = prune(cnn, j->speed[k], &small);
         for (when = 0; !st && when < 2; when++) {
-            if (when) st = fit(j, small, j->after, 0.01, 2, "tuning after the channels went");
+            if (when) st = fit(j, small, j->after, j->tune, 2, "tuning after the channels went");
             if (!st) st = accuracy(small, &j->test, &x);
             if (st) break;
             t->sum[rewritten][k][when] += x;
@@ -263,6 +264,7 @@ int main(int argc, char **argv)
                                A_NUMBER("--reg", &j.reg, 1e-6, 1e6),
                                A_NUMBER("--rate", &j.rate, 1e-7, 10.0),
                                A_NUMBER("--scale", &j.scale, 1e-6, 10.0),
+                               A_NUMBER("--tune", &j.tune, 1e-6, 10.0),
                                A_WHOLE("--width", &j.width, 2, 256),
                                A_WHOLE("--seed", &j.seed, 1, 1000000),
                                A_TEXT("--svg", &svg),
@@ -277,9 +279,10 @@ int main(int argc, char **argv)
     j.after = 3;
     j.hidden = 16;
     j.layers = 4;
-    j.reg = 0.1;
+    j.reg = 0.03;
     j.rate = 0.001;
-    j.scale = 0.01;
+    j.scale = 0.1;
+    j.tune = 0.02;
     j.width = 8;
     j.seed = 1;
     j.n_speed = 3;
