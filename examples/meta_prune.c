@@ -102,7 +102,6 @@ static int on_step(void *user, const tiny_train_state *s)
 static int on_meta(void *user, const tgnn_meta_state *s)
 {
     (void)user;
-    if (getenv("SHOW") && s->step % 8 == 0) fprintf(stderr, "step %d loss %.4f pull %.2f\n", (int)s->step, s->loss, s->penalty);
     if (is_shown())
         fprintf(stderr, "\rmetanetwork: step %d of %d, loss %.3f, forces %.2f%20s", (int)s->step, (int)s->steps,
                 s->loss, s->penalty, "");
@@ -145,8 +144,8 @@ static tiny_status prune(const tgnn_cnn *cnn, double speedup, tgnn_cnn **small)
     return st;
 }
 
-/* The score of a metanetwork: a network that it learns from, rewritten, tuned for a while and pruned to each speed-up, on
- * images that are used for nothing else. */
+/* The score of a metanetwork: a network that it learns from, rewritten, tuned for a while and pruned to each speed-up,
+ * on images that are used for nothing else. */
 static tiny_status judge(void *user, const tgnn_meta *meta, int64_t epoch, double *score)
 {
     job *j = (job *)user;
@@ -164,7 +163,6 @@ static tiny_status judge(void *user, const tgnn_meta *meta, int64_t epoch, doubl
         *score += x;
     }
     tgnn_cnn_close(cnn);
-    if (getenv("SHOW")) fprintf(stderr, "epoch %d score %.1f\n", (int)epoch, *score / j->n_speed);
     return st;
 }
 
