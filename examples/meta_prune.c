@@ -19,9 +19,9 @@ static const char usage[] =
     "  --nets N         networks that the metanetwork learns from; default: 8\n"
     "  --tests N        networks that are pruned; default: 4\n"
     "  --speedup X      cost of the network / that of the pruned one; may be given often; default: 1.5, 2 and 3\n"
-    "  --samples N      images to learn from; default: 600\n"
-    "  --epochs E       of the training of each network; default: 20\n"
-    "  --meta E         epochs of the metanetwork; default: 15\n"
+    "  --samples N      images to learn from; default: 400\n"
+    "  --epochs E       of the training of each network; default: 12\n"
+    "  --meta E         epochs of the metanetwork; default: 20\n"
     "  --before E       epochs before the channels go, with and without the metanetwork; default: 5\n"
     "  --after E        epochs after; default: 3\n"
     "  --tune R         rate of the epochs before and after; default: 0.02\n"
@@ -271,9 +271,9 @@ int main(int argc, char **argv)
     memset(&speeds, 0, sizeof speeds);
     j.nets = 8;
     j.tests = 4;
-    j.samples = 600;
-    j.epochs = 20;
-    j.meta = 15;
+    j.samples = 400;
+    j.epochs = 12;
+    j.meta = 20;
     j.before = 5;
     j.after = 3;
     j.hidden = 16;
