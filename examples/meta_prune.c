@@ -19,16 +19,17 @@ static const char usage[] =
     "  --nets N         networks that the metanetwork learns from; default: 8\n"
     "  --tests N        networks that are pruned; default: 4\n"
     "  --speedup X      cost of the network / that of the pruned one; may be given often; default: 1.5, 2 and 3\n"
-    "  --samples N      images to learn from; default: 600\n"
-    "  --epochs E       of the training of each network; default: 20\n"
-    "  --meta E         epochs of the metanetwork; default: 15\n"
+    "  --samples N      images to learn from; default: 400\n"
+    "  --epochs E       of the training of each network; default: 12\n"
+    "  --meta E         epochs of the metanetwork; default: 20\n"
     "  --before E       epochs before the channels go, with and without the metanetwork; default: 5\n"
     "  --after E        epochs after; default: 3\n"
+    "  --tune R         rate of the epochs before and after; default: 0.02\n"
     "  --hidden N       numbers of a node and of an edge in the metanetwork, even; default: 16\n"
     "  --layers N       of the metanetwork; default: 4\n"
-    "  --reg R          of the forces that shrink groups of channels; default: 0.1\n"
+    "  --reg R          of the forces that shrink groups of channels; default: 0.01\n"
     "  --rate R         of the metanetwork; default: 0.001\n"
-    "  --scale S        of the change of each number; default: 0.01\n"
+    "  --scale S        of the change of each number; default: 0.1\n"
     "  --width N        channels of the first stage; the others have twice and four times as many; default: 8\n"
     "  --seed N         of images, networks and metanetwork; default: 1\n"
     "  --svg FILE       draw accuracy against speed-up\n"
@@ -37,7 +38,7 @@ static const char usage[] =
 typedef struct job {
     tiny_ctx *ctx;
     int nets, tests, samples, epochs, meta, before, after, hidden, layers, width, seed, n_speed;
-    double reg, rate, scale, speed[SPEEDS];
+    double reg, rate, scale, tune, speed[SPEEDS];
     tgnn_images train, check, test;
     const tgnn_cnn *judged;
     const char *doing;
@@ -101,7 +102,6 @@ static int on_step(void *user, const tiny_train_state *s)
 static int on_meta(void *user, const tgnn_meta_state *s)
 {
     (void)user;
-    if (getenv("SHOW") && s->step % 8 == 0) fprintf(stderr, "step %d loss %.4f pull %.2f\n", (int)s->step, s->loss, s->penalty);
     if (is_shown())
         fprintf(stderr, "\rmetanetwork: step %d of %d, loss %.3f, forces %.2f%20s", (int)s->step, (int)s->steps,
                 s->loss, s->penalty, "");
@@ -144,8 +144,8 @@ static tiny_status prune(const tgnn_cnn *cnn, double speedup, tgnn_cnn **small)
     return st;
 }
 
-/* The score of a metanetwork: a network that it learns from, rewritten, tuned for a while and pruned to each speed-up, on
- * images that are used for nothing else. */
+/* The score of a metanetwork: a network that it learns from, rewritten, tuned, pruned to each speed-up and tuned for an
+ * epoch, on images that are used for nothing else. */
 static tiny_status judge(void *user, const tgnn_meta *meta, int64_t epoch, double *score)
 {
     job *j = (job *)user;
@@ -155,15 +155,15 @@ static tiny_status judge(void *user, const tgnn_meta *meta, int64_t epoch, doubl
     tiny_status st = tgnn_meta_rewrite(meta, j->judged, &cnn);
     (void)epoch;
     *score = 0.0;
-    if (!st) st = fit(j, cnn, 2, 0.01, 7, "judging the metanetwork");
+    if (!st) st = fit(j, cnn, 2, j->tune, 7, "judging the metanetwork");
     for (k = 0; !st && k < j->n_speed; k++) {
         st = prune(cnn, j->speed[k], &small);
+        if (!st) st = fit(j, small, 1, j->tune, 8, "judging the metanetwork");
         if (!st) st = accuracy(small, &j->check, &x);
         tgnn_cnn_close(small);
         *score += x;
     }
     tgnn_cnn_close(cnn);
-    if (getenv("SHOW")) fprintf(stderr, "epoch %d score %.1f\n", (int)epoch, *score / j->n_speed);
     return st;
 }
 
@@ -174,11 +174,11 @@ static tiny_status one(job *j, const tgnn_meta *meta, const tgnn_cnn *trained, i
     double x;
     int k, when;
     tiny_status st = rewritten ? tgnn_meta_rewrite(meta, trained, &cnn) : tgnn_cnn_copy(trained, &cnn);
-    if (!st) st = fit(j, cnn, j->before, 0.01, 1, "tuning before the channels go");
+    if (!st) st = fit(j, cnn, j->before, j->tune, 1, "tuning before the channels go");
     for (k = 0; !st && k < j->n_speed; k++) {
         st = prune(cnn, j->speed[k], &small);
         for (when = 0; !st && when < 2; when++) {
-            if (when) st = fit(j, small, j->after, 0.01, 2, "tuning after the channels went");
+            if (when) st = fit(j, small, j->after, j->tune, 2, "tuning after the channels went");
             if (!st) st = accuracy(small, &j->test, &x);
             if (st) break;
             t->sum[rewritten][k][when] += x;
@@ -263,6 +263,7 @@ int main(int argc, char **argv)
                                A_NUMBER("--reg", &j.reg, 1e-6, 1e6),
                                A_NUMBER("--rate", &j.rate, 1e-7, 10.0),
                                A_NUMBER("--scale", &j.scale, 1e-6, 10.0),
+                               A_NUMBER("--tune", &j.tune, 1e-6, 10.0),
                                A_WHOLE("--width", &j.width, 2, 256),
                                A_WHOLE("--seed", &j.seed, 1, 1000000),
                                A_TEXT("--svg", &svg),
@@ -270,16 +271,17 @@ int main(int argc, char **argv)
     memset(&speeds, 0, sizeof speeds);
     j.nets = 8;
     j.tests = 4;
-    j.samples = 600;
-    j.epochs = 20;
-    j.meta = 15;
+    j.samples = 400;
+    j.epochs = 12;
+    j.meta = 20;
     j.before = 5;
     j.after = 3;
     j.hidden = 16;
     j.layers = 4;
-    j.reg = 0.1;
+    j.reg = 0.01;
     j.rate = 0.001;
-    j.scale = 0.01;
+    j.scale = 0.1;
+    j.tune = 0.02;
     j.width = 8;
     j.seed = 1;
     j.n_speed = 3;

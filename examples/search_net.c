@@ -24,10 +24,10 @@ static const char usage[] =
     "  --method NAME    full, uniform, uniform+kd, random, random+kd, filters, tas or tas+kd; kd: taught by the whole\n"
     "                   network; may be given often; default: all\n"
     "  --seeds N        seeds 1 to N of data, first weights, order and draws; default: 1\n"
-    "  --samples N      images to learn from; default: 600\n"
+    "  --samples N      images to learn from; default: 700\n"
     "  --noise S        standard deviation of noise on each pixel, besides the 0.3 of TEX16; default: 1.5\n"
-    "  --epochs E       of each training; default: 20\n"
-    "  --search E       epochs of the search, each over both halves of the images; default: 40\n"
+    "  --epochs E       of each training; default: 10\n"
+    "  --search E       epochs of the search, each over both halves of the images; default: 25\n"
     "  --rate R         of the choices in the search; default: 0.01\n"
     "  --width N        channels of the stem and of the first stage; each stage has twice as many; default: 16\n"
     "  --stages N       1 to 4; default: 3\n"
@@ -233,7 +233,7 @@ int main(int argc, char **argv)
     tiny_ctx *ctx = NULL;
     const char *svg = NULL, *save = NULL;
     word_list methods;
-    int use[METHODS] = { 0 }, m, k, seed, seeds = 1, samples = 600, chosen;
+    int use[METHODS] = { 0 }, m, k, seed, seeds = 1, samples = 700, chosen;
     int width = 16, stages = 3, blocks = 2, stride = 2;
     char name[16];
     static job j;
@@ -256,8 +256,8 @@ int main(int argc, char **argv)
     memset(&methods, 0, sizeof methods);
     memset(r, 0, sizeof r);
     j.target = 0.5;
-    j.epochs = 20;
-    j.search = 40;
+    j.epochs = 10;
+    j.search = 25;
     j.rate = 0.01;
     j.noise = 1.5;
     READ_OPTIONS(argc, argv, usage, options);

@@ -13,7 +13,6 @@
  * Left out transformers: no network of that kind is here. */
 #include "gnn/prune/meta.h"
 #include "math/layer.h"
-#include "math/init.h"
 #include "math/grad_inside.h"
 #include "math/table_inside.h"
 #include "math/rows_inside.h"
@@ -269,8 +268,16 @@ TINY_API tiny_status tgnn_meta_open(tiny_ctx *ctx, const tgnn_meta_desc *desc, t
     }
     m->n_param = 2 * n;
     rng = tiny_rng_make(desc->seed, 0x6d657461);
-    for (k = 0; !st && k < 2 * n; k += 2)   /* the last of each decoder stays 0: training begins with no change */
-        if (k / 2 != n - 3 && k / 2 != n - 1) st = tiny_init_xavier(ctx, &rng, &m->param[k].value);
+    for (k = 0; !st && k < 2 * n; k++) {
+        /* Uniform, +-1 / sqrt(inputs). Biases must not be 0: a norm of Lin(edge) alone would lose the size of the edge.
+         * The last matrix of each decoder stays 0, so that training begins with no change. */
+        const tiny_tensor *w = &m->param[k].value;
+        const double most = 1.0 / tinyi_sqrt64((double)m->param[k - k % 2].value.dim[1]);
+        tiny_idx i;
+        if (k / 2 == n - 3 || k / 2 == n - 1) continue;
+        for (i = 0; i < tiny_tensor_count(w); i++)
+            tinyi_real_set(w->data, w->dtype, i, most * (2.0 * tiny_rng_uniform64(&rng) - 1.0));
+    }
     if (st) tgnn_meta_close(m);
     else *out = m;
     return st;

@@ -451,6 +451,27 @@ static void test_gradient(void)
         T_OK(tgnn_meta_gradient(a, &s, 8, 1.0, 0.0, NULL, NULL));
         T_CLOSE(with - at(&p[part[i]].grad, 0), 0.3 * times[i] * at(&p[part[i]].value, 0), 1e-12);
     }
+    {                                       /* the whole chain: the loss of the rewritten network, two batches */
+        const tgnn_cnn *one = a;
+        tgnn_meta_train_desc td;
+        const tiny_param *q = tgnn_meta_params(m, &n);
+        memset(&td, 0, sizeof td);
+        td.epochs = 1; td.batch = 4; td.lr = 1e-14; td.alpha = 1.0; td.reg = 0.3;
+        T_OK(tgnn_meta_train(m, &one, 1, &s, &td));
+        for (i = 0; i < n; i += 5) {
+            double value[2], kept = at(&q[i].value, 0), want = at(&q[i].grad, 0);
+            for (side = 0; side < 2; side++) {
+                tgnn_cnn *y = NULL;
+                put(&q[i].value, 0, kept + (side ? h : -h));
+                T_OK(tgnn_meta_rewrite(m, a, &y));
+                T_OK(tgnn_meta_gradient(y, &s, 4, 1.0, 0.3, &loss, &pull));
+                value[side] = 2.0 * loss + pull;
+                tgnn_cnn_close(y);
+            }
+            put(&q[i].value, 0, kept);
+            T_CLOSE(want, (value[1] - value[0]) / (2.0 * h), 1e-5 * (1.0 + fabs(want)));
+        }
+    }
     tgnn_net_graph_close(ctx, &g);
     tgnn_meta_close(m);
     tgnn_cnn_close(a);
