@@ -732,7 +732,6 @@ static void tidy(void)
                                          "kept.svg",   "c.svg",      "m.json",       "m.safetensors", "edges.tsv",
                                          "labels.txt", "splits.txt", "features.npy", "log.tsv",       "pipe",
                                          "net.ckpt",   "e.svg",      "f.svg",        "m.svg" };
-                                         "m.svg" };
     size_t i;
     for (i = 0; i < T_COUNT(names); i++) (void)remove(at(names[i]));
     (void)rmdir(folder);
