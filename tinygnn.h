@@ -94,227 +94,227 @@
  *    6936  gnn/equivariant/tdn.h
  *    7017  gnn/equivariant/neighbours.h
  *    7071  gnn/equivariant/mace.h
- *    7157  gnn/operator/modes.h
- *    7216  gnn/operator/spectral.h
- *    7301  gnn/operator/fno.h
- *    7404  gnn/prune/cnn.h
- *    7488  gnn/prune/group.h
- *    7542  gnn/prune/meta.h
- *    7643  gnn/operator/lines.h
- *    7686  gnn/operator/oneway.h
- *    7776  gnn/operator/unet.h
- *    7845  gnn/operator/deeponet.h
- *    7973  gnn/render/nerf.h
- *    8107  gnn/train/data.h
- *    8143  gnn/tinygnn.h
- *    8916  internal functions
- *    9785  core/status.c
- *    9839  core/atomic_inside.h
- *    9905  core/state_inside.h
- *   10117  core/tensor.c
- *   10284  core/cpu_inside.h
- *   10330  core/half_inside.h
- *   10383  core/target.h
- *   10886  core/ctx.c
- *   11193  core/mem.c
- *   11340  core/thread.c
- *   11968  core/rng.c
- *   12058  core/op.c
- *   12570  core/record.c
- *   12675  core/accel.c
- *   12967  core/bytes.c
- *   13120  core/doc/json.c
- *   13414  core/safetensors.c
- *   13691  core/file.c
- *   14191  core/forget.c
- *   14228  core/hash_inside.h
- *   14252  core/box/box_inside.h
- *   14346  core/box/checkpoint.c
- *   15000  core/time.c
- *   15054  core/net.c
- *   15399  core/hops_inside.h
- *   15434  core/comm.c
- *   15930  core/collective.c
- *   16568  core/fault.c
- *   16773  core/socket.c
- *   17631  core/sha256.c
- *   17916  core/wire_inside.h
- *   18009  core/tcp.c
- *   19001  core/conform.c
- *   19801  core/tune.c
- *   20176  math/grad_inside.h
- *   20237  math/table_inside.h
- *   20411  math/rows_inside.h
- *   20482  math/walk_inside.h
- *   20606  math/binary.c
- *   20971  math/elem.c
- *   21852  math/convert.c
- *   22372  math/reduce.c
- *   22977  math/softmax.c
- *   23388  math/norm.c
- *   23960  math/gemm_inside.h
- *   24056  math/gemm_i8_inside.h
- *   24087  math/matmul.c
- *   24506  math/layout.c
- *   25315  math/conv.c
- *   25912  math/sort.c
- *   26849  math/linalg_block_inside.h
- *   27011  math/linalg_lu.c
- *   27379  math/linalg_qr.c
- *   27755  math/linalg_eig.c
- *   28278  math/linalg_svd.c
- *   28689  math/linalg.c
- *   28970  math/fft_way_inside.h
- *   29041  math/fft.c
- *   29563  math/hadamard_inside.h
- *   29592  math/fwht.c
- *   29792  math/attention.c
- *   30456  math/gla.c
- *   31029  math/gla_grad.c
- *   31431  math/twist.c
- *   31800  math/slope.c
- *   32007  math/loss.c
- *   32192  math/rope.c
- *   32358  math/patch.c
- *   32743  math/bits_inside.h
- *   32785  math/sparse_lines_inside.h
- *   32815  math/sparse_forms_inside.h
- *   32840  math/sparse.c
- *   33201  math/edges_inside.h
- *   33243  math/edges.c
- *   33757  math/edges_score.c
- *   34248  math/ops.c
- *   34353  math/init.c
- *   34419  math/optim.c
- *   35032  math/tape.c
- *   35983  math/layer.c
- *   36542  math/train.c
- *   36756  core/doc/value_inside.h
- *   36890  core/doc/value_text.c
- *   37127  math/edges_grad.c
- *   37626  math/normal.c
- *   37647  math/targets.c
- *   37722  math/all.c
- *   37729  core/cpu.c
- *   37998  core/hash.c
- *   38109  core/box/box.c
- *   38367  core/hops.c
- *   38567  core/wire.c
- *   38804  math/grad.c
- *   39672  math/matvec_inside.h
- *   39683  math/gemm.c
- *   40343  math/gemm_i8.c
- *   40634  math/linalg_block.c
- *   41192  math/fft_way.c
- *   41620  math/hadamard.c
- *   41710  math/bits.c
- *   41730  math/sparse_lines.c
- *   42222  math/sparse_forms.c
- *   42449  core/doc/value.c
- *   42997  math/matvec.c
- *   43058  the shared functions forward to the other header, if that has their bodies
- *   44064  internal functions of this header
- *   44203  gnn/ops.c
- *   44222  gnn/graph/graph_inside.h
- *   44280  gnn/graph/graph.c
- *   45115  gnn/graph/community.c
- *   45347  gnn/graph/coarsen_inside.h
- *   45378  gnn/graph/refine_inside.h
- *   45425  gnn/graph/partition.c
- *   45845  gnn/graph/halo.c
- *   46016  gnn/graph/sample.c
- *   46418  gnn/graph/inflate_inside.h
- *   46450  gnn/graph/words_inside.h
- *   46498  gnn/graph/npy.c
- *   47075  gnn/graph/form_inside.h
- *   47117  gnn/graph/read.c
- *   48062  gnn/graph/stream.c
- *   48830  gnn/layer/layer.c
- *   49431  gnn/layer/net_file_inside.h
- *   49457  gnn/layer/net.c
- *   50114  gnn/layer/pool.c
- *   50273  gnn/quant/bits.c
- *   50400  gnn/quant/a2q.c
- *   50918  gnn/train/pass_inside.h
- *   51021  gnn/quant/a2q_net.c
- *   51625  gnn/quant/nibble_inside.h
- *   51655  gnn/quant/packed.c
- *   52148  gnn/quant/quant.c
- *   52464  gnn/embed/fastrp.c
- *   53029  gnn/equivariant/irreps.c
- *   53141  gnn/equivariant/so3.c
- *   53619  gnn/equivariant/harmonics_inside.h
- *   53692  gnn/equivariant/harmonics.c
- *   54218  gnn/equivariant/product_inside.h
- *   54338  gnn/equivariant/product.c
- *   55133  gnn/equivariant/cp.c
- *   55573  gnn/equivariant/paths_inside.h
- *   55652  gnn/equivariant/paths.c
- *   56348  gnn/equivariant/layers.c
- *   56707  gnn/equivariant/tdn_inside.h
- *   56769  gnn/equivariant/tdn.c
- *   57382  gnn/equivariant/neighbours.c
- *   57799  gnn/equivariant/mace_inside.h
- *   57933  gnn/equivariant/mace.c
- *   58302  gnn/operator/modes_inside.h
- *   58343  gnn/operator/modes.c
- *   59109  gnn/operator/spectral.c
- *   59752  gnn/operator/fno.c
- *   60443  gnn/prune/cnn.c
- *   60889  gnn/prune/group.c
- *   61192  gnn/prune/meta.c
- *   61951  gnn/operator/lines_inside.h
- *   61969  gnn/operator/lines.c
- *   62536  gnn/operator/oneway.c
- *   62847  gnn/operator/unet.c
- *   63358  gnn/operator/deeponet_inside.h
- *   63378  gnn/operator/deeponet.c
- *   64158  gnn/render/nerf_inside.h
- *   64231  gnn/render/nerf.c
- *   64602  gnn/train/data.c
- *   64812  gnn/graph/coarsen.c
- *   65243  gnn/graph/refine.c
- *   65626  gnn/graph/inflate.c
- *   65998  gnn/graph/words.c
- *   66217  gnn/layer/net_file.c
- *   66699  gnn/train/pass.c
- *   67334  gnn/quant/nibble.c
- *   67342  gnn/train/kit_inside.h
- *   67377  gnn/train/kit.c
- *   67501  gnn/train/nodes.c
- *   67680  gnn/train/graphs.c
- *   67986  gnn/train/links.c
- *   68297  gnn/train/tape_pool.c
- *   68325  gnn/quant/quant_file.c
- *   68691  gnn/equivariant/harmonics_twice.c
- *   69236  gnn/equivariant/product_code.c
- *   69637  gnn/equivariant/product_kinds.c
- *   70182  gnn/equivariant/product_measure.c
- *   70370  gnn/equivariant/product_fold.c
- *   71175  gnn/equivariant/tdn_run.c
- *   71550  gnn/equivariant/paths_conv.c
- *   71902  gnn/equivariant/paths_plan.c
- *   72275  gnn/equivariant/mace_couple.c
- *   72553  gnn/equivariant/mace_file.c
- *   72931  gnn/equivariant/mace_plain.c
- *   73211  gnn/equivariant/mace_plan.c
- *   73462  gnn/equivariant/mace_run.c
- *   74231  gnn/operator/patches.c
- *   74613  gnn/operator/oneway_fit.c
- *   74857  gnn/operator/wave.c
- *   75098  gnn/operator/deeponet_fit.c
- *   75379  gnn/render/spikes_inside.h
- *   75406  gnn/render/march.c
- *   75864  gnn/render/spikes.c
- *   76241  gnn/render/nerf_ref.c
- *   76475  gnn/render/nerf_fit.c
- *   76587  gnn/targets.c
- *   76591  gnn/tinygnn.c
- *   76597  the kernels of each target: this header again
- *   76764  core/simd.h, the vectors of one target
- *   78602  math/kernels.h
- *   85034  gnn/kernels.h
- *   87206  the licence
+ *    7159  gnn/operator/modes.h
+ *    7218  gnn/operator/spectral.h
+ *    7303  gnn/operator/fno.h
+ *    7406  gnn/prune/cnn.h
+ *    7490  gnn/prune/group.h
+ *    7544  gnn/prune/meta.h
+ *    7645  gnn/operator/lines.h
+ *    7688  gnn/operator/oneway.h
+ *    7778  gnn/operator/unet.h
+ *    7847  gnn/operator/deeponet.h
+ *    7975  gnn/render/nerf.h
+ *    8110  gnn/train/data.h
+ *    8146  gnn/tinygnn.h
+ *    8919  internal functions
+ *    9788  core/status.c
+ *    9842  core/atomic_inside.h
+ *    9908  core/state_inside.h
+ *   10120  core/tensor.c
+ *   10287  core/cpu_inside.h
+ *   10333  core/half_inside.h
+ *   10386  core/target.h
+ *   10889  core/ctx.c
+ *   11196  core/mem.c
+ *   11343  core/thread.c
+ *   11971  core/rng.c
+ *   12061  core/op.c
+ *   12573  core/record.c
+ *   12678  core/accel.c
+ *   12970  core/bytes.c
+ *   13123  core/doc/json.c
+ *   13417  core/safetensors.c
+ *   13694  core/file.c
+ *   14194  core/forget.c
+ *   14231  core/hash_inside.h
+ *   14255  core/box/box_inside.h
+ *   14349  core/box/checkpoint.c
+ *   15003  core/time.c
+ *   15057  core/net.c
+ *   15402  core/hops_inside.h
+ *   15437  core/comm.c
+ *   15933  core/collective.c
+ *   16571  core/fault.c
+ *   16776  core/socket.c
+ *   17634  core/sha256.c
+ *   17919  core/wire_inside.h
+ *   18012  core/tcp.c
+ *   19004  core/conform.c
+ *   19804  core/tune.c
+ *   20179  math/grad_inside.h
+ *   20240  math/table_inside.h
+ *   20414  math/rows_inside.h
+ *   20485  math/walk_inside.h
+ *   20609  math/binary.c
+ *   20974  math/elem.c
+ *   21855  math/convert.c
+ *   22375  math/reduce.c
+ *   22980  math/softmax.c
+ *   23391  math/norm.c
+ *   23963  math/gemm_inside.h
+ *   24059  math/gemm_i8_inside.h
+ *   24090  math/matmul.c
+ *   24509  math/layout.c
+ *   25318  math/conv.c
+ *   25915  math/sort.c
+ *   26852  math/linalg_block_inside.h
+ *   27014  math/linalg_lu.c
+ *   27382  math/linalg_qr.c
+ *   27758  math/linalg_eig.c
+ *   28281  math/linalg_svd.c
+ *   28692  math/linalg.c
+ *   28973  math/fft_way_inside.h
+ *   29044  math/fft.c
+ *   29566  math/hadamard_inside.h
+ *   29595  math/fwht.c
+ *   29795  math/attention.c
+ *   30459  math/gla.c
+ *   31032  math/gla_grad.c
+ *   31434  math/twist.c
+ *   31803  math/slope.c
+ *   32010  math/loss.c
+ *   32195  math/rope.c
+ *   32361  math/patch.c
+ *   32746  math/bits_inside.h
+ *   32788  math/sparse_lines_inside.h
+ *   32818  math/sparse_forms_inside.h
+ *   32843  math/sparse.c
+ *   33204  math/edges_inside.h
+ *   33246  math/edges.c
+ *   33760  math/edges_score.c
+ *   34251  math/ops.c
+ *   34356  math/init.c
+ *   34422  math/optim.c
+ *   35035  math/tape.c
+ *   35986  math/layer.c
+ *   36545  math/train.c
+ *   36759  core/doc/value_inside.h
+ *   36893  core/doc/value_text.c
+ *   37130  math/edges_grad.c
+ *   37629  math/normal.c
+ *   37650  math/targets.c
+ *   37725  math/all.c
+ *   37732  core/cpu.c
+ *   38001  core/hash.c
+ *   38112  core/box/box.c
+ *   38370  core/hops.c
+ *   38570  core/wire.c
+ *   38807  math/grad.c
+ *   39675  math/matvec_inside.h
+ *   39686  math/gemm.c
+ *   40346  math/gemm_i8.c
+ *   40637  math/linalg_block.c
+ *   41195  math/fft_way.c
+ *   41623  math/hadamard.c
+ *   41713  math/bits.c
+ *   41733  math/sparse_lines.c
+ *   42225  math/sparse_forms.c
+ *   42452  core/doc/value.c
+ *   43000  math/matvec.c
+ *   43061  the shared functions forward to the other header, if that has their bodies
+ *   44067  internal functions of this header
+ *   44206  gnn/ops.c
+ *   44225  gnn/graph/graph_inside.h
+ *   44283  gnn/graph/graph.c
+ *   45118  gnn/graph/community.c
+ *   45350  gnn/graph/coarsen_inside.h
+ *   45381  gnn/graph/refine_inside.h
+ *   45428  gnn/graph/partition.c
+ *   45848  gnn/graph/halo.c
+ *   46019  gnn/graph/sample.c
+ *   46421  gnn/graph/inflate_inside.h
+ *   46453  gnn/graph/words_inside.h
+ *   46501  gnn/graph/npy.c
+ *   47078  gnn/graph/form_inside.h
+ *   47120  gnn/graph/read.c
+ *   48065  gnn/graph/stream.c
+ *   48833  gnn/layer/layer.c
+ *   49434  gnn/layer/net_file_inside.h
+ *   49460  gnn/layer/net.c
+ *   50117  gnn/layer/pool.c
+ *   50276  gnn/quant/bits.c
+ *   50403  gnn/quant/a2q.c
+ *   50921  gnn/train/pass_inside.h
+ *   51024  gnn/quant/a2q_net.c
+ *   51628  gnn/quant/nibble_inside.h
+ *   51658  gnn/quant/packed.c
+ *   52151  gnn/quant/quant.c
+ *   52467  gnn/embed/fastrp.c
+ *   53032  gnn/equivariant/irreps.c
+ *   53144  gnn/equivariant/so3.c
+ *   53622  gnn/equivariant/harmonics_inside.h
+ *   53695  gnn/equivariant/harmonics.c
+ *   54221  gnn/equivariant/product_inside.h
+ *   54341  gnn/equivariant/product.c
+ *   55136  gnn/equivariant/cp.c
+ *   55576  gnn/equivariant/paths_inside.h
+ *   55655  gnn/equivariant/paths.c
+ *   56351  gnn/equivariant/layers.c
+ *   56710  gnn/equivariant/tdn_inside.h
+ *   56772  gnn/equivariant/tdn.c
+ *   57385  gnn/equivariant/neighbours.c
+ *   57804  gnn/equivariant/mace_inside.h
+ *   57946  gnn/equivariant/mace.c
+ *   58368  gnn/operator/modes_inside.h
+ *   58409  gnn/operator/modes.c
+ *   59175  gnn/operator/spectral.c
+ *   59818  gnn/operator/fno.c
+ *   60509  gnn/prune/cnn.c
+ *   60955  gnn/prune/group.c
+ *   61258  gnn/prune/meta.c
+ *   62025  gnn/operator/lines_inside.h
+ *   62043  gnn/operator/lines.c
+ *   62610  gnn/operator/oneway.c
+ *   62921  gnn/operator/unet.c
+ *   63432  gnn/operator/deeponet_inside.h
+ *   63452  gnn/operator/deeponet.c
+ *   64256  gnn/render/nerf_inside.h
+ *   64329  gnn/render/nerf.c
+ *   64712  gnn/train/data.c
+ *   64922  gnn/graph/coarsen.c
+ *   65353  gnn/graph/refine.c
+ *   65736  gnn/graph/inflate.c
+ *   66108  gnn/graph/words.c
+ *   66327  gnn/layer/net_file.c
+ *   66809  gnn/train/pass.c
+ *   67444  gnn/quant/nibble.c
+ *   67452  gnn/train/kit_inside.h
+ *   67487  gnn/train/kit.c
+ *   67611  gnn/train/nodes.c
+ *   67790  gnn/train/graphs.c
+ *   68096  gnn/train/links.c
+ *   68407  gnn/train/tape_pool.c
+ *   68435  gnn/quant/quant_file.c
+ *   68801  gnn/equivariant/harmonics_twice.c
+ *   69346  gnn/equivariant/product_code.c
+ *   69747  gnn/equivariant/product_kinds.c
+ *   70292  gnn/equivariant/product_measure.c
+ *   70480  gnn/equivariant/product_fold.c
+ *   71285  gnn/equivariant/tdn_run.c
+ *   71660  gnn/equivariant/paths_conv.c
+ *   72012  gnn/equivariant/paths_plan.c
+ *   72385  gnn/equivariant/mace_couple.c
+ *   72661  gnn/equivariant/mace_file.c
+ *   73044  gnn/equivariant/mace_plain.c
+ *   73331  gnn/equivariant/mace_plan.c
+ *   73581  gnn/equivariant/mace_run.c
+ *   74365  gnn/operator/patches.c
+ *   74747  gnn/operator/oneway_fit.c
+ *   74991  gnn/operator/wave.c
+ *   75232  gnn/operator/deeponet_fit.c
+ *   75513  gnn/render/spikes_inside.h
+ *   75540  gnn/render/march.c
+ *   75998  gnn/render/spikes.c
+ *   76375  gnn/render/nerf_ref.c
+ *   76609  gnn/render/nerf_fit.c
+ *   76721  gnn/targets.c
+ *   76725  gnn/tinygnn.c
+ *   76731  the kernels of each target: this header again
+ *   76898  core/simd.h, the vectors of one target
+ *   78736  math/kernels.h
+ *   85168  gnn/kernels.h
+ *   87340  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -7104,7 +7104,7 @@ typedef struct tgnn_mace_desc {             /* 0 takes the default that stands i
     int channels;                           /* [16] */
     int l_max;                              /* degree of the harmonics; 0 is 0 */
     int hidden;                             /* highest degree of the features between layers; 0 is 0 */
-    int last;                               /* of those after the last layer: 0 as in mace-torch, with one layer hidden */
+    int last;                               /* of those after the last layer; 0 as in mace-torch */
     int layers;                             /* [2] */
     int correlation[TGNN_MACE_LAYERS];      /* 1 to 3, [3] */
     int kind[TGNN_MACE_LAYERS];             /* TGNN_MACE_...; [plain, then residual] where kinds is 0 */
@@ -7112,6 +7112,8 @@ typedef struct tgnn_mace_desc {             /* 0 takes the default that stands i
     int density[TGNN_MACE_LAYERS];          /* nonzero: messages are divided by 1 + a learnt density, not by average */
     int n_bessel, power;                    /* [8], [5]: of the radial basis, and of its cutoff */
     int late;                               /* nonzero: the cutoff multiplies what the network and the density give */
+    int zbl;                                /* nonzero: repulsion of Ziegler, Biersack, Littmark; power of its cutoff */
+    int agnesi;                             /* nonzero: the basis gets a transformed distance */
     int radial[TGNN_MACE_RADIAL], n_radial; /* widths of the hidden layers of the radial network [64, 64, 64] */
     int readout;                            /* width of the last readout's hidden layer [16] */
     double r_max;                           /* [5] */
@@ -7125,7 +7127,7 @@ TINY_API tiny_status tgnn_mace_open(tiny_ctx *ctx, const tgnn_mace_desc *desc, t
 TINY_API tiny_status tgnn_mace_load(tiny_ctx *ctx, const char *path, tgnn_mace **out);
 TINY_API tiny_status tgnn_mace_save(tiny_ctx *ctx, const tgnn_mace *model, const char *path);  /* f64 */
 TINY_API void tgnn_mace_close(tgnn_mace *model);                                   /* takes NULL */
-TINY_API const tgnn_mace_desc *tgnn_mace_desc_of(const tgnn_mace *model);           /* defaults filled in; NULL for NULL */
+TINY_API const tgnn_mace_desc *tgnn_mace_desc_of(const tgnn_mace *model);       /* with its defaults; NULL for NULL */
 TINY_API double tgnn_mace_count(const tgnn_mace *model);                            /* its numbers */
 
 /* What is wanted; NULL: not. Without forces, virial and stress no gradient is computed. */
@@ -7134,7 +7136,7 @@ typedef struct tgnn_mace_out {
     double *atoms;                          /* (n) */
     double *forces;                         /* (n, 3): minus the gradient by the positions */
     double *virial;                         /* (3, 3): minus the gradient by a strain of positions and cell */
-    double *stress;                         /* (3, 3): minus the virial over the volume; needs three periodic directions */
+    double *stress;                         /* (3, 3): minus the virial over the volume; periodic in all directions */
 } tgnn_mace_out;
 
 /* dtype: TINY_F32 or TINY_F64, of everything between the distances and the energy of an atom. The result is the same
@@ -8033,7 +8035,7 @@ typedef struct tgnn_nerf_count {
     uint64_t steps, padded_steps;           /* steps of time: those computed; rays x the most of a ray, as tensors do */
     uint64_t gap_steps;                     /* PADDED: steps between the samples of a ray whose input is 0 */
 } tgnn_nerf_count;
-/* In joule: 4.6 pJ for a multiply-add, 0.9 pJ for an addition (45 nm, M. Horowitz, 2014). A model: nothing is measured. */
+/* In joule: 4.6 pJ for a multiply-add, 0.9 pJ for an addition (45 nm; M. Horowitz, 2014). A model, no measurement. */
 TINY_API double tgnn_nerf_energy(const tgnn_nerf_count *count);
 
 typedef struct tgnn_nerf tgnn_nerf;
@@ -8053,7 +8055,8 @@ TINY_API tiny_status tgnn_nerf_resize(tiny_ctx *ctx, tgnn_nerf *net, const tiny_
  * results. Call it again after the density was changed; fit does so. part, if not NULL: the part that is left. */
 TINY_API tiny_status tgnn_nerf_cull(tiny_ctx *ctx, tgnn_nerf *net, double *part);
 
-/* rays (n, 6): a start and a direction of any length; colours (n, 3). f32, dense. count may be NULL. */
+/* rays (n, 6): a start and a direction of any length; colours (n, 3). f32, dense. count may be NULL: it costs a second
+ * walk along the rays. */
 TINY_API tiny_status tgnn_nerf_render(tiny_ctx *ctx, const tgnn_nerf *net, const tiny_tensor *rays,
                                       const tiny_tensor *colours, tgnn_nerf_count *count);
 /* The whole formula in plain loops, for one ray: padded tensors of time, spikes as numbers, products of all weights. */
@@ -8156,7 +8159,7 @@ TINYI_C_END
 /* The passes are more text than gcc can number columns for. gcc -Wall would then report that it stops
  * checking indentation; a #line, although it changes nothing, prevents that. */
 #if defined __GNUC__ && !defined __clang__
-#line 0008160
+#line 0008163
 #endif
 #if TINYI_PARTED
 #define tinyi_tensor_reach tinygnn_tinyi_tensor_reach
@@ -57459,14 +57462,15 @@ TINYI_FN tiny_status tinyi_cell_of(tiny_ctx *ctx, const tgnn_structure *s, tinyi
             memcpy(cell->row + 3 * k, s->cell + 3 * k, 3 * sizeof(double));
             for (j = 0; j < 3; j++)
                 if (!tinyi_nb_finite(cell->row[3 * k + j]) || cell->row[3 * k + j] > 1e6 || cell->row[3 * k + j] < -1e6)
-                    return tinyi_fail(ctx, TINY_E_NUMERIC, "structure: row %d of the cell is not finite, or longer than "
-                                      "a million", k + 1);
+                    return tinyi_fail(ctx, TINY_E_NUMERIC,
+                                      "structure: row %d of the cell is not finite, or longer than a million", k + 1);
             edges *= tinyi_nb_length(cell->row + 3 * k);
             n = k;
         }
     /* with one periodic direction the complement cannot fail; with two, the area is that of the two rows */
     if (any && edges == 0.0)
-        return tinyi_fail(ctx, TINY_E_NUMERIC, "structure: a periodic row of the cell is zero, so the cell has no volume");
+        return tinyi_fail(ctx, TINY_E_NUMERIC,
+                          "structure: a periodic row of the cell is zero, so the cell has no volume");
     (void)n;
     tinyi_nb_complete(s->periodic, cell->row);
     tinyi_nb_cross(cell->row + 3, cell->row + 6, c);
@@ -57555,8 +57559,8 @@ static tiny_status tinyi_nb_boxes(tinyi_nb *w, double distance)
             double f = x[0] * w->cell.inverse[k] + x[1] * w->cell.inverse[3 + k] + x[2] * w->cell.inverse[6 + k];
             if (!(f < TINYI_NB_FAR && f > -TINYI_NB_FAR))
                 return tinyi_fail(w->ctx, TINY_E_NUMERIC,
-                                  "structure: atom %td (counted from 1) is more than a million %s away", tinyi_nb_number(w, i),
-                                  w->s->periodic[k] ? "cells" : "lengths");
+                                  "structure: atom %td (counted from 1) is more than a million %s away",
+                                  tinyi_nb_number(w, i), w->s->periodic[k] ? "cells" : "lengths");
             w->wrap[3 * i + k] = 0;
             if (w->s->periodic[k]) {
                 const double whole = tinyi_nb_floor(f);
@@ -57587,8 +57591,8 @@ static tiny_status tinyi_nb_boxes(tinyi_nb *w, double distance)
     }
     if (reach > TINYI_NB_REACH)
         return tinyi_fail(w->ctx, TINY_E_ARGUMENT,
-                          "structure: the cell is so small that it has %.3g images within the distance of %g, the limit "
-                          "is %g", reach, distance, TINYI_NB_REACH);
+                          "structure: the cell is so small that it has %.3g images within the distance of %g, the "
+                          "limit is %g", reach, distance, TINYI_NB_REACH);
     w->head = (int32_t *)tinyi_alloc(w->ctx, (size_t)boxes, sizeof *w->head);
     if (!w->head) return tiny_ctx_status(w->ctx);
     for (i = 0; i < (tiny_idx)boxes; i++) w->head[i] = -1;
@@ -57681,7 +57685,8 @@ static tiny_status tinyi_nb_search(tinyi_nb *w)
     return st;
 }
 
-/* Edge 2 p is that of the first atom of pair p, 2 p + 1 that of the second one: its atom, or with other its neighbour */
+/* Edge 2 p is that of the first atom of pair p, 2 p + 1 that of the second one. Its atom, or with `other` its
+ * neighbour. */
 static size_t tinyi_nb_end(const tinyi_nb *w, size_t e, size_t other)
 {
     return (size_t)w->pair[5 * (e / 2) + ((e ^ other) & 1)];
@@ -57808,7 +57813,12 @@ TINYI_C_BEGIN
 #define TINYI_MACE_NAME 40
 #define TINYI_MACE_SIDE (TGNN_MACE_L + 1)
 
-typedef struct tinyi_mace_param { char name[TINYI_MACE_NAME]; int rank; tiny_idx dim[3]; double *value; } tinyi_mace_param;
+typedef struct tinyi_mace_param {
+    char name[TINYI_MACE_NAME];
+    int rank;
+    tiny_idx dim[3];
+    double *value;
+} tinyi_mace_param;
 
 /* One coupling of a layer: features of degree l1, harmonics of l2, message of l3. Its message has the rows from `row`
  * on. Its coefficients for an edge, (2 l1 + 1, 2 l3 + 1) numbers, stand from `at` on. */
@@ -57899,7 +57909,8 @@ struct tgnn_mace {
     int n_params;
     double *values, n_values;
     /* places in param */
-    int energies, bessel, embed, up[TGNN_MACE_LAYERS][TINYI_MACE_SIDE], radial[TGNN_MACE_LAYERS][TGNN_MACE_RADIAL + 1],
+    int energies, bessel, embed, radii, zbl, agnesi;
+    int up[TGNN_MACE_LAYERS][TINYI_MACE_SIDE], radial[TGNN_MACE_LAYERS][TGNN_MACE_RADIAL + 1],
         mix[TGNN_MACE_LAYERS][TINYI_MACE_SIDE], skip[TGNN_MACE_LAYERS][TINYI_MACE_SIDE], density[TGNN_MACE_LAYERS],
         weight[TGNN_MACE_LAYERS][TINYI_MACE_SIDE][3], out[TGNN_MACE_LAYERS][TINYI_MACE_SIDE],
         readout[TGNN_MACE_LAYERS], readin;
@@ -57922,9 +57933,11 @@ TINYI_FN void tinyi_mace_poly_fill(const tgnn_mace *m, int t, int element, doubl
 /* The plan for a structure's elements (a bit for each element of the model), made or reused. */
 TINYI_FN tiny_status tinyi_mace_plan_for(tiny_ctx *ctx, tgnn_mace *m, int type, const unsigned char *present,
                                          const tinyi_mace_plan **out);
-/* The radial basis at a distance and its slope, n_bessel numbers each, and in cut[2] what the last hidden layer and the
- * density are still multiplied by: 1, or with `late` the cutoff and its slope. */
-TINYI_FN void tinyi_mace_radial(const tgnn_mace *m, double r, double *b, double *db, double *cut);
+/* The radial basis at a distance of two elements of the model and its slope, n_bessel numbers each, and in cut[2] what
+ * the last hidden layer and the density are still multiplied by: 1, or with `late` the cutoff and its slope. */
+TINYI_FN void tinyi_mace_radial(const tgnn_mace *m, int z1, int z2, double r, double *b, double *db, double *cut);
+/* the repulsion of a pair, and its slope */
+TINYI_FN double tinyi_mace_repel(const tgnn_mace *m, int z1, int z2, double r, double *slope);
 
 TINYI_C_END
 #endif
@@ -57945,16 +57958,19 @@ TINYI_C_END
  *            PLAIN: M_i is multiplied by the matrix of the element; RESIDUAL: h_i is, and added to the new h_i,
  *            h_i <- W_out B(M_i) (+ residual),  B of gnn/equivariant/mace_couple.c.
  *          E_i = E_element + shift + scale (sum over layers of a linear readout of h_i; of a small network after the
- *          last layer of two or more).
+ *          last layer of two or more; with zbl half of the repulsion of each pair). With agnesi, b gets
+ *          1 / (1 + a u^q / (1 + u^(q - p))) in place of r: C. van der Oord et al., 2023 (ACEpotentials).
  *          C are the real 3j times sqrt(2 l3 + 1). All matrices hold e3nn's factors, 1 / sqrt(fan in) and the constants
  *          of normalised activations.
+ * Cost     multiply-adds with gradient, K the last radial width, C channels, P couplings: an edge of a later layer 3 K
+ *          P C and about 3 for each component and channel of a coupling; one of the first layer 4 K (l_max + 1)^2. An
+ *          atom: 2 K C (l_max + 1)^2 for each element among its neighbours, 3 for each term of its polynomial and
+ *          channel, and the C x C matrices of its rows, twice.
  * Files    mace_couple.c the polynomials, mace_file.c files, mace_plain.c the formula in plain loops, mace_plan.c
- *                                 packed
- *          weights, mace_run.c the fast form.
- * Left out interactions with non-linear messages or an attention of elements, several heads, the repulsion of Ziegler,
- *          Biersack and Littmark, transformed distances, features without natural parity, charges and dipoles,
- *                                 training.
- */
+ *          packed weights, mace_run.c the fast form.
+ * Left out interactions with non-linear messages or an attention of elements, several heads, soft
+ *          transformed distances, features without natural parity, charges and dipoles,
+ *          training. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -57981,6 +57997,7 @@ TINYI_FN tiny_status tinyi_mace_check(tiny_ctx *ctx, const char *what, tgnn_mace
         { "degrees of the last features", &d->last, 0, 0, TGNN_MACE_L },
         { "Bessel functions", &d->n_bessel, 8, 1, 64 },
         { "powers of the cutoff", &d->power, 5, 1, 64 },
+        { "powers of the repulsion's cutoff", &d->zbl, 0, 0, 64 },
         { "hidden radial layers", &d->n_radial, 3, 1, TGNN_MACE_RADIAL },
         { "numbers of the last readout", &d->readout, 16, 1, 1024 },
         { "elements", &d->n_elements, 0, 1, TGNN_MACE_ELEMENTS }
@@ -58027,8 +58044,9 @@ TINYI_FN tiny_status tinyi_mace_check(tiny_ctx *ctx, const char *what, tgnn_mace
     if (d->scale == 0.0) d->scale = 1.0;
     if (!(d->r_max > 0.0 && d->r_max <= 100.0) || !(d->average > 0.0 && d->average < 1e6) ||
         !tinyi_mace_finite(d->scale) || !tinyi_mace_finite(d->shift))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: r_max %g, average %g, scale %g, shift %g: r_max must be above 0 and "
-                          "at most 100, average above 0, all finite", what, d->r_max, d->average, d->scale, d->shift);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "%s: r_max %g, average %g, scale %g, shift %g: r_max must be above 0 and at most 100, "
+                          "average above 0, all finite", what, d->r_max, d->average, d->scale, d->shift);
     return TINY_OK;
 }
 
@@ -58110,6 +58128,9 @@ static void tinyi_mace_list(tgnn_mace *m)
     m->energies = tinyi_mace_add(m, z, 0, 0, "energies");
     m->bessel = tinyi_mace_add(m, d->n_bessel, 0, 0, "bessel");
     m->embed = tinyi_mace_add(m, z, c, 0, "embed");
+    if (d->zbl || d->agnesi) m->radii = tinyi_mace_add(m, z, 0, 0, "radii");
+    if (d->zbl) m->zbl = tinyi_mace_add(m, 2, 0, 0, "zbl");
+    if (d->agnesi) m->agnesi = tinyi_mace_add(m, 3, 0, 0, "agnesi");
     for (t = 0; t < d->layers; t++) {
         const int from = tinyi_mace_degree(d, t), to = tinyi_mace_degree(d, t + 1);
         const int most = d->kind[t] == TGNN_MACE_PLAIN ? d->l_max : from < to ? from : to;
@@ -58203,6 +58224,9 @@ static void tinyi_mace_random(tgnn_mace *m)
     tiny_rng rng = tiny_rng_make(d->seed, 0x6d616365);
     int t, l, i, nu;
     tinyi_mace_draw(&rng, &m->param[m->embed], 1.0 / tinyi_sqrt(z));
+    for (i = 0; (d->zbl || d->agnesi) && i < d->n_elements; i++) m->param[m->radii].value[i] = 0.75;
+    for (i = 0; d->zbl && i < 2; i++) m->param[m->zbl].value[i] = i ? 0.4543 : 0.3;
+    for (i = 0; d->agnesi && i < 3; i++) m->param[m->agnesi].value[i] = i == 0 ? 1.0805 : i == 1 ? 0.9183 : 4.5791;
     for (t = 0; t < d->layers; t++) {
         const int from = tinyi_mace_degree(d, t), to = tinyi_mace_degree(d, t + 1);
         const int most = d->kind[t] == TGNN_MACE_PLAIN ? d->l_max : from < to ? from : to;
@@ -58226,16 +58250,38 @@ static void tinyi_mace_random(tgnn_mace *m)
     }
 }
 
-TINYI_FN void tinyi_mace_radial(const tgnn_mace *m, double r, double *b, double *db, double *cut)
+/* the cutoff at u = r / r_max, and its slope by u */
+static double tinyi_mace_cutoff(double u, int power, double *slope)
 {
-    const double *w = m->param[m->bessel].value, rc = m->desc.r_max, u = r / rc, p = m->desc.power;
-    const double root = tinyi_sqrt(2.0 / rc);
-    double up = 1.0, f, df;                 /* u^(p - 1) */
+    const double p = power;
+    double up = 1.0;                        /* u^(p - 1) */
     int i;
-    for (i = 1; i < m->desc.power; i++) up *= u;
-    f = 1.0 + up * u * (-(p + 1.0) * (p + 2.0) / 2.0 + u * (p * (p + 2.0) - u * (p * (p + 1.0) / 2.0)));
-    df = up * p * (p + 1.0) * (p + 2.0) / rc * (-0.5 + u * (1.0 - 0.5 * u));
-    if (u >= 1.0) f = df = 0.0;
+    *slope = 0.0;
+    if (!(u < 1.0)) return 0.0;
+    for (i = 1; i < power; i++) up *= u;
+    *slope = up * p * (p + 1.0) * (p + 2.0) * (-0.5 + u * (1.0 - 0.5 * u));
+    return 1.0 + up * u * (-(p + 1.0) * (p + 2.0) / 2.0 + u * (p * (p + 2.0) - u * (p * (p + 1.0) / 2.0)));
+}
+static double tinyi_mace_power(double x, double p) { return tinyi_exp64(p * tinyi_log64(x)); }
+
+/* 1 / (1 + a u^q / (1 + u^(q - p))), u = 2 r / (the sum of both radii), and its slope */
+static double tinyi_mace_agnesi(const tgnn_mace *m, int z1, int z2, double r, double *slope)
+{
+    const double *k = m->param[m->agnesi].value, *radius = m->param[m->radii].value;
+    const double by = 0.5 * (radius[z1] + radius[z2]), u = r / by, s = k[1] - k[2];
+    const double top = k[0] * tinyi_mace_power(u, k[1]), low = tinyi_mace_power(u, s), g = top / (1.0 + low),
+                 dg = top / u * (k[1] * (1.0 + low) - s * low) / ((1.0 + low) * (1.0 + low)), y = 1.0 / (1.0 + g);
+    *slope = -dg * y * y / by;
+    return y;
+}
+
+TINYI_FN void tinyi_mace_radial(const tgnn_mace *m, int z1, int z2, double r, double *b, double *db, double *cut)
+{
+    const double *w = m->param[m->bessel].value, rc = m->desc.r_max, root = tinyi_sqrt(2.0 / rc);
+    double df, f = tinyi_mace_cutoff(r / rc, m->desc.power, &df), x = r, dx = 1.0;
+    int i;
+    df /= rc;
+    if (m->desc.agnesi) x = tinyi_mace_agnesi(m, z1, z2, r, &dx);
     cut[0] = m->desc.late ? f : 1.0;
     cut[1] = m->desc.late ? df : 0.0;
     if (m->desc.late) {
@@ -58244,12 +58290,32 @@ TINYI_FN void tinyi_mace_radial(const tgnn_mace *m, double r, double *b, double 
     }
     for (i = 0; i < m->desc.n_bessel; i++) {
         double s, c, y, dy;
-        tinyi_sincos64(w[i] * r, &s, &c);
-        y = root * s / r;
-        dy = (root * w[i] * c - y) / r;
+        tinyi_sincos64(w[i] * x, &s, &c);
+        y = root * s / x;
+        dy = (root * w[i] * c - y) / x * dx;
         b[i] = y * f;
         db[i] = dy * f + y * df;
     }
+}
+
+/* 14.3996 Z1 Z2 / r phi(r / a) f(r / (the sum of both radii)), a = 0.529 k1 / (Z1^k0 + Z2^k0) */
+TINYI_FN double tinyi_mace_repel(const tgnn_mace *m, int z1, int z2, double r, double *slope)
+{
+    static const double c[4] = { 0.1818, 0.5099, 0.2802, 0.02817 }, rate[4] = { 3.2, 0.9423, 0.4028, 0.2016 };
+    const double *k = m->param[m->zbl].value, *radius = m->param[m->radii].value, rc = radius[z1] + radius[z2];
+    const double q1 = m->desc.elements[z1], q2 = m->desc.elements[z2],
+                 a = k[1] * 0.529 / (tinyi_mace_power(q1, k[0]) + tinyi_mace_power(q2, k[0])),
+                 v = 14.3996 * q1 * q2 / r;
+    double phi = 0.0, dphi = 0.0, f, df;
+    int i;
+    f = tinyi_mace_cutoff(r / rc, m->desc.zbl, &df);
+    for (i = 0; i < 4; i++) {
+        const double e = c[i] * tinyi_exp64(-rate[i] * r / a);
+        phi += e;
+        dphi -= rate[i] / a * e;
+    }
+    *slope = v * (dphi * f + phi * df / rc - phi * f / r);
+    return v * phi * f;
 }
 TINY_REF_END
 
@@ -61455,8 +61521,16 @@ TINY_API tiny_status tgnn_meta_open(tiny_ctx *ctx, const tgnn_meta_desc *desc, t
     }
     m->n_param = 2 * n;
     rng = tiny_rng_make(desc->seed, 0x6d657461);
-    for (k = 0; !st && k < 2 * n; k += 2)   /* the last of each decoder stays 0: training begins with no change */
-        if (k / 2 != n - 3 && k / 2 != n - 1) st = tiny_init_xavier(ctx, &rng, &m->param[k].value);
+    for (k = 0; !st && k < 2 * n; k++) {
+        /* Uniform, +-1 / sqrt(inputs). Biases must not be 0: a norm of Lin(edge) alone would lose the size of the edge.
+         * The last matrix of each decoder stays 0, so that training begins with no change. */
+        const tiny_tensor *w = &m->param[k].value;
+        const double most = 1.0 / tinyi_sqrt64((double)m->param[k - k % 2].value.dim[1]);
+        tiny_idx i;
+        if (k / 2 == n - 3 || k / 2 == n - 1) continue;
+        for (i = 0; i < tiny_tensor_count(w); i++)
+            tinyi_real_set(w->data, w->dtype, i, most * (2.0 * tiny_rng_uniform64(&rng) - 1.0));
+    }
     if (st) tgnn_meta_close(m);
     else *out = m;
     return st;
@@ -63424,10 +63498,13 @@ static tiny_idx tinyi_don_reads(const tgnn_deeponet_desc *d, int b)
 
 static void tinyi_don_add(tgnn_deeponet *net, const char *name, const char *what, int rank, const tiny_idx *dim)
 {
-    tiny_tensor t = tiny_tensor_nd(NULL, TINY_F32, rank, dim);
-    const size_t n = (size_t)tiny_tensor_count(&t);
+    size_t n = 1;
+    int i;
+    for (i = 0; i < rank; i++)
+        if (!tinyi_size_mul(n, (size_t)dim[i], &n)) net->too_large = 1;
     if (net->memory) {
         tiny_param *p = &net->params[net->n];
+        const tiny_tensor t = tiny_tensor_nd(NULL, TINY_F32, rank, dim);
         memset(p, 0, sizeof *p);
         (void)snprintf(net->names[net->n], TINYI_DON_NAME, "%s.%s", name, what);
         p->name = net->names[net->n];
@@ -63699,6 +63776,26 @@ TINY_API tiny_status tgnn_deeponet_save(tiny_ctx *ctx, const tgnn_deeponet *net,
     return st;
 }
 
+/* Before memory is taken: a file has the parameters that its description asks for. */
+static tiny_status tinyi_don_holds(tiny_ctx *ctx, const char *path, const tgnn_deeponet_desc *d)
+{
+    tgnn_deeponet plan;
+    tiny_file file;
+    tiny_status st;
+    memset(&plan, 0, sizeof plan);
+    plan.desc = *d;
+    st = tinyi_don_check(ctx, &plan.desc);
+    if (!st) st = tiny_file_open(ctx, path, &file);
+    if (st) return st;
+    plan.n_nets = plan.desc.merge == TGNN_DEEPONET_CONCAT ? 1 : plan.desc.n_branches;
+    tinyi_don_list(&plan);
+    if (plan.too_large || plan.n_floats > file.n_bytes / sizeof(float))
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the network that is described has more parameters than the file",
+                        path);
+    tiny_file_close(ctx, &file);
+    return st;
+}
+
 TINY_API tiny_status tgnn_deeponet_load(tiny_ctx *ctx, const char *path, tgnn_deeponet **out)
 {
     double v[TINYI_DON_NUMBERS];
@@ -63718,7 +63815,8 @@ TINY_API tiny_status tgnn_deeponet_load(tiny_ctx *ctx, const char *path, tgnn_de
     if (st) return st;
     memset(&d, 0, sizeof d);
     (void)tinyi_don_numbers(v, &d, 1);
-    st = tgnn_deeponet_open(ctx, &d, &net);
+    st = tinyi_don_holds(ctx, path, &d);
+    if (!st) st = tgnn_deeponet_open(ctx, &d, &net);
     if (!st) st = tiny_params_load(ctx, path, net->params, net->n, NULL);
     if (st) tgnn_deeponet_close(net);
     else *out = net;
@@ -64297,9 +64395,12 @@ static tiny_status tinyi_nerf_check(tiny_ctx *ctx, tgnn_nerf_desc *d)
 /* grids of this size: values 0, gradients 0 */
 static tiny_status tinyi_nerf_grids(tgnn_nerf *net, const tiny_idx size[3], float **memory, tiny_param to[2])
 {
-    const size_t n = (size_t)size[0] * (size_t)size[1] * (size_t)size[2], all = n * (size_t)(1 + net->desc.features);
+    const size_t n = (size_t)size[0] * (size_t)size[1] * (size_t)size[2];
+    size_t all;
     tiny_idx dim[4];
     int i;
+    if (!tinyi_size_mul(n, (size_t)(1 + net->desc.features), &all))
+        return tinyi_fail(net->ctx, TINY_E_OVERFLOW, "nerf: the grids have more numbers than this machine can address");
     *memory = (float *)tinyi_alloc(net->ctx, all, 2 * sizeof **memory);
     if (!*memory) return tiny_ctx_status(net->ctx);
     memset(*memory, 0, 2 * all * sizeof **memory);
@@ -64473,6 +64574,8 @@ TINY_API tiny_status tgnn_nerf_load(tiny_ctx *ctx, const char *path, tgnn_nerf *
     double v[TINYI_NERF_NUMBERS];
     tiny_param p = tinyi_nerf_described(v);
     tgnn_nerf from, *net = NULL;
+    tiny_file file;
+    double floats;
     tiny_status st = tinyi_ctx_check(ctx);
     size_t i;
     if (out) *out = NULL;
@@ -64488,7 +64591,14 @@ TINY_API tiny_status tgnn_nerf_load(tiny_ctx *ctx, const char *path, tgnn_nerf *
     if (!(from.base > 0.0))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description of the field has a voxel of length %g", path,
                           from.base);
-    st = tgnn_nerf_open(ctx, &from.desc, &net);
+    st = tinyi_nerf_check(ctx, &from.desc);
+    if (!st) st = tiny_file_open(ctx, path, &file);
+    if (st) return st;
+    floats = (double)(from.desc.size[0] * from.desc.size[1] * from.desc.size[2]) * (1.0 + from.desc.features);
+    if (floats > (double)file.n_bytes / sizeof(float))  /* before memory is taken */
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the grids that are described have more numbers than the file", path);
+    tiny_file_close(ctx, &file);
+    if (!st) st = tgnn_nerf_open(ctx, &from.desc, &net);
     if (!st) {
         net->base = from.base;
         st = tiny_params_load(ctx, path, net->params, net->n, NULL);
@@ -72276,16 +72386,14 @@ TINY_API tiny_tensor tgnn_tape_paths_conv(tiny_tape *tape, const tgnn_product *p
 #if TINYI_SLICE(11)
 /* src/gnn/equivariant/mace_couple.c - invariant and covariant polynomials of the features of an atom
  * Paper    I. Batatia, D. Kovacs, G. Simm, C. Ortner, G. Csanyi, 2022 (arXiv 2206.07697), eq. 10 and 11: the
- *                                 generalised
- *          Clebsch-Gordan coefficients and the contraction.
+ *          generalised Clebsch-Gordan coefficients and the contraction.
  * Formula  B_LM = sum over nu, eta of w_eta sum over i1 .. i_nu of U^eta_(M, i1 .. i_nu) x_i1 .. x_i_nu.
  *          U of nu factors: that of nu - 1 factors with values of degree l, coupled with the next x of degree l2:
  *            U'_M = sqrt(2 L + 1) sum_ab C^(L l l2)_(M a b) U_a x_b,
  *          over all l, l2 that couple, in rising order of the values of nu - 1 factors: degree, odd parity before even.
- *          That is the order of mace-torch. Its e3nn 0.4.4 gives couplings whose degrees have an odd sum other
- *                                 signs, so
- *          some of its polynomials are minus ours (with harmonics of degree 3 and three factors): U stands in the files
- *          that ports/mace/export.py writes.
+ *          That is the order of mace-torch. Its e3nn 0.4.4 gives couplings whose degrees have an odd sum other signs,
+ *          so some of its polynomials are minus ours (with harmonics of degree 3 and three factors): U stands in the
+ *          files that ports/mace/export.py writes.
  * Method   A product of components does not depend on their order, so the terms of a product are added. Then the
  *          weights of an element turn all polynomials of a layer into one, evaluated as
  *            out += c x_i,  out += x_i x_j (c + sum_k c_k x_k):
@@ -72556,9 +72664,10 @@ TINY_REF_END
  * couplings as tensors
  *
  *   "mace": {"elements":[1,8],"channels":16,"l_max":2,"hidden":1,"last":0,"layers":2,"correlation":[3,3],"kind":[0,1],
- *            "density":[0,0],"bessel":8,"power":5,"late":0,"radial":[64,64,64],"readout":16,"r_max":5,"average":10,
- *            "scale":1,"shift":0}
- *   energies (Z), bessel (n), embed (Z, C); for layer t, degree l, factors nu = 1 to 3:
+ *            "density":[0,0],"bessel":8,"power":5,"late":0,"zbl":0,"agnesi":0,"radial":[64,64,64],"readout":16,
+ *            "r_max":5,"average":10,"scale":1,"shift":0}
+ *   energies (Z), bessel (n), embed (Z, C); with zbl or agnesi radii (Z), zbl (exponent, factor), agnesi (a, q, p)
+ *   for layer t, degree l, factors nu = 1 to 3:
  *   layer.t.up.l (C, C), layer.t.radial.i (in, out), layer.t.mix.l (couplings * C, C), layer.t.skip.l (Z, C, C),
  *   layer.t.density (n), layer.t.product.l.nu (Z, polynomials, C), layer.t.out.l (C, C), layer.t.readin (C, width),
  *   layer.t.readout (C or width)
@@ -72602,10 +72711,10 @@ static void tinyi_mace_collect(void *arg, const tinyi_st_tensor *t)
 
 static int *tinyi_mace_whole(tgnn_mace_desc *d, tinyi_json_text key)
 {
-    static const char *const names[] = { "channels", "l_max", "hidden", "last",    "layers",
-                                         "bessel",   "power", "late",   "readout" };
-    int *const at[] = { &d->channels, &d->l_max, &d->hidden, &d->last,    &d->layers,
-                        &d->n_bessel, &d->power, &d->late,   &d->readout };
+    static const char *const names[] = { "channels", "l_max", "hidden",  "last", "layers", "bessel",
+                                         "power",    "late",  "readout", "zbl",  "agnesi" };
+    int *const at[] = { &d->channels, &d->l_max, &d->hidden,  &d->last, &d->layers, &d->n_bessel,
+                        &d->power,    &d->late,  &d->readout, &d->zbl,  &d->agnesi };
     size_t i;
     for (i = 0; i < TINYI_COUNT(names); i++) if (tinyi_json_text_is(key, names[i])) return at[i];
     return NULL;
@@ -72620,7 +72729,8 @@ static double *tinyi_mace_real(tgnn_mace_desc *d, tinyi_json_text key)
 }
 
 enum { TINYI_MACE_LISTS = 5 };
-static const char *const tinyi_mace_lists[TINYI_MACE_LISTS] = { "elements", "correlation", "kind", "density", "radial" };
+static const char *const tinyi_mace_lists[TINYI_MACE_LISTS] = { "elements", "correlation", "kind", "density",
+                                                               "radial" };
 static const int tinyi_mace_room[TINYI_MACE_LISTS] = { TGNN_MACE_ELEMENTS, TGNN_MACE_LAYERS, TGNN_MACE_LAYERS,
                                                        TGNN_MACE_LAYERS, TGNN_MACE_RADIAL };
 static int *tinyi_mace_list_at(tgnn_mace_desc *d, int i)
@@ -72657,8 +72767,8 @@ static tiny_status tinyi_mace_parse(tiny_ctx *ctx, const char *path, const unsig
         if (!ok) {
             char key[64];
             (void)tiny_plain(key, sizeof key, it.key.at, it.key.at ? it.key.n : 0);
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description of the potential has \"%s\" with an unknown value",
-                              path, key);
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: the description of the potential has \"%s\" with an unknown value", path, key);
         }
     }
     d->n_elements = filled[0];
@@ -72666,8 +72776,9 @@ static tiny_status tinyi_mace_parse(tiny_ctx *ctx, const char *path, const unsig
     d->n_radial = filled[4];
     for (k = 1; !st && k <= 3; k++)
         if (filled[k] && filled[k] != d->layers)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description of the potential has %d numbers in \"%s\" for %d "
-                              "layers", path, filled[k], tinyi_mace_lists[k], d->layers);
+            return tinyi_fail(ctx, TINY_E_FORMAT,
+                              "%s: the description of the potential has %d numbers in \"%s\" for %d layers", path,
+                              filled[k], tinyi_mace_lists[k], d->layers);
     return st ? st : tinyi_mace_check(ctx, path, d);
 }
 
@@ -72701,7 +72812,8 @@ static tiny_status tinyi_mace_numbers(tinyi_mace_reader *r, const tinyi_st_tenso
     if (!wide && t->type != TINYI_ST_F32)
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: tensor %s must be F32 or F64", r->path, name);
     for (i = 0; i < n; i++) {
-        to[i] = wide ? tinyi_bits_f64(tinyi_le64(t->data + 8 * i)) : (double)tinyi_bits_f32(tinyi_le32(t->data + 4 * i));
+        to[i] = wide ? tinyi_bits_f64(tinyi_le64(t->data + 8 * i))
+                     : (double)tinyi_bits_f32(tinyi_le32(t->data + 4 * i));
         if (to[i] - to[i] != 0.0)
             return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: tensor %s has a number that is not finite", r->path, name);
     }
@@ -72746,8 +72858,8 @@ static tiny_status tinyi_mace_basis_read(tinyi_mace_reader *r, const tgnn_mace_d
     (void)snprintf(name, sizeof name, "couple.%d.%d.value", l, nu + 1);
     v = tinyi_mace_tensor(r, name);
     if (!t && !v) return TINY_OK;
-    if (!t || !v || t->type != TINYI_ST_I32 || t->rank != 2 || t->dim[1] != 5 || v->rank != 1 || v->dim[0] != t->dim[0] ||
-        t->dim[0] > 1 << 24)
+    if (!t || !v || t->type != TINYI_ST_I32 || t->rank != 2 || t->dim[1] != 5 || v->rank != 1 ||
+        v->dim[0] != t->dim[0] || t->dim[0] > 1 << 24)
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: couple.%d.%d needs an index of n x 5 whole numbers (I32) and n "
                           "values", r->path, l, nu + 1);
     for (k = 0; k < d->layers && !n_k; k++) {
@@ -72871,10 +72983,11 @@ static size_t tinyi_mace_describe(char *to, size_t room, const tgnn_mace_desc *d
     at += tinyi_mace_put_list(to + at, room - at, "radial", d->radial, d->n_radial);
     at += (size_t)snprintf(to + at, room - at,
                            "\\\"channels\\\":%d,\\\"l_max\\\":%d,\\\"hidden\\\":%d,\\\"last\\\":%d,\\\"layers\\\":%d,"
-                           "\\\"bessel\\\":%d,\\\"power\\\":%d,\\\"late\\\":%d,\\\"readout\\\":%d,\\\"r_max\\\":%.17g,"
+                           "\\\"bessel\\\":%d,\\\"power\\\":%d,\\\"late\\\":%d,\\\"zbl\\\":%d,\\\"agnesi\\\":%d,"
+                           "\\\"readout\\\":%d,\\\"r_max\\\":%.17g,"
                            "\\\"average\\\":%.17g,\\\"scale\\\":%.17g,\\\"shift\\\":%.17g}\"}",
                            d->channels, d->l_max, d->hidden, d->last, d->layers, d->n_bessel, d->power, d->late != 0,
-                           d->readout, d->r_max, d->average, d->scale, d->shift);
+                           d->zbl, d->agnesi != 0, d->readout, d->r_max, d->average, d->scale, d->shift);
     return at;
 }
 
@@ -72942,6 +73055,7 @@ typedef struct tinyi_mace_loop {            /* a structure and its features */
     tinyi_cell cell;
     int images[3], side;                    /* to each side; components of a row of h */
     double *h, *next, *up;                  /* (n, side, channels) */
+    double repel;                           /* half of the repulsion of one atom and its neighbours */
     double *a, *message, *r;                /* of one atom: (rows, channels), (l m, channels); of an edge */
 } tinyi_mace_loop;
 
@@ -72965,12 +73079,12 @@ static void tinyi_mace_linear_add(double *y, const double *x, const double *w, i
 static double tinyi_mace_act(double x) { return x / (1.0 + tinyi_exp64(-x)); }
 
 /* R of all couplings and channels at a distance, and the density */
-static double tinyi_mace_network(tinyi_mace_loop *w, int t, double r)
+static double tinyi_mace_network(tinyi_mace_loop *w, int t, int z1, int z2, double r)
 {
     const tgnn_mace_desc *d = &w->m->desc;
     double b[64], db[64], cut[2], x[1024], y[1024], s = 0.0;
     int i, q, n = d->n_bessel;
-    tinyi_mace_radial(w->m, r, b, db, cut);
+    tinyi_mace_radial(w->m, z1, z2, r, b, db, cut);
     for (i = 0; i < n; i++) x[i] = b[i];
     for (i = 0; i < d->n_radial; i++) {
         tinyi_mace_linear(y, x, tinyi_mace_of(w->m, w->m->radial[t][i]), n, d->radial[i]);
@@ -72984,25 +73098,27 @@ static double tinyi_mace_network(tinyi_mace_loop *w, int t, double r)
     return tinyi_tanh64(s * s) * cut[0];
 }
 
-/* a += the message along v from an atom whose W_up h is up */
-static double tinyi_mace_message(tinyi_mace_loop *w, int t, const double *v, const double *up)
+/* a += the message along v from an atom of element z2, whose W_up h is up, to one of z1 */
+static double tinyi_mace_message(tinyi_mace_loop *w, int t, int z1, int z2, const double *v, const double *up)
 {
     const tinyi_mace_paths *s = &w->m->paths[t];
     const int c = w->m->desc.channels;
     const double length = tinyi_sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
-    const double density = tinyi_mace_network(w, t, length);
-    double y[(TGNN_MACE_L + 1) * (TGNN_MACE_L + 1)];
+    const double density = tinyi_mace_network(w, t, z1, z2, length);
+    double slope, y[(TGNN_MACE_L + 1) * (TGNN_MACE_L + 1)];
     tgnn_sph_harm_params sph = { 0, 0, 0 };
     int p = 0, e, u;
     sph.l_max = w->m->desc.l_max;
     tinyi_sph_one(v, &sph, y, NULL);
+    if (w->m->desc.zbl) w->repel += 0.5 * tinyi_mace_repel(w->m, z1, z2, length, &slope);
     for (e = 0; e < s->n_terms; e++) {
         const tinyi_mace_term *term = &s->term[e];
         while (p + 1 < s->n && term->k >= s->path[p + 1].at) p++;
         {
-            const int n3 = 2 * s->path[p].l3 + 1, m1 = (term->k - s->path[p].at) / n3, m3 = (term->k - s->path[p].at) % n3;
-            const double *x = up + (size_t)(s->path[p].l1 * s->path[p].l1 + m1) * (size_t)c, *r = w->r + (size_t)(p * c);
-            double *a = w->a + (size_t)(s->path[p].row + m3) * (size_t)c;
+            const tinyi_mace_path *q = &s->path[p];
+            const int n3 = 2 * q->l3 + 1, m1 = (term->k - q->at) / n3, m3 = (term->k - q->at) % n3;
+            const double *x = up + (size_t)(q->l1 * q->l1 + m1) * (size_t)c, *r = w->r + (size_t)(p * c);
+            double *a = w->a + (size_t)(q->row + m3) * (size_t)c;
             for (u = 0; u < c; u++) a[u] += r[u] * term->value * x[u] * y[term->m2];
         }
     }
@@ -73027,7 +73143,8 @@ static double tinyi_mace_gather_all(tinyi_mace_loop *w, int t, tiny_idx i)
                         square += v[k] * v[k];
                     }
                     if ((j == i && !x && !y && !z) || !(square < most)) continue;
-                    density += tinyi_mace_message(w, t, v, w->up + (size_t)j * (size_t)(w->side * w->m->desc.channels));
+                    density += tinyi_mace_message(w, t, w->m->place[w->s->numbers[i]], w->m->place[w->s->numbers[j]], v,
+                                                  w->up + (size_t)j * (size_t)(w->side * w->m->desc.channels));
                 }
     return density;
 }
@@ -73044,6 +73161,7 @@ static void tinyi_mace_atom(tinyi_mace_loop *w, int t, tiny_idx i)
     double *row = w->r, by;                 /* w->r has room for more than a row: its edges are done */
     int p, l, q, k, u, seen = 0, last = -1;
     memset(w->a, 0, (size_t)(s->n_rows * c) * sizeof *w->a);
+    w->repel = 0.0;
     by = 1.0 + tinyi_mace_gather_all(w, t, i);
     if (!d->density[t]) by = d->average;
     memset(w->message, 0, (size_t)((d->l_max + 1) * (d->l_max + 1) * c) * sizeof *w->message);
@@ -73121,12 +73239,13 @@ static void tinyi_mace_layers(tinyi_mace_loop *w, double *atoms)
         double *old;
         for (i = 0; i < w->s->n; i++)
             for (l = 0; l <= tinyi_mace_degree(d, t); l++)
-                for (q = l * l; q < (l + 1) * (l + 1); q++)
-                    tinyi_mace_linear(w->up + (size_t)i * row + (size_t)(q * c), w->h + (size_t)i * row + (size_t)(q * c),
-                                      tinyi_mace_of(m, m->up[t][l]), c, c);
+                for (q = l * l; q < (l + 1) * (l + 1); q++) {
+                    const size_t at = (size_t)i * row + (size_t)(q * c);
+                    tinyi_mace_linear(w->up + at, w->h + at, tinyi_mace_of(m, m->up[t][l]), c, c);
+                }
         for (i = 0; i < w->s->n; i++) {
             tinyi_mace_atom(w, t, i);
-            atoms[i] += tinyi_mace_read_atom(w, t, w->next + (size_t)i * row);
+            atoms[i] += tinyi_mace_read_atom(w, t, w->next + (size_t)i * row) + (t ? 0.0 : w->repel);
         }
         old = w->h;
         w->h = w->next;
@@ -73147,7 +73266,8 @@ TINY_API tiny_status tgnn_mace_plain(tiny_ctx *ctx, const tgnn_mace *m, const tg
     int k, t, n = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!m || !s || !energy) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: a model, a structure and an output are needed");
+    if (!m || !s || !energy)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: a model, a structure and an output are needed");
     memset(&w, 0, sizeof w);
     st = tinyi_cell_of(ctx, s, &w.cell);
     if (st) return st;
@@ -73216,8 +73336,7 @@ TINY_API tiny_status tgnn_mace_plain(tiny_ctx *ctx, const tgnn_mace *m, const tg
  * columns of matrices are padded with zeros to whole panels. The matrices of elements are packed for the elements of
  * the structure alone; a structure with others makes the plan anew, for both.
  * Exact changes of the formula: W_mix and the skip product of a plain layer are one matrix for each element; 1 /
- *                                 average
- * is part of W_mix; the first layer's features go through W_up once for each element. */
+ * average is part of W_mix; the first layer's features go through W_up once for each element. */
 #include <string.h>
 
 typedef struct tinyi_mace_packer {
@@ -73493,7 +73612,8 @@ typedef struct tinyi_mace_job {
     int32_t *pair;                          /* of an edge; the edge below its reverse has its direction */
     int64_t *edge;                          /* of a pair: that edge */
     int32_t *element, *order, *block;       /* of an atom: in the plan, in the structure; where blocks begin */
-    double *atoms, *pull, *slope, *forces;  /* of an atom; by a pair's vector (3); by an edge's length; of an atom (3) */
+    double *atoms, *pull, *slope, *forces;  /* of an atom; by a pair's vector; by an edge's length; of an atom */
+    double *repel;                          /* of a pair: value, slope */
     double *density[TGNN_MACE_LAYERS], *crowd[TGNN_MACE_LAYERS];    /* of a pair: value, slope; of an atom: 1 + sum */
     unsigned char *y, *gy;                  /* harmonics of a pair; the gradient, of an edge */
     unsigned char *hide[TGNN_MACE_LAYERS];  /* of a pair: last hidden layer of the radial network, its slope */
@@ -73618,7 +73738,13 @@ static void tinyi_mace_pairs(tinyi_mace_job *j, tinyi_mace_own *w, tiny_idx p0, 
         unsigned char *to = j->y + (size_t)pair * (size_t)j->p->n_y * j->bytes;
         tinyi_sph_one(v, &sph, y, NULL);
         for (q = 0; q < j->p->n_y; q++) tinyi_mace_write(j, to, (size_t)q, q < j->n_l ? y[q] : 0.0);
-        tinyi_mace_radial(j->m, tinyi_sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]), b, db, cut[i]);
+        {
+            const double r = tinyi_sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
+            const int z1 = j->p->element[j->element[j->list.col[j->edge[pair]]]],
+                      z2 = j->p->element[j->element[j->list.col[j->list.reverse[j->edge[pair]]]]];
+            tinyi_mace_radial(j->m, z1, z2, r, b, db, cut[i]);
+            if (d->zbl) j->repel[2 * pair] = tinyi_mace_repel(j->m, z1, z2, r, &j->repel[2 * pair + 1]);
+        }
         for (q = 0; q < d->n_bessel; q++) {
             tinyi_mace_write(j, w->basis, (size_t)(each * i * d->n_bessel + q), b[q]);
             if (each == 2) tinyi_mace_write(j, w->basis, (size_t)((2 * i + 1) * d->n_bessel + q), db[q]);
@@ -73803,6 +73929,11 @@ static void tinyi_mace_forward(tinyi_mace_job *j, tinyi_mace_own *w, int t, tiny
     const tinyi_mace_matrix *mix = tinyi_mace_mix_of(j, t, z);
     int i, p, l;
     memset(w->a, 0, (size_t)(n * s->n_rows) * j->row);
+    for (i = 0; i < n && d->zbl && !t; i++) {
+        int64_t e;
+        for (e = j->list.offset[i0 + i]; e < j->list.offset[i0 + i + 1]; e++)
+            j->atoms[i0 + i] += 0.5 * j->repel[2 * (size_t)j->pair[e]];
+    }
     for (i = 0; i < n; i++) {
         unsigned char *a = w->a + (size_t)(i * s->n_rows) * j->row;
         if (t) tinyi_mace_gather(j, w, t, i0 + i, a);
@@ -73985,7 +74116,8 @@ static void tinyi_mace_pull(tinyi_mace_job *j, tiny_idx p0, tiny_idx p1)
                             *b = j->gy + (size_t)r * (size_t)j->p->n_y * j->bytes;
         double g[3];
         int k, l, m;
-        for (k = 0; k < 3; k++) g[k] = (j->slope[e] + j->slope[r]) * v[k] / length;
+        for (k = 0; k < 3; k++)
+            g[k] = (j->slope[e] + j->slope[r] + (j->d->zbl ? j->repel[2 * p + 1] : 0.0)) * v[k] / length;
         tinyi_sph_one(v, &sph, y, dy);
         for (l = 1; l <= j->d->l_max; l++)
             for (m = l * l; m < (l + 1) * (l + 1); m++) {
@@ -74067,6 +74199,7 @@ static void tinyi_mace_keep_all(tinyi_mace_job *j)
     j->y = tinyi_mace_keep(j, pairs * j->p->n_y, j->bytes);
     j->pair = (int32_t *)(void *)tinyi_mace_keep(j, edges, sizeof(int32_t));
     j->edge = (int64_t *)(void *)tinyi_mace_keep(j, pairs, sizeof(int64_t));
+    j->repel = (double *)(void *)tinyi_mace_keep(j, d->zbl ? 2.0 * pairs : 0.0, sizeof(double));
     for (t = 0; t < d->layers; t++) {
         j->hide[t] = tinyi_mace_keep(j, 2.0 * pairs * wide, j->bytes);
         j->density[t] = (double *)(void *)tinyi_mace_keep(j, d->density[t] ? 2.0 * pairs : 0.0, sizeof(double));
@@ -74158,7 +74291,8 @@ TINY_API tiny_status tgnn_mace_run(tiny_ctx *ctx, tgnn_mace *m, const tgnn_struc
     tiny_idx e;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!m || !s || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: a model, a structure and an output are needed");
+    if (!m || !s || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: a model, a structure and an output are needed");
     if (m->ctx != ctx) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: the model belongs to another context");
     if (dtype != TINY_F32 && dtype != TINY_F64)
         return tinyi_fail(ctx, TINY_E_DTYPE, "mace: the type of the numbers must be f32 or f64");
