@@ -3,9 +3,10 @@
  *     robust_nets [--method NAME]... [--keep SHARE]... [--seeds N] [--csv FILE] [--json FILE] [--svg FILE]
  *
  * Makes M128 (an MLP of 21760 weights) sparse in seven ways, and tests each network on clean samples and on seven
- * corruptions of five severities. Methods: dense; magnitude (trained, pruned once, tuned at the rate of the last quarter);
- * gradual; lottery (weights rewound) and rewind (only the rate rewound), half of the rest in each round; snip and synflow
- * before training; popup (weights are never trained, only chosen). Data are drawn from the seed, nothing is downloaded. */
+ * corruptions of five severities. Methods: dense; magnitude (trained, pruned once, tuned at the rate of the last
+ * quarter); gradual; lottery (weights rewound) and rewind (only the rate rewound), half of the rest in each round; snip
+ * and synflow before training; popup (weights are never trained, only chosen). Data are drawn from the seed, nothing is
+ * downloaded. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -21,13 +22,13 @@ enum { DENSE, MAGNITUDE, GRADUAL, LOTTERY, REWIND, SNIP, SYNFLOW, POPUP };
 
 static const char usage[] =
     "robust_nets [options]    prunes networks and tests them on corrupted samples\n"
-    "  --method NAME    magnitude, gradual, lottery, rewind, snip, synflow or popup; may be given often; default: all.\n"
-    "                   dense is always there, to compare with\n"
+    "  --method NAME    magnitude, gradual, lottery, rewind, snip, synflow or popup; may be given often;\n"
+    "                   default: all. dense is always there, to compare with\n"
     "  --keep SHARE     share of the weights kept; may be given often; default: 0.2, 0.1 and 0.05\n"
     "  --seeds N        seeds 1 to N of data, first weights, order and noise; default: 3\n"
     "  --epochs E       of each training; default: 25\n"
     "  --severity S     of the noise in the second table, the correlations and the files: 1 to 5; default: 3\n"
-    "  --list N         list the N samples of the dense network that break with the largest drop of margin; default: 0\n"
+    "  --list N         list N samples of the dense network that break with the largest drop of margin; default: 0\n"
     "  --csv FILE       write accuracy and medians of each network, corruption and severity\n"
     "  --json FILE      write what changes for the dense network of seed 1 from clean to noisy samples\n"
     "  --svg FILE       draw accuracy over noise, and errors compared with the dense network\n"
@@ -237,8 +238,8 @@ static void print(const job *j, row r[METHODS][SHARES], const int *use, const do
                   const double *alike)
 {
     int m, k, kind, other, level;
-    printf("M128, MIX60, %d seeds, %d epochs a training. Right answers in %% with noise of severity 0 to 5; errors over all "
-           "corruptions\nand severities compared with the dense network (least to most of the seeds)\n", j->seeds,
+    printf("M128, MIX60, %d seeds, %d epochs a training. Right answers in %% with noise of severity 0 to 5; "
+           "errors\nover all corruptions and severities compared with the dense network (least to most of the seeds)\n", j->seeds,
            j->epochs);
     printf("%-10s %6s %7s %6s %6s %6s %6s %6s %8s %16s\n", "method", "keep", "clean", "1", "2", "3", "4", "5", "errors",
            "");
@@ -247,20 +248,21 @@ static void print(const job *j, row r[METHODS][SHARES], const int *use, const do
             const row *q = &r[m][m ? k : 0];
             if (!use[m] || (!m && k)) continue;
             printf("%-10s %5.1f%% ", names[m], m ? 100 * keep[k] : 100.0);
-            for (level = 0; level <= LEVELS; level++) printf(" %6.1f", 100 * q->right[TLLM_CORRUPT_NOISE][level] / q->n);
+            for (level = 0; level <= LEVELS; level++)
+                printf(" %6.1f", 100 * q->right[TLLM_CORRUPT_NOISE][level] / q->n);
             printf(" %8.2f (%.2f to %.2f) %s\n", q->worse / q->n, q->least, q->most, m ? verdict(q) : "");
         }
-    printf("\nFrom clean samples to noise of severity %d: medians of angle, length and margin; of the right samples that "
-           "break,\nthose that the angle or the length alone explains; AUC of the clean margin as a forecast\n",
+    printf("\nFrom clean samples to noise of severity %d: medians of angle, length and margin; of the right samples "
+           "that break,\nthose that the angle or the length alone explains; AUC of the clean margin as a forecast\n",
            j->severity);
-    printf("%-10s %6s %15s %15s %15s %7s %7s %7s %6s\n", "method", "keep", "angle", "length", "margin", "break", "angle",
-           "length", "AUC");
+    printf("%-10s %6s %15s %15s %15s %7s %7s %7s %6s\n", "method", "keep", "angle", "length", "margin", "break",
+           "angle", "length", "AUC");
     for (k = 0; k < n_keep; k++)
         for (m = 0; m < METHODS; m++) {
             const row *q = &r[m][m ? k : 0];
             if (!use[m] || (!m && k)) continue;
-            printf("%-10s %5.1f%% %6.1f to %5.1f %6.2f to %5.2f %6.2f to %5.2f %6.1f%% %6.1f%% %6.1f%% %6.3f\n", names[m],
-                   m ? 100 * keep[k] : 100.0, q->angle[0] / q->n, q->angle[1] / q->n, q->length[0] / q->n,
+            printf("%-10s %5.1f%% %6.1f to %5.1f %6.2f to %5.2f %6.2f to %5.2f %6.1f%% %6.1f%% %6.1f%% %6.3f\n",
+                   names[m], m ? 100 * keep[k] : 100.0, q->angle[0] / q->n, q->angle[1] / q->n, q->length[0] / q->n,
                    q->length[1] / q->n, q->margin[0] / q->n, q->margin[1] / q->n, 100 * q->broken / q->n,
                    100 * q->by_angle / q->n, 100 * q->by_length / q->n, q->auc / q->n);
         }
@@ -287,12 +289,13 @@ static size_t draw(char *to, size_t room, const job *j, row r[METHODS][SHARES], 
 #define PUT(...) (n += (size_t)snprintf(n < room ? to + n : NULL, n < room ? room - n : 0, __VA_ARGS__))
     PUT("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"860\" height=\"400\" font-family=\"sans-serif\" "
         "font-size=\"12\">\n<rect width=\"860\" height=\"400\" fill=\"#fff\"/>\n");
-    PUT("<text x=\"50\" y=\"20\">M128 with %.3g %% of its weights: accuracy (%%) over severity of noise, %d seeds</text>\n"
-        "<text x=\"520\" y=\"20\">errors under seven corruptions, dense = 1</text>\n", 100 * keep, j->seeds);
+    PUT("<text x=\"50\" y=\"20\">M128 with %.3g %% of its weights: accuracy (%%) over severity of noise, %d "
+        "seeds</text>\n<text x=\"520\" y=\"20\">errors under seven corruptions, dense = 1</text>\n", 100 * keep,
+        j->seeds);
     for (i = 0; i <= 5; i++)
         PUT("<path d=\"M50 %dH410\" stroke=\"#ddd\"/><text x=\"44\" y=\"%d\" text-anchor=\"end\">%d</text>"
-            "<text x=\"%d\" y=\"378\" text-anchor=\"middle\">%d</text>\n", 360 - 64 * i, 364 - 64 * i, 20 * i, 50 + 72 * i,
-            i);
+            "<text x=\"%d\" y=\"378\" text-anchor=\"middle\">%d</text>\n", 360 - 64 * i, 364 - 64 * i, 20 * i,
+            50 + 72 * i, i);
     for (m = 0; m < METHODS; m++) {
         const row *q = &r[m][0];
         const double x = 520 + 280 * (q->worse / q->n) / most;
