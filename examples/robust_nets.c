@@ -40,6 +40,7 @@ typedef struct job {
     const char *csv, *json, *svg, *now;
     char *text;                             /* of the csv */
     size_t n_text, room;
+    tllm_geometry dense;                    /* of this seed, clean */
 } job;
 
 /* sums over seeds, but for the least and most */
@@ -47,6 +48,7 @@ typedef struct row {
     double right[KINDS][LEVELS + 1];        /* share of right samples; level 0: clean, the same for all kinds */
     double angle[2], length[2], margin[2];  /* medians, clean and noisy */
     double auc, by_angle, by_length, broken, worse, least, most;
+    double lost, won, rank;                 /* from dense to this network, clean: shares, correlation of margins */
     int n;
 } row;
 
@@ -179,7 +181,12 @@ static tiny_status judge(job *j, const tllm_nn *nn, const tllm_nn_task *task, in
             memset(&one, 0, sizeof one);
             at = level == j->severity ? &g[kind] : &one;
             st = tllm_corrupt(j->ctx, &task->test.x, kind, level, (uint64_t)seed, &set.x);
-            if (!st) st = tllm_nn_geometry(nn, &set, at);
+            if (!st && at == &one && !j->text) {        /* only the answers are needed */
+                tiny_idx right = 0;
+                st = tllm_nn_right(nn, &set, &right);
+                one.n = set.x.dim[0];
+                one.n_right = (size_t)right;
+            } else if (!st) st = tllm_nn_geometry(nn, &set, at);
             if (!st && j->text) {
                 st = medians(j, at, &m[0], &m[1], &m[2]);
                 if (!st) csv_line(j, names[method], keep, seed, kind, level, at, m);
@@ -191,6 +198,13 @@ static tiny_status judge(job *j, const tllm_nn *nn, const tllm_nn_task *task, in
             tllm_geometry_close(j->ctx, &one);
         }
     for (kind = 0; kind < KINDS; kind++) of[kind] = &g[kind];
+    if (!st && method != DENSE) {
+        st = tllm_geometry_compare(j->ctx, &j->dense, &clean, &report);
+        r->lost += report.share[1][0];
+        r->won += report.share[0][1];
+        r->rank += report.margin_rank;
+        tllm_geometry_report_close(j->ctx, &report);
+    }
     if (!st) st = tllm_geometry_compare(j->ctx, &clean, &g[TLLM_CORRUPT_NOISE], &report);
     if (!st) st = medians(j, &g[TLLM_CORRUPT_NOISE], &m[0], &m[1], &m[2]);
     if (!st && alike) st = tllm_geometry_alike(j->ctx, &clean, of, KINDS, alike);
@@ -224,7 +238,10 @@ static tiny_status judge(job *j, const tllm_nn *nn, const tllm_nn_task *task, in
     }
     tllm_geometry_report_close(j->ctx, &report);
     for (kind = 0; kind < KINDS; kind++) tllm_geometry_close(j->ctx, &g[kind]);
-    tllm_geometry_close(j->ctx, &clean);
+    if (!st && method == DENSE) {
+        tllm_geometry_close(j->ctx, &j->dense);
+        j->dense = clean;
+    } else tllm_geometry_close(j->ctx, &clean);
     free(set.x.data);
     return st;
 }
@@ -239,8 +256,8 @@ static void print(const job *j, row r[METHODS][SHARES], const int *use, const do
 {
     int m, k, kind, other, level;
     printf("M128, MIX60, %d seeds, %d epochs a training. Right answers in %% with noise of severity 0 to 5; "
-           "errors\nover all corruptions and severities compared with the dense network (least to most of the seeds)\n", j->seeds,
-           j->epochs);
+           "errors\nover all corruptions and severities compared with the dense network (least to most of the seeds)\n",
+           j->seeds, j->epochs);
     printf("%-10s %6s %7s %6s %6s %6s %6s %6s %8s %16s\n", "method", "keep", "clean", "1", "2", "3", "4", "5", "errors",
            "");
     for (k = 0; k < n_keep; k++)
@@ -265,6 +282,15 @@ static void print(const job *j, row r[METHODS][SHARES], const int *use, const do
                    names[m], m ? 100 * keep[k] : 100.0, q->angle[0] / q->n, q->angle[1] / q->n, q->length[0] / q->n,
                    q->length[1] / q->n, q->margin[0] / q->n, q->margin[1] / q->n, 100 * q->broken / q->n,
                    100 * q->by_angle / q->n, 100 * q->by_length / q->n, q->auc / q->n);
+        }
+    printf("\nFrom the dense network to each on clean samples: right that become wrong, wrong that become right, rank "
+           "correlation\nof the margins\n%-10s %6s %7s %7s %7s\n", "method", "keep", "lost", "won", "rank");
+    for (k = 0; k < n_keep; k++)
+        for (m = 1; m < METHODS; m++) {
+            const row *q = &r[m][k];
+            if (use[m])
+                printf("%-10s %5.1f%% %6.1f%% %6.1f%% %7.3f\n", names[m], 100 * keep[k], 100 * q->lost / q->n,
+                       100 * q->won / q->n, q->rank / q->n);
         }
     printf("\nDense, seed 1: correlation of the changes of margin, severity %d\n%-10s", j->severity, "");
     for (kind = 0; kind < KINDS; kind++) printf(" %10s", tllm_corruption_name(kind));
@@ -399,6 +425,7 @@ int main(int argc, char **argv)
     }
     if (failed) say(stopped_by ? "stopped" : tiny_ctx_message(ctx));
     free(j.text);
+    tllm_geometry_close(ctx, &j.dense);
     tiny_ctx_close(ctx);
     return failed ? stopped_by ? 128 + stopped_by : 1 : exit_status(0);
 }

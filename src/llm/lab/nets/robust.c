@@ -90,13 +90,18 @@ static tiny_status tinyi_geometry_check(tiny_ctx *ctx, const tiny_tensor *f, con
     return TINY_OK;
 }
 
-static double tinyi_geometry_dot(const tiny_tensor *a, tiny_idx i, const tiny_tensor *b, tiny_idx k)
+static double tinyi_geometry_dot(const double *a, const double *b, tiny_idx n)
 {
-    const tiny_idx n = a->dim[1];
     double sum = 0.0;
     tiny_idx d;
-    for (d = 0; d < n; d++) sum += tinyi_real(a->data, a->dtype, i * n + d) * tinyi_real(b->data, b->dtype, k * n + d);
+    for (d = 0; d < n; d++) sum += a[d] * b[d];
     return sum;
+}
+static void tinyi_geometry_row(double *to, const tiny_tensor *t, tiny_idx row)
+{
+    const tiny_idx n = t->dim[1];
+    tiny_idx d;
+    for (d = 0; d < n; d++) to[d] = tinyi_real(t->data, t->dtype, row * n + d);
 }
 
 /* length, angles, margin and the rest of a sample from its logits and cosines; apart: |w_y - w_c| */
@@ -132,9 +137,9 @@ TINY_API tiny_status tllm_geometry_of(tiny_ctx *ctx, const tiny_tensor *f, const
                                       const tiny_tensor *w, const tiny_tensor *bias, tllm_geometry *out)
 {
     tllm_geometry g;
-    double *logit = NULL, *apart, length;
-    tiny_idx i, c, k, n_class;
-    size_t cells = 0, of_class = 0;
+    double *logit = NULL, *apart, *wide, *row, length;
+    tiny_idx i, c, k, n_class, d;
+    size_t cells = 0, of_class = 0, numbers = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
@@ -144,13 +149,16 @@ TINY_API tiny_status tllm_geometry_of(tiny_ctx *ctx, const tiny_tensor *f, const
     memset(&g, 0, sizeof g);
     g.n = f->dim[0];
     g.n_class = n_class = w->dim[0];
+    d = w->dim[1];
     if (!tinyi_size_mul((size_t)g.n, (size_t)n_class, &cells) ||
-        !tinyi_size_mul((size_t)n_class, (size_t)n_class + 2, &of_class))
+        !tinyi_size_mul((size_t)n_class, (size_t)n_class + 2, &of_class) ||
+        !tinyi_size_mul((size_t)n_class + 1, (size_t)d, &numbers) || !tinyi_size_add(numbers, of_class, &numbers))
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "geometry: %td samples of %td classes are too many", g.n, n_class);
     g.sample = (tllm_geometry_sample *)tinyi_alloc(ctx, (size_t)g.n, sizeof *g.sample);
     g.cosine = g.sample ? (double *)tinyi_alloc(ctx, cells, sizeof *g.cosine) : NULL;
     g.w_length = g.cosine ? (double *)tinyi_alloc(ctx, of_class, sizeof *g.w_length) : NULL;
-    logit = g.w_length ? (double *)tinyi_alloc(ctx, of_class, sizeof *logit) : NULL;      /* one row, and apart */
+    /* a row of logits, apart (n_class, n_class), a row of features, the directions */
+    logit = g.w_length ? (double *)tinyi_alloc(ctx, numbers, sizeof *logit) : NULL;
     if (!logit) {
         tllm_geometry_close(ctx, &g);
         return tiny_ctx_status(ctx);
@@ -158,18 +166,21 @@ TINY_API tiny_status tllm_geometry_of(tiny_ctx *ctx, const tiny_tensor *f, const
     g.bias = g.w_length + n_class;
     g.between = g.bias + n_class;
     apart = logit + n_class;
+    row = apart + n_class * n_class;
+    wide = row + d;
     for (c = 0; c < n_class; c++) {
-        g.w_length[c] = tinyi_sqrt64(tinyi_geometry_dot(w, c, w, c));
+        tinyi_geometry_row(wide + c * d, w, c);
+        g.w_length[c] = tinyi_sqrt64(tinyi_geometry_dot(wide + c * d, wide + c * d, d));
         g.bias[c] = bias ? tinyi_real(bias->data, bias->dtype, c) : 0.0;
     }
     for (c = 0; c < n_class; c++)
         for (k = 0; k < n_class; k++) {
             const double both = g.w_length[c] * g.w_length[k];
+            const double dot = tinyi_geometry_dot(wide + c * d, wide + k * d, d);
             double sum = 0.0, x;
-            g.between[c * n_class + k] =
-                c == k ? 0.0 : tinyi_robust_degrees(both > 0.0 ? tinyi_geometry_dot(w, c, w, k) / both : 0.0);
-            for (i = 0; i < w->dim[1]; i++) {
-                x = tinyi_real(w->data, w->dtype, c * w->dim[1] + i) - tinyi_real(w->data, w->dtype, k * w->dim[1] + i);
+            g.between[c * n_class + k] = c == k ? 0.0 : tinyi_robust_degrees(both > 0.0 ? dot / both : 0.0);
+            for (i = 0; i < d; i++) {
+                x = wide[c * d + i] - wide[k * d + i];
                 sum += x * x;
             }
             apart[c * n_class + k] = tinyi_sqrt64(sum);
@@ -178,10 +189,11 @@ TINY_API tiny_status tllm_geometry_of(tiny_ctx *ctx, const tiny_tensor *f, const
         tllm_geometry_sample *s = &g.sample[i];
         double *cosine = g.cosine + i * n_class;
         s->label = ((const int32_t *)label->data)[i];
-        length = tinyi_sqrt64(tinyi_geometry_dot(f, i, f, i));
+        tinyi_geometry_row(row, f, i);
+        length = tinyi_sqrt64(tinyi_geometry_dot(row, row, d));
         s->value[TLLM_GEOMETRY_LENGTH] = length;
         for (c = 0; c < n_class; c++) {
-            const double dot = tinyi_geometry_dot(f, i, w, c), both = length * g.w_length[c];
+            const double dot = tinyi_geometry_dot(row, wide + c * d, d), both = length * g.w_length[c];
             logit[c] = dot + g.bias[c];
             cosine[c] = both > 0.0 ? dot / both : 0.0;
             if (cosine[c] > 1.0) cosine[c] = 1.0;
