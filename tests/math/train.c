@@ -169,7 +169,7 @@ static void test_first(void)
     t_close(ctx);
 }
 
-/* The hook sees the gradients before the optimiser does: with the bias's set to 0 its value stays; a failure ends it. */
+/* The hook sees the gradients before the optimiser: with the bias's set to 0 its value stays; a failure ends all. */
 static tiny_status no_bias(void *user)
 {
     task *t = (task *)user;
