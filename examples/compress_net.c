@@ -4,8 +4,8 @@
  *
  * Methods: dense; small (a dense network with as many weights); before training random, magnitude, snip, grasp and
  * synflow; while it trains gradual and oneshot (all at the end of the same schedule); again and again lottery; rps
- * prunes nothing: all weights share that many numbers. Every training has the same number of steps. A lottery trains several times: the table says how often. Data are drawn from
- * the seed, nothing is downloaded. */
+ * prunes nothing: all weights share that many numbers. Every training has the same number of steps. A lottery trains
+ * several times: the table says how often. Data are drawn from the seed, nothing is downloaded. */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"

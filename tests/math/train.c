@@ -169,6 +169,29 @@ static void test_first(void)
     t_close(ctx);
 }
 
+/* The hook sees the gradients before the optimiser: with the bias's set to 0 its value stays; a failure ends all. */
+static tiny_status no_bias(void *user)
+{
+    task *t = (task *)user;
+    T_TRUE(t->gb[0] != 0.0f && t->gw[0] != 0.0f);
+    t->gb[0] = t->gb[1] = 0.0f;
+    return t->calls == 40 ? TINY_E_NUMERIC : TINY_OK;
+}
+static void test_gradients(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    task t;
+    tiny_train_desc d;
+    make(&t);
+    d = desc_of(&t);
+    d.gradients = no_bias;
+    T_EQ_INT(tiny_train(ctx, &d, NULL), TINY_E_NUMERIC);
+    T_EQ_INT(t.calls, 40);
+    T_TRUE(t.b[0] == 0.0f && t.b[1] == 0.0f && t.w[0] != 0.0f);
+    T_TRUE(t.last < t.first);
+    t_close(ctx);
+}
+
 static void test_bad_input(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -227,6 +250,7 @@ int main(void)
     T_RUN(test_learns);
     T_RUN(test_continues);
     T_RUN(test_first);
+    T_RUN(test_gradients);
     T_RUN(test_bad_input);
     T_RUN(test_memory);
     return t_done();

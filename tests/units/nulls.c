@@ -81,6 +81,28 @@ static void *t_handle(const char *type)
             t_must(tllm_pages_open(t_ctx, &d, &pages));
             return pages;
         }
+        if (!strcmp(type, "tllm_share")) {
+            static const tllm_share_matrix w = { 4, 4, 1.0 };
+            tllm_share_desc d;
+            tllm_share *share;
+            memset(&d, 0, sizeof d);
+            d.matrix = &w;
+            d.n_matrix = 1;
+            d.m = 5;
+            t_must(tllm_share_open(t_ctx, &d, &share));
+            return share;
+        }
+        if (!strcmp(type, "tllm_nn")) {
+            static const tllm_nn_layer layer = { 0, 2, 0, 0, 0, 0 };
+            tllm_nn_desc d;
+            tllm_nn *nn;
+            memset(&d, 0, sizeof d);
+            d.in[0] = 4;
+            d.layer = &layer;
+            d.n_layer = 1;
+            t_must(tllm_nn_open(t_ctx, &d, &nn));
+            return nn;
+        }
         if (!strcmp(type, "tllm_trainer")) {                /* the one of zeros is a whole story model */
             tllm_train_desc d;
             tllm_trainer *trainer;

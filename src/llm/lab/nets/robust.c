@@ -1,6 +1,6 @@
 /* src/llm/lab/nets/robust.c - the geometry of features, and what changes between two networks or two sets
- * Paper    Z. Li et al., "Understanding the robustness lottery: a geometric visual comparative analysis of neural network
- *          pruning approaches", 2022 (arXiv 2206.07918).
+ * Paper    Z. Li et al., "Understanding the robustness lottery: a geometric visual comparative analysis of neural
+ *          network pruning approaches", 2022 (arXiv 2206.07918).
  * Formula  l_c = |w_c| |f| cos(angle_c) + b_c;  margin = min over c != y of (l_y - l_c) / |w_y - w_c|
  * Data     everything in double, sums in index order: the same bits on every machine.
  * Cost     n n_class d products for the cosines; n n_class for the margins; sorts of n.
@@ -64,16 +64,16 @@ static tiny_status tinyi_geometry_check(tiny_ctx *ctx, const tiny_tensor *f, con
         label->rank != 1 || f->dim[0] < 1 || f->dim[1] < 1 || f->dim[1] != w->dim[1] || f->dim[0] != label->dim[0] ||
         f->dim[0] > INT32_MAX || w->dim[0] > 65536 || w->dim[0] < 2 || !tiny_tensor_is_dense(f) ||
         !tiny_tensor_is_dense(w) || !tiny_tensor_is_dense(label))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "geometry: features (n, d), labels (n) i32 and directions (classes, d) of 2 "
-                                             "to 65536 classes are needed, all dense");
+        return tinyi_fail(ctx, TINY_E_SHAPE, "geometry: features (n, d), labels (n) i32 and directions (classes, d) of "
+                                             "2 to 65536 classes are needed, all dense");
     if (bias && (tiny_tensor_check(bias) || bias->dtype != w->dtype || bias->rank != 1 || bias->dim[0] != w->dim[0] ||
                  !tiny_tensor_is_dense(bias)))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "geometry: the bias must be a dense list of %td numbers of the type of the "
-                                             "directions", w->dim[0]);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "geometry: the bias must be a dense list of %td numbers of the type of "
+                                             "the directions", w->dim[0]);
     for (i = 0; i < label->dim[0]; i++)
         if (((const int32_t *)label->data)[i] < 0 || ((const int32_t *)label->data)[i] >= w->dim[0])
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "geometry: sample %td has the label %d; there are classes 0 to %td", i,
-                              (int)((const int32_t *)label->data)[i], w->dim[0] - 1);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "geometry: sample %td has the label %d; there are classes 0 to %td",
+                              i, (int)((const int32_t *)label->data)[i], w->dim[0] - 1);
     for (i = 0; i < f->dim[0] * f->dim[1]; i++)
         if (!(tinyi_real(f->data, f->dtype, i) - tinyi_real(f->data, f->dtype, i) == 0.0))
             return tinyi_fail(ctx, TINY_E_NUMERIC, "geometry: feature %td of sample %td is not finite", i % f->dim[1],
@@ -84,19 +84,24 @@ static tiny_status tinyi_geometry_check(tiny_ctx *ctx, const tiny_tensor *f, con
                 if (tinyi_real(w->data, w->dtype, i * w->dim[1] + d) !=
                     tinyi_real(w->data, w->dtype, c * w->dim[1] + d)) break;
             if (d == w->dim[1])
-                return tinyi_fail(ctx, TINY_E_NUMERIC, "geometry: classes %td and %td have the same direction and length: "
-                                                       "no boundary lies between them", c, i);
+                return tinyi_fail(ctx, TINY_E_NUMERIC, "geometry: classes %td and %td have the same direction and "
+                                                       "length: no boundary lies between them", c, i);
         }
     return TINY_OK;
 }
 
-static double tinyi_geometry_dot(const tiny_tensor *a, tiny_idx i, const tiny_tensor *b, tiny_idx k)
+static double tinyi_geometry_dot(const double *a, const double *b, tiny_idx n)
 {
-    const tiny_idx n = a->dim[1];
     double sum = 0.0;
     tiny_idx d;
-    for (d = 0; d < n; d++) sum += tinyi_real(a->data, a->dtype, i * n + d) * tinyi_real(b->data, b->dtype, k * n + d);
+    for (d = 0; d < n; d++) sum += a[d] * b[d];
     return sum;
+}
+static void tinyi_geometry_row(double *to, const tiny_tensor *t, tiny_idx row)
+{
+    const tiny_idx n = t->dim[1];
+    tiny_idx d;
+    for (d = 0; d < n; d++) to[d] = tinyi_real(t->data, t->dtype, row * n + d);
 }
 
 /* length, angles, margin and the rest of a sample from its logits and cosines; apart: |w_y - w_c| */
@@ -132,9 +137,9 @@ TINY_API tiny_status tllm_geometry_of(tiny_ctx *ctx, const tiny_tensor *f, const
                                       const tiny_tensor *w, const tiny_tensor *bias, tllm_geometry *out)
 {
     tllm_geometry g;
-    double *logit = NULL, *apart, length;
-    tiny_idx i, c, k, n_class;
-    size_t cells = 0, of_class = 0;
+    double *logit = NULL, *apart, *wide, *row, length;
+    tiny_idx i, c, k, n_class, d;
+    size_t cells = 0, of_class = 0, numbers = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
@@ -144,13 +149,16 @@ TINY_API tiny_status tllm_geometry_of(tiny_ctx *ctx, const tiny_tensor *f, const
     memset(&g, 0, sizeof g);
     g.n = f->dim[0];
     g.n_class = n_class = w->dim[0];
+    d = w->dim[1];
     if (!tinyi_size_mul((size_t)g.n, (size_t)n_class, &cells) ||
-        !tinyi_size_mul((size_t)n_class, (size_t)n_class + 2, &of_class))
+        !tinyi_size_mul((size_t)n_class, (size_t)n_class + 2, &of_class) ||
+        !tinyi_size_mul((size_t)n_class + 1, (size_t)d, &numbers) || !tinyi_size_add(numbers, of_class, &numbers))
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "geometry: %td samples of %td classes are too many", g.n, n_class);
     g.sample = (tllm_geometry_sample *)tinyi_alloc(ctx, (size_t)g.n, sizeof *g.sample);
     g.cosine = g.sample ? (double *)tinyi_alloc(ctx, cells, sizeof *g.cosine) : NULL;
     g.w_length = g.cosine ? (double *)tinyi_alloc(ctx, of_class, sizeof *g.w_length) : NULL;
-    logit = g.w_length ? (double *)tinyi_alloc(ctx, of_class, sizeof *logit) : NULL;      /* one row, and apart */
+    /* a row of logits, apart (n_class, n_class), a row of features, the directions */
+    logit = g.w_length ? (double *)tinyi_alloc(ctx, numbers, sizeof *logit) : NULL;
     if (!logit) {
         tllm_geometry_close(ctx, &g);
         return tiny_ctx_status(ctx);
@@ -158,18 +166,21 @@ TINY_API tiny_status tllm_geometry_of(tiny_ctx *ctx, const tiny_tensor *f, const
     g.bias = g.w_length + n_class;
     g.between = g.bias + n_class;
     apart = logit + n_class;
+    row = apart + n_class * n_class;
+    wide = row + d;
     for (c = 0; c < n_class; c++) {
-        g.w_length[c] = tinyi_sqrt64(tinyi_geometry_dot(w, c, w, c));
+        tinyi_geometry_row(wide + c * d, w, c);
+        g.w_length[c] = tinyi_sqrt64(tinyi_geometry_dot(wide + c * d, wide + c * d, d));
         g.bias[c] = bias ? tinyi_real(bias->data, bias->dtype, c) : 0.0;
     }
     for (c = 0; c < n_class; c++)
         for (k = 0; k < n_class; k++) {
             const double both = g.w_length[c] * g.w_length[k];
+            const double dot = tinyi_geometry_dot(wide + c * d, wide + k * d, d);
             double sum = 0.0, x;
-            g.between[c * n_class + k] =
-                c == k ? 0.0 : tinyi_robust_degrees(both > 0.0 ? tinyi_geometry_dot(w, c, w, k) / both : 0.0);
-            for (i = 0; i < w->dim[1]; i++) {
-                x = tinyi_real(w->data, w->dtype, c * w->dim[1] + i) - tinyi_real(w->data, w->dtype, k * w->dim[1] + i);
+            g.between[c * n_class + k] = c == k ? 0.0 : tinyi_robust_degrees(both > 0.0 ? dot / both : 0.0);
+            for (i = 0; i < d; i++) {
+                x = wide[c * d + i] - wide[k * d + i];
                 sum += x * x;
             }
             apart[c * n_class + k] = tinyi_sqrt64(sum);
@@ -178,10 +189,11 @@ TINY_API tiny_status tllm_geometry_of(tiny_ctx *ctx, const tiny_tensor *f, const
         tllm_geometry_sample *s = &g.sample[i];
         double *cosine = g.cosine + i * n_class;
         s->label = ((const int32_t *)label->data)[i];
-        length = tinyi_sqrt64(tinyi_geometry_dot(f, i, f, i));
+        tinyi_geometry_row(row, f, i);
+        length = tinyi_sqrt64(tinyi_geometry_dot(row, row, d));
         s->value[TLLM_GEOMETRY_LENGTH] = length;
         for (c = 0; c < n_class; c++) {
-            const double dot = tinyi_geometry_dot(f, i, w, c), both = length * g.w_length[c];
+            const double dot = tinyi_geometry_dot(row, wide + c * d, d), both = length * g.w_length[c];
             logit[c] = dot + g.bias[c];
             cosine[c] = both > 0.0 ? dot / both : 0.0;
             if (cosine[c] > 1.0) cosine[c] = 1.0;
@@ -224,8 +236,8 @@ TINY_API tiny_status tllm_geometry_quantiles(tiny_ctx *ctx, const tllm_geometry 
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!tinyi_geometry_is(g) || !tllm_geometry_name(value) || i_class < -1 || i_class >= g->n_class || !at || !y)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "geometry: quantiles of value %d, class %d: there is no such value, class "
-                                                "or geometry", value, i_class);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "geometry: quantiles of value %d, class %d: there is no such value, "
+                                                "class or geometry", value, i_class);
     for (i = 0; i < n; i++)
         if (!(at[i] >= 0.0 && at[i] <= 1.0))
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "geometry: a quantile at %g; 0 to 1 are allowed", at[i]);
@@ -253,8 +265,8 @@ static tiny_status tinyi_geometry_same(tiny_ctx *ctx, const tllm_geometry *a, co
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "geometry: two geometries of the same samples and classes are needed");
     for (i = 0; i < a->n; i++)
         if (a->sample[i].label != b->sample[i].label)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "geometry: sample %td has the label %d in one and %d in the other", i,
-                              (int)a->sample[i].label, (int)b->sample[i].label);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "geometry: sample %td has the label %d in one and %d in the other",
+                              i, (int)a->sample[i].label, (int)b->sample[i].label);
     return TINY_OK;
 }
 
@@ -298,7 +310,8 @@ TINY_API void tllm_geometry_report_close(tiny_ctx *ctx, tllm_geometry_report *r)
     memset(r, 0, sizeof *r);
 }
 
-/* margin: of a, of those right in a, breaking where broke says so; in ascending order. Pairs of equal margin count half. */
+/* margin: of a, of those right in a, breaking where broke says so; in ascending order. Pairs of equal margin count
+ * half. */
 static double tinyi_robust_auc(const double *margin, const uint32_t *order, const unsigned char *broke, size_t n)
 {
     double pairs = 0.0, lost = 0.0, kept = 0.0;
@@ -413,7 +426,8 @@ TINY_API tiny_status tllm_geometry_alike(tiny_ctx *ctx, const tllm_geometry *cle
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!kind || !matrix || !n_kind)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "geometry: geometries to compare and a place for the matrix are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "geometry: geometries to compare and a place for the matrix are needed");
     for (k = 0; !st && k < n_kind; k++) st = tinyi_geometry_same(ctx, clean, kind[k]);
     if (st) return st;
     n = (size_t)clean->n;
@@ -465,7 +479,8 @@ TINY_API tiny_status tllm_geometry_csv(tiny_ctx *ctx, const tllm_geometry *g, co
     tiny_idx i;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!tinyi_geometry_is(g) || !path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "geometry: samples and a path are needed");
+    if (!tinyi_geometry_is(g) || !path)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "geometry: samples and a path are needed");
     memset(&t, 0, sizeof t);
     if (!tinyi_size_mul((size_t)g->n + 1, 192, &t.room))
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "geometry: %td lines are too many", g->n);

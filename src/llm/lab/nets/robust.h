@@ -32,7 +32,8 @@ typedef enum tllm_geometry_value {
 
 typedef struct tllm_geometry_sample {
     double value[TLLM_GEOMETRY_VALUES];
-    int32_t label, answer, rival;           /* answer: the class of the largest logit; rival: of the largest wrong one */
+    /* answer: the class of the largest logit; rival: of the largest wrong one */
+    int32_t label, answer, rival;
 } tllm_geometry_sample;
 
 typedef struct tllm_geometry {
@@ -44,8 +45,9 @@ typedef struct tllm_geometry {
     double *between;                        /* (n_class, n_class): angles of the directions, in degrees */
 } tllm_geometry;
 
-/* f (n, d) and w (n_class, d) f32 or f64, dense; label (n) i32; bias (n_class) of the type of w, or NULL. Sums in double.
- * At least two classes. Two classes with the same direction and length are an error: no boundary lies between them. */
+/* f (n, d) and w (n_class, d) f32 or f64, dense; label (n) i32; bias (n_class) of the type of w, or NULL. Sums in
+ * double. At least two classes. Two classes with the same direction and length are an error: no boundary lies between
+ * them. */
 TINY_API tiny_status tllm_geometry_of(tiny_ctx *ctx, const tiny_tensor *f, const tiny_tensor *label,
                                       const tiny_tensor *w, const tiny_tensor *bias, tllm_geometry *out);
 /* Of a network, whose last layer has no norm, on a set. */
@@ -82,7 +84,8 @@ TINY_API tiny_status tllm_geometry_compare(tiny_ctx *ctx, const tllm_geometry *a
                                            tllm_geometry_report *out);
 TINY_API void tllm_geometry_report_close(tiny_ctx *ctx, tllm_geometry_report *r);
 TINY_API tiny_status tllm_geometry_json(tiny_ctx *ctx, const tllm_geometry_report *r, const char *path);
-/* Correlations (n_kind, n_kind) of the changes of margin from clean to each: near 1, one of two corruptions is enough. */
+/* Correlations (n_kind, n_kind) of the changes of margin from clean to each: near 1, one of two corruptions is
+ * enough. */
 TINY_API tiny_status tllm_geometry_alike(tiny_ctx *ctx, const tllm_geometry *clean, const tllm_geometry *const *kind,
                                          size_t n_kind, double *matrix);
 
@@ -108,7 +111,8 @@ TINY_API tiny_status tllm_corrupt(tiny_ctx *ctx, const tiny_tensor *x, int kind,
  * choice were not there. Biases and norms stay too. An f32 network without a mask; it has one afterwards.
  * V. Ramanujan et al., "What's hidden in a randomly weighted neural network?", 2020 (arXiv 1911.13299). */
 typedef struct tllm_popup_desc {            /* zero: the value in brackets */
-    tllm_nn_fit_desc fit;                   /* lr [2e-3] of Adam on scores that begin uniform in 0 to 1 / sqrt(fan_in) */
+    /* lr [2e-3] of Adam, on scores that begin uniform in 0 to 1 / sqrt(fan_in); 2e-2 is better on M128 */
+    tllm_nn_fit_desc fit;
     double keep;                            /* 0 < keep <= 1 */
 } tllm_popup_desc;
 TINY_API tiny_status tllm_nn_popup(tllm_nn *nn, const tllm_nn_set *set, const tllm_popup_desc *desc,

@@ -84,8 +84,8 @@ TINY_API tiny_status tllm_nn_geometry(const tllm_nn *nn, const tllm_nn_set *set,
     p = tllm_nn_params(nn, &n_param);
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "geometry: a result pointer is needed");
     if (is->layer[is->n_layer - 1].norm || is->layer[is->n_layer - 1].relu)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "geometry: the last layer has a norm or an activation; its logits are "
-                                                   "no products with directions");
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "geometry: the last layer has a norm or an activation; its logits "
+                                                   "are no products with directions");
     st = tinyi_nn_set_check(ctx, set, is->layer[is->n_layer - 1].n_out);
     if (st) return st;
     last = w[n_weight - 1].value;           /* with its mask */
@@ -170,8 +170,8 @@ TINY_API tiny_status tllm_corrupt(tiny_ctx *ctx, const tiny_tensor *x, int kind,
     if (!x || !y || tiny_tensor_check(x) || tiny_tensor_check(y) || x->dtype != TINY_F32 || y->dtype != TINY_F32 ||
         (x->rank != 2 && x->rank != 4) || !tiny_tensor_is_dense(x) || !tiny_tensor_is_dense(y) || x->rank != y->rank ||
         memcmp(x->dim, y->dim, (size_t)x->rank * sizeof *x->dim) || x->data == y->data || tiny_tensor_count(x) < 1)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "corrupt: x and y must be dense f32 of the same shape (n, d) or (n, channels, "
-                                             "height, width), not the same memory");
+        return tinyi_fail(ctx, TINY_E_SHAPE, "corrupt: x and y must be dense f32 of the same shape (n, d) or (n, "
+                                             "channels, height, width), not the same memory");
     if (kind < 0 || kind >= TLLM_CORRUPTIONS || severity < 0 || severity > TLLM_SEVERITIES)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "corrupt: kind %d of 0 to %d, severity %d of 0 to %d", kind,
                           TLLM_CORRUPTIONS - 1, severity, TLLM_SEVERITIES);
@@ -321,8 +321,8 @@ TINY_API tiny_status tllm_nn_popup(tllm_nn *nn, const tllm_nn_set *set, const tl
     ctx = tinyi_nn_ctx(nn);
     if (!desc || !(desc->keep > 0.0 && desc->keep <= 1.0) || desc->fit.gradual || !(desc->fit.lr >= 0.0) ||
         desc->fit.lr > 1e6)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "popup: a share to keep above 0 and up to 1, a rate of 0 to 1e6, and no "
-                                                "gradual pruning are needed");
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "popup: a share to keep above 0 and up to 1, a rate of 0 to 1e6, and "
+                                                "no gradual pruning are needed");
     if (tllm_nn_is(nn)->dtype != TINY_F32 || tllm_nn_masked(nn))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "popup: an f32 network without a mask is needed");
     st = tinyi_nn_set_check(ctx, set, tllm_nn_is(nn)->layer[tllm_nn_is(nn)->n_layer - 1].n_out);
@@ -374,7 +374,7 @@ TINY_API tiny_status tllm_nn_popup(tllm_nn *nn, const tllm_nn_set *set, const tl
         st = tiny_train(ctx, &t, NULL);
         if (!st) st = q.st;
     }
-    if (q.first) memcpy(tinyi_nn_theta(nn, 0), q.first, n * sizeof *q.first);   /* the weights come back, whatever came */
+    if (q.first) memcpy(tinyi_nn_theta(nn, 0), q.first, n * sizeof *q.first);   /* also after a failure */
     if (!st) st = tllm_nn_mask(nn, &q.mask);
     q.state.n_kept = tllm_nn_cost_of(nn).n_kept;
     if (last) *last = q.state;

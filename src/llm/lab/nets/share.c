@@ -6,9 +6,9 @@
  * Hash     r0, r1, r2 odd and below P; each product is reduced mod P, so that nothing overflows for any a. The authors'
  *          program overflows its 64 bits from a = 65536 on; below, the maps are the same.
  * Signs    eight hashes of 64 bits for 512 weights (share_inside.h).
- * Cost     FOLD: a hash for a part of m weights. TILE: one for a row of a tile. HASH: one for a weight. Signs: 1/64 hash
- *          a weight. The product makes 2 rows cols operations a row of x, as the dense one: sharing saves memory and its
- *          traffic, not arithmetic.
+ * Cost     FOLD: a hash for a part of m weights. TILE: one for a tile. HASH: one for a weight. Signs: 1/64 hash a
+ *          weight. The product makes 2 rows cols operations a row of x, as the dense one: sharing saves memory and
+ *          its traffic, not arithmetic.
  * Error    a sum of cols products in some order: (cols + 2) units of the sum of their sizes.
  * Left out maps that permute within a tile (published without a figure); a training step that never holds all of W. */
 #include "llm/lab/nets/share_inside.h"
@@ -370,7 +370,8 @@ static void tinyi_share_tiles_team(tiny_team *team, void *arg)
                     const size_t first = s->first[j->k] + (r0 + r) * j->cols + c0, place = first % TINYI_SHARE_BLOCK;
                     tinyi_share_signs(s, first / TINYI_SHARE_BLOCK,
                                       (place + n + TINYI_SHARE_BLOCK - 1) / TINYI_SHARE_BLOCK, sign);
-                    if (j->w) j->kernels->put(j->w + (r0 + r) * j->cols + c0, w + r * across, sign, place, n, j->lambda);
+                    if (j->w)
+                        j->kernels->put(j->w + (r0 + r) * j->cols + c0, w + r * across, sign, place, n, j->lambda);
                     else
                         j->kernels->dot(j->y + r0 + r, j->y_step, w + r * across, sign, place, n, j->x + c0, j->x_step,
                                         j->b, j->lambda);
