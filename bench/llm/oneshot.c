@@ -1,5 +1,6 @@
 /* bench/llm/oneshot.c - one-shot pruning: half of a layer set to zero in three ways, its loss, and its time next to
- * GPTQ of the same layer, which goes through the same columns; story.gguf with half of its weights, judged */
+ * GPTQ of the same layer, which goes through the same columns; story.gguf with half of its weights, and
+ * without some heads or neurons, judged */
 #include "grids.h"
 #include <stdio.h>
 #include <string.h>
@@ -73,8 +74,8 @@ static void bo_losses(tiny_ctx *ctx)
     }
     for (pattern = 0; pattern < 2; pattern++)
         for (way = 1; way < TLLM_ONESHOT_WAYS; way++)
-            b_note("a layer of 128 x 128, inputs with a common part and outliers, half zeros%s: loss by %s over that by "
-                   "magnitude %.3f (%.3f to %.3f of %d seeds)",
+            b_note("a layer of 128 x 128, inputs with a common part and outliers, half zeros%s: loss by %s over that "
+                   "by magnitude %.3f (%.3f to %.3f of %d seeds)",
                    pattern ? ", 2 of 4" : "", bo_way[way], ratio[pattern][way][0], ratio[pattern][way][1],
                    ratio[pattern][way][2], SEEDS);
     b_verdict("layers of 20 where SparseGPT loses less than magnitude", ahead, ">", 19.5);
@@ -203,6 +204,62 @@ static tllm_judgement bo_judged(tiny_ctx *ctx, const tllm_gguf *g, int way, int 
     return result;
 }
 
+/* whole heads and neurons that go */
+static double bo_thinned(tiny_ctx *ctx, const tllm_gguf *g, double heads, double neurons, int plain,
+                         const int32_t *token, tiny_idx n_token, double *params)
+{
+    tllm_thin_desc d;
+    tllm_thin_about a;
+    tllm_judge_desc jd;
+    tllm_judgement j;
+    tllm_thin *t = NULL;
+    tllm_writer *w = NULL;
+    tllm_gguf *made = NULL;
+    tllm_model *model = NULL, *from = NULL;
+    const void *bytes;
+    size_t n_bytes;
+    memset(&d, 0, sizeof d);
+    memset(&jd, 0, sizeof jd);
+    d.heads = heads;
+    d.neurons = neurons;
+    d.plain = plain;
+    d.window = BG_WINDOW;
+    jd.stories = b_quick ? 20 : 500;
+    jd.samples = jd.greedy = -1;
+    b_must(ctx, tllm_thin_open(ctx, g, &d, &t));
+    b_must(ctx, tllm_writer_open(ctx, NULL, &w));
+    b_must(ctx, tllm_thin_put(ctx, t, token, n_token, w));
+    b_must(ctx, tllm_writer_finish(ctx, w));
+    bytes = tllm_writer_memory(w, &n_bytes);
+    b_must(ctx, tllm_gguf_open_memory(ctx, bytes, n_bytes, &made));
+    b_must(ctx, tllm_model_open(ctx, g, &from));
+    b_must(ctx, tllm_model_open(ctx, made, &model));
+    b_must(ctx, tllm_judge(ctx, model, from, &jd, &j));
+    a = tllm_thin_what(t);
+    *params = a.params / a.params_before;
+    tllm_model_close(ctx, model);
+    tllm_model_close(ctx, from);
+    tllm_gguf_close(ctx, made);
+    tllm_writer_close(ctx, w);
+    tllm_thin_close(ctx, t);
+    return j.kl;
+}
+
+static void bo_units(tiny_ctx *ctx, const tllm_gguf *g, const int32_t *token, tiny_idx n_token)
+{
+    static const double share[3][2] = { { 0, 0.125 }, { 0, 0.25 }, { 0.25, 0 } };
+    double kl[3][2], params[3];
+    int k, plain;
+    for (k = 0; k < 3; k++) {
+        for (plain = 0; plain < 2; plain++)
+            kl[k][plain] = bo_thinned(ctx, g, share[k][0], share[k][1], plain, token, n_token, &params[k]);
+        b_note("story.gguf without %.1f %% of the heads and %.1f %% of the neurons, %.1f %% of the parameters: "
+               "divergence %.4f bits a token, cut alone %.4f",
+               100 * share[k][0], 100 * share[k][1], 100 * params[k], kl[k][0], kl[k][1]);
+        b_verdict("divergence fitted over cut alone", kl[k][0] / kl[k][1], "<", 1.0);
+    }
+}
+
 void bench_oneshot(void)
 {
     tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, b_threads);
@@ -229,6 +286,7 @@ void bench_oneshot(void)
                "examples/models/story.gguf, 16384 tokens read, judged on 500 stories, matrices of layers as floats",
                "divergence, bits a token, by magnitude, Wanda, SparseGPT: %.4f, %.4f, %.4f; 2 of 4: %.4f, %.4f, %.4f",
                kl[0][0], kl[0][1], kl[0][2], kl[1][0], kl[1][1], kl[1][2]);
+    bo_units(ctx, g, token, n_token);
     tllm_gguf_close(ctx, g);
     b_free(token);
     tiny_ctx_close(ctx);
