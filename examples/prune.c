@@ -5,7 +5,7 @@
  *     prune [--zeros PERCENT] [--outputs N] [--inputs N] [-o FILE] [--seed S] [--threads N] [--target NAME]
  *
  * A model keeps its formats, so with zeros OUT is as large as MODEL: it shows what they cost in accuracy. With --heads
- * and --neurons whole heads and neurons go, and OUT is smaller and faster. The program measures the divergence on a
+ * and --neurons whole heads and neurons go, and OUT is smaller. The program measures the divergence on a
  * part of the text that it did not read; for story models `judge OUT.gguf --against MODEL.gguf` measures more.
  * Without a model the weights are random, 4096 x 4096 by default. In each row the 80 percent (--zeros) with the
  * smallest |w| |x| are removed; |x| is the norm of that input over a hundred rows. The result is written to a file (in
