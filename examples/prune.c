@@ -1,11 +1,12 @@
 /* examples/prune.c - sets weights of a model to zero; or of a layer: a smaller file and a faster product
  *
  *     prune MODEL OUT.gguf --by sparsegpt --text stories.txt [--zeros 50 | --pattern 2:4]
+ *     prune MODEL OUT.gguf --heads 25 --neurons 25 --text stories.txt
  *     prune [--zeros PERCENT] [--outputs N] [--inputs N] [-o FILE] [--seed S] [--threads N] [--target NAME]
  *
- * A model keeps its formats, so OUT is as large as MODEL: it shows what the zeros cost in accuracy. The program
- * measures the divergence on a part of the text that it did not read; for story models `judge OUT.gguf --against
- * MODEL.gguf` measures more.
+ * A model keeps its formats, so with zeros OUT is as large as MODEL: it shows what they cost in accuracy. With --heads
+ * and --neurons whole heads and neurons go, and OUT is smaller. The program measures the divergence on a
+ * part of the text that it did not read; for story models `judge OUT.gguf --against MODEL.gguf` measures more.
  * Without a model the weights are random, 4096 x 4096 by default. In each row the 80 percent (--zeros) with the
  * smallest |w| |x| are removed; |x| is the norm of that input over a hundred rows. The result is written to a file (in
  * memory without -o) and read back. The size of the file, the time and the result are compared with those of the dense
@@ -29,6 +30,9 @@ static const char usage[] =
     "  --by WAY         magnitude, the smallest weights; wanda, weighed by the inputs that they meet (default);\n"
     "                   sparsegpt, by the error of the outputs, with the other weights corrected\n"
     "  --pattern N:M    N zeros of each M neighbours of a row, such as 2:4\n"
+    "  --heads PERCENT  in place of zeros: whole heads that go, the same number of each key head; OUT is smaller\n"
+    "  --neurons PERCENT  whole neurons of the networks that go; what stays is fitted again\n"
+    "  --cut            with these: what stays is not fitted\n"
     "  --text FILE      the text that the model reads; it should resemble its use\n"
     "  --tokens N       read at most this many tokens of it; default: 16384. The next 2048 measure the result\n"
     "without:\n"
@@ -99,6 +103,7 @@ static int show(tiny_ctx *ctx, int rows, tiny_tensor x, const tiny_tensor *turne
 typedef struct request {
     tiny_ctx *ctx;
     tllm_oneshot_desc d;
+    tllm_thin_desc thin;
     divided text;
     tllm_oneshot_tensor *list;
     void **blocks;
@@ -110,7 +115,7 @@ static void tell_progress(void *user, const char *what, double done)
 {
     const int percent = (int)(100.0 * done);
     (void)user;
-    if (strcmp(what, "oneshot") != 0 || percent == shown_percent || !is_shown()) return;
+    if ((strcmp(what, "oneshot") != 0 && strcmp(what, "thin") != 0) || percent == shown_percent || !is_shown()) return;
     shown_percent = percent;
     fprintf(stderr, "\rpruned %3d %%", percent);
     (void)fflush(stderr);
@@ -187,6 +192,34 @@ static int pattern_of(const char *text, tllm_oneshot_desc *d)
     return !*end && !text[strspn(text, "0123456789:")] && zeros >= 1 && of > zeros && of <= 256;
 }
 
+/* OUT without some heads and neurons */
+static tiny_status thin_model(request *r, const tllm_gguf *g, const char *out)
+{
+    tllm_writer_desc wd;
+    tllm_writer *w = NULL;
+    tllm_thin *t = NULL;
+    tllm_thin_about a;
+    tiny_status st;
+    memset(&wd, 0, sizeof wd);
+    wd.path = out;
+    r->thin.window = r->d.window;
+    st = tllm_thin_open(r->ctx, g, &r->thin, &t);
+    if (!st) st = tllm_writer_open(r->ctx, &wd, &w);
+    if (!st) st = tllm_thin_put(r->ctx, t, r->text.t.id, (tiny_idx)r->text.n, w);
+    if (!st) st = tllm_writer_finish(r->ctx, w);
+    if (shown_percent >= 0) fputs("\r             \r", stderr);
+    a = tllm_thin_what(t);
+    if (!st)
+        printf("%s: %ld query and %ld key heads, %ld neurons a layer; %.3f million parameters, %.1f %% of %.3f; %.2f "
+               "MB, %.1f %% of %.2f; %lu tokens read, of what the output matrices gave %.3f %% is lost\n",
+               out, (long)a.n_head, (long)a.n_kv, (long)a.n_ff, a.params / 1e6, 100.0 * a.params / a.params_before,
+               a.params_before / 1e6, (double)a.bytes / 1e6, 100.0 * (double)a.bytes / (double)a.bytes_before,
+               (double)a.bytes_before / 1e6, (unsigned long)a.tokens, 100.0 * a.lost);
+    tllm_writer_close(r->ctx, w);
+    tllm_thin_close(r->ctx, t);
+    return st;
+}
+
 static int prune_model(const char *in, const char *out, const char *text, int n_tokens, request *r)
 {
     tllm_quantize_desc q;
@@ -215,13 +248,15 @@ static int prune_model(const char *in, const char *out, const char *text, int n_
                       (unsigned long)((about.n_embd * 8 + 6) / 7));
         st = TINY_E_ARGUMENT;
     }
-    if (!st) st = tllm_quantize_file(r->ctx, in, out, &q, NULL);
+    if (!st)
+        st = r->thin.heads > 0 || r->thin.neurons > 0 ? thin_model(r, g, out)
+                                                      : tllm_quantize_file(r->ctx, in, out, &q, NULL);
     for (k = 0; k < r->n && !st; k++) {
         zeros += (double)r->list[k].about.zeros;
         numbers += (double)r->list[k].about.numbers;
     }
     if (!st) {
-        printf("%s: %.2f %% zeros in %lu matrices of layers, by %s, over %lu tokens\n", out,
+        if (r->n) printf("%s: %.2f %% zeros in %lu matrices of layers, by %s, over %lu tokens\n", out,
                numbers > 0 ? 100.0 * zeros / numbers : 0.0, (unsigned long)r->n,
                r->d.by == TLLM_ONESHOT_MAGNITUDE ? "magnitude"
                : r->d.by == TLLM_ONESHOT_WANDA   ? "wanda"
@@ -253,8 +288,8 @@ static int prune_model(const char *in, const char *out, const char *text, int n_
 int main(int argc, char **argv)
 {
     static const int rows[] = { 1, 8, TOGETHER };
-    double zeros = -1;
-    int m = 4096, k = 4096, c, ok = 0, n_tokens = 16384;
+    double zeros = -1, heads = 0, neurons = 0;
+    int m = 4096, k = 4096, c, ok = 0, n_tokens = 16384, cut = 0;
     const char *path = NULL, *in = NULL, *out = NULL, *text = NULL, *by = "wanda", *pattern = NULL;
     uint64_t seed = 1;
     tiny_ctx_desc desc = { 0 };
@@ -262,6 +297,9 @@ int main(int argc, char **argv)
                                A_WORD("OUT.gguf", &out),
                                A_TEXT("--by", &by),
                                A_TEXT("--pattern", &pattern),
+                               A_NUMBER("--heads", &heads, 0, 99.99),
+                               A_NUMBER("--neurons", &neurons, 0, 99.99),
+                               A_FLAG("--cut", &cut),
                                A_TEXT("--text", &text),
                                A_WHOLE("--tokens", &n_tokens, 1, 1e8),
                                A_NUMBER("--zeros", &zeros, 0, 100),
@@ -287,6 +325,13 @@ int main(int argc, char **argv)
     if (r.d.by < 0) return wrong("--by", by);
     if (pattern && !pattern_of(pattern, &r.d)) return wrong("--pattern", pattern);
     if (in && zeros >= 0 && !(zeros > 0 && zeros < 100)) return refused("--zeros must be above 0 and below 100");
+    if ((heads > 0 || neurons > 0) && (zeros >= 0 || pattern))
+        return wrong("--zeros and --pattern", "whole units or zeros");
+    if ((heads > 0 || neurons > 0 || cut) && !in) return refused("--heads, --neurons and --cut need a model");
+    if (cut && !(heads > 0 || neurons > 0)) return refused("--cut does nothing without --heads or --neurons");
+    r.thin.plain = cut;
+    r.thin.heads = heads / 100.0;
+    r.thin.neurons = neurons / 100.0;
     r.d.share = zeros > 0 ? zeros / 100.0 : 0.5;
     if (zeros < 0) zeros = 80;
     desc.progress = in ? tell_progress : NULL;

@@ -148,6 +148,7 @@
 #include "llm/compress/oneshot.h"
 #include "llm/compress/prune.h"
 #include "llm/compress/slice.h"
+#include "llm/compress/thin.h"
 #include "llm/compress/stitch.h"
 #include "llm/compress/stitch_fit.h"
 #include "llm/compress/join.h"

@@ -1192,6 +1192,8 @@ static void test_numbers(void)
                 { "prune --inputs 0", "not 0" },
                 { "prune -o", "-o: a value is missing" },
                 { "prune 80", "OUT.gguf: a name for the pruned model is needed" },
+                { "prune --heads 25", "--heads, --neurons and --cut need a model" },
+                { "prune a b --text c --neurons 10 --zeros 50", "whole units or zeros" },
                 { "join a b", "OUT.gguf: a name for the joined file is needed" },
                 { "join a b c", "--text: a text is needed, which both models read" },
                 { "join a b c --text d --train 0", "--train takes a whole number from 1 to" },

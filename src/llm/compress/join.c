@@ -5,8 +5,7 @@
  *          e - 1, or the embedding), one row for each token; W, c = argmin |A W^T + 1 c^T - B|^2. Stitches that share a
  *          linear layer: the mean of their solutions
  * Cost     a pass of each model over the text, and a QR for each stitch
- * Left out training of the linear layers and the models together (llm/lab/nets/snnet.h has it for networks on the
- *          tape); more than two models; layers whose numbers of heads differ within a model */
+ * Left out more than two models; layers whose numbers of heads differ within a model */
 #include <stdio.h>
 #include <string.h>
 #include "core/state_inside.h"
