@@ -24,8 +24,9 @@
 #include "math/layer.h"
 #include "math/rows_inside.h"
 
-enum { TINYI_PF_X, TINYI_PF_Y, TINYI_PF_ENTRY, TINYI_PF_VALUE, TINYI_PF_W };
-enum { TINYI_CP_A = 2, TINYI_CP_B, TINYI_CP_C, TINYI_CP_W };
+/* inputs of both rows */
+enum { TINYI_PF_X, TINYI_PF_Y, TINYI_PF_ENTRY, TINYI_PF_VALUE, TINYI_PF_W, TINYI_CP_A = 2, TINYI_CP_B, TINYI_CP_C,
+       TINYI_CP_W };
 
 /* ---- references */
 

@@ -170,7 +170,7 @@ TINY_API tiny_status tgnn_product_expressivity(tiny_ctx *ctx, const tgnn_product
                     at[1] = p->desc.l1 + 1 + l2;
                     at[2] = p->desc.l1 + p->desc.l2 + 2 + l3;
                     if (p->dim[TGNN_PRODUCT_W] && path >= 0)
-                        at[n_at++] = p->desc.l1 + p->desc.l2 + p->desc.l3 + 3 + path;
+                        at[n_at++] = p->desc.l1 + p->desc.l2 + p->desc.l3 + 3 + (p->desc.shared ? 0 : path);
                     for (k = 0; k < n_at; k++) {
                         double v = tinyi_sqrt(m.square[i]);
                         for (q = 0; q < n_at; q++)

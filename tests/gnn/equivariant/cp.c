@@ -273,6 +273,18 @@ static void test_counts(void)
         T_CLOSE(tgnn_product_operations(p), fold[i], 1e-3);
         tgnn_product_close(ctx, p);
         if (l > 2) continue;
+        {                                   /* one weight for all paths is worth one number of a degree */
+            int rank = 0, couples = 0;
+            uint8_t which[27];
+            o = of(TGNN_PRODUCT_FOLD, 2, 4);
+            o.weighted = o.shared = 1;
+            T_OK(tgnn_product_open(ctx, &o, &p));
+            T_OK(tgnn_product_expressivity(ctx, p, 3, &rank));
+            T_EQ_INT(rank, 7);
+            T_OK(tgnn_product_interactions(ctx, p, which, &couples));
+            T_EQ_INT(couples, 15);
+            tgnn_product_close(ctx, p);
+        }
         o = of(TGNN_PRODUCT_CG, l, 64);
         o.cp = fit(ctx, l, 28, 1, 3);
         T_OK(tgnn_product_open(ctx, &o, &p));       /* fold is the cheapest for one y to 64 channels */
