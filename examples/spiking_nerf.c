@@ -340,8 +340,8 @@ static tiny_status table(job *j, int seeds, const char *svg)
                    points / (double)r[i].count.rays, (double)r[i].count.spikes[0] / most / (double)j->desc.hidden,
                    (double)r[i].count.spikes[1] / most / (double)j->desc.hidden,
                    1e9 * tgnn_nerf_energy(&r[i].count) / points,
-                   100 * tgnn_nerf_energy(&r[i].count) / points / (tgnn_nerf_energy(&r[0].count) /
-                                                                    ((double)r[0].count.points + 1e-30)), r[i].seconds);
+                   100 * tgnn_nerf_energy(&r[i].count) / points /
+                       (tgnn_nerf_energy(&r[0].count) / ((double)r[0].count.points + 1e-30) + 1e-30), r[i].seconds);
             if (as_tensors > 0) printf("  %9.3f", as_tensors);
             putchar('\n');
             (void)fflush(stdout);
