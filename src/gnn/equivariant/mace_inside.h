@@ -51,7 +51,8 @@ typedef struct tinyi_mace_poly {
  *   unfold     its gradients for one edge: gx += , gc =, the result is that by the distance, dr the slope of r
  *   outer      s[m][k] = sum over edges of y[e][m] h[e][k], n_y a multiple of 4; outer_back its gradients
  *   poly       the contraction of one atom and its gradient by x (set, not added)
- *   muladd     y += a x for n rows, a one row */
+ *   muladd     y += a x for n rows, a one row
+ *   silu       z = silu(z), dz *= its slope; dz may be NULL, n whole panels. NULL for float: math has its sigmoid */
 typedef struct tinyi_mace_kernels {
     tiny_target from;
     int lanes;
@@ -71,6 +72,7 @@ typedef struct tinyi_mace_kernels {
     void (*muladd)(void *y, const void *x, const void *a, int n, size_t width);
     double (*dot)(const void *x, const void *y, size_t n);
     void (*axpy)(void *y, const void *x, double a, size_t n);
+    void (*silu)(double *z, double *dz, size_t n);
 } tinyi_mace_kernels;
 typedef struct tinyi_mace_pair { const tinyi_mace_kernels *of[2]; } tinyi_mace_pair;   /* float, double */
 TINYI_TABLES(tinyi_mace_pair, tinyi_mace_pair)

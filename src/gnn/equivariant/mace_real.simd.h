@@ -339,7 +339,7 @@ static const tinyi_mace_kernels R_FN(tinyi_mace_table) = {
     TINYI_PASS_TARGET, R_LANES, sizeof(R_T), R_FN(tinyi_mace_rows), R_FN(tinyi_mace_couple), R_FN(tinyi_mace_uncouple),
     R_FN(tinyi_mace_fold), R_FN(tinyi_mace_unfold), R_FN(tinyi_mace_outer), R_FN(tinyi_mace_outer_back),
     R_FN(tinyi_mace_poly), R_FN(tinyi_mace_poly_back), R_FN(tinyi_mace_muladd), R_FN(tinyi_mace_dot),
-    R_FN(tinyi_mace_axpy)
+    R_FN(tinyi_mace_axpy), R_SILU
 };
 #undef R_PANEL
 #undef R_ROWS2

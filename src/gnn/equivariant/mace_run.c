@@ -134,14 +134,7 @@ static void tinyi_mace_silu(const tinyi_mace_job *j, const tiny_team *team, void
             for (i = 0; dx && i < m; i++) dx[at + i] *= s[i] * (1.0f + x[at + i] * (1.0f - s[i]));
             for (i = 0; i < m; i++) x[at + i] *= s[i];
         }
-    } else {
-        double *x = (double *)z, *dx = (double *)dz;
-        for (i = 0; i < n; i++) {
-            const double s = 1.0 / (1.0 + tinyi_exp64(-x[i]));
-            if (dx) dx[i] *= s * (1.0 + x[i] * (1.0 - s));
-            x[i] *= s;
-        }
-    }
+    } else j->k->silu((double *)z, (double *)dz, (size_t)n);
 }
 
 /* ---- pairs */
