@@ -26,6 +26,9 @@ WAYS += [('GPTQ', t + ' by GPTQ', ['quantize', '{in}', '{out}', t, '--pure', '--
 WAYS += [('AWQ', 'Q4_0 by AWQ', ['quantize', '{in}', '{out}', 'Q4_0', '--pure', '--awq'] + TEXT)]
 WAYS += [('slices', 'width %s' % k, ['slice', '{in}', '{out}', '--keep', k] + TEXT) for k in ('0.9', '0.75', '0.6')]
 WAYS += [('slices', 'width 0.9, Q4_0', ['quantize', '{width 0.9}', '{out}', 'Q4_0', '--pure'])]
+WAYS += [('neurons, heads', n, ['prune', '{in}', '{out}', *how] + TEXT)
+         for n, how in (('1/8 of the neurons', ('--neurons', '12.5')), ('1/4 of the neurons', ('--neurons', '25')),
+                        ('2 of 8 heads', ('--heads', '25')))]
 WAYS += [('zeros', 'half zero, SparseGPT', ['prune', '{in}', '{out}', '--by', 'sparsegpt', '--zeros', '50'] + TEXT)]
 WAYS += [('smaller network', 'story-small, trained alone', 'examples/models/story-small.gguf')]
 
@@ -86,7 +89,8 @@ def table(rows):
     return '\n'.join(out)
 
 COLOURS = {'base': '#444', 'rounding': '#0072b2', 'GPTQ': '#56b4e9', 'AWQ': '#009e73', 'slices': '#d55e00',
-           'zeros': '#cc79a7', 'smaller network': '#e69f00'}
+           'zeros': '#cc79a7', 'neurons, heads': '#882255',
+           'smaller network': '#e69f00'}
 
 def panel(rows, key, x0, title, labels):
     """ bits above the floor, on a logarithmic axis, against rows[key] """
@@ -128,7 +132,7 @@ def picture(rows):
     out += panel(rows, 'mb', 60, 'against the size of the file, MB', True)
     out += panel(rows, 'decode', 440, 'against the speed, tokens/s, one thread', False)
     for i, (kind, colour) in enumerate(COLOURS.items()):
-        x = 60 + i * 100
+        x = 60 + i * 88
         out.append('<circle cx="%d" cy="405" r="4" fill="%s"/><text x="%d" y="409">%s</text>' % (
             x, colour, x + 8, kind))
     return '\n'.join(out + ['</svg>']) + '\n'
