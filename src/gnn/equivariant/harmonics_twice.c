@@ -5,7 +5,8 @@
  *            (d/dz + i d/dx) F_lm = -sqrt(k (l - m) (l - m - 1)) F_(l-1,m+1)
  *            (d/dz - i d/dx) F_lm =  sqrt(k (l + m) (l + m - 1)) F_(l-1,m-1),  m > 0; for m = 0 the conjugate of the
  *          line above. Real and imaginary parts give five links from each Y_lm: two for x, one for y, two for z (N.
- *          Bigi et al., 2023, arXiv 2302.08381, section 2, has them for q). Links applied twice are the second derivatives;
+ *          Bigi et al., 2023, arXiv 2302.08381, section 2, has them for q).
+ *          Links applied twice are the second derivatives;
  *          their Laplacian is 0 because the products of the last two lines are minus the square of the first.
  *          Of the direction n = x / |x|, with R the solid harmonic and its derivatives at n:
  *            dY/dx_i = (R_i - l n_i R) / |x|
