@@ -30,7 +30,7 @@ static const char usage[] =
     "  --ahead N         steps to predict; default: 8\n"
     "  --start N         the first step that is shown; default: 8\n"
     "  --epochs N        default: 20\n"
-    "  --rate R          of Adam, falling to 0 along a cosine; default: 0.003\n"
+    "  --rate R          of Adam, falling to 0 along a cosine; default: 0.003, for factors (oneway, cp) 0.03\n"
     "  --batch N         default: 8\n"
     "  --after N         train and run: compresses a dense network to this rank after training; default: not\n"
     "  --out FILE        writes the network\n"
@@ -106,6 +106,7 @@ static int progress(void *user, const tiny_train_state *s)
 
 static tiny_status teach(work *w)
 {
+    const int kind = tgnn_unet_description(w->net)->kind;
     tiny_train_desc d;
     tiny_status st;
     memset(&d, 0, sizeof d);
@@ -117,7 +118,7 @@ static tiny_status teach(work *w)
     d.batch = w->batch < w->train.n ? w->batch : w->train.n;
     d.epochs = w->epochs;
     d.seed = w->seed;
-    d.optim.group[0].lr = w->rate;
+    d.optim.group[0].lr = w->rate > 0 ? w->rate : kind == TGNN_UNET_ONEWAY || kind == TGNN_UNET_CP ? 0.03 : 0.003;
     d.schedule.kind = TINY_SCHEDULE_COSINE;
     w->began = tiny_now_ns();
     st = tiny_train(w->ctx, &d, NULL);
@@ -334,7 +335,6 @@ int main(int argc, char **argv)
     w.n_test = 50;
     w.epochs = 20;
     w.batch = 8;
-    w.rate = 0.003;
     w.seed = 1;
     {
         const option options[] = { A_COMMAND("train run table", &command), A_WORD("FILE", &file),
@@ -356,6 +356,9 @@ int main(int argc, char **argv)
     if (after && command == 0 && w.desc.kind != TGNN_UNET_DENSE)
         return refused("--after: only a dense network is compressed after training");
     if (command == 2 && (out || show || after)) return refused("table takes no --out, --picture and --after");
+    if (!file && (taps % 2 == 0 || w.side % (1 << levels) || w.side < taps << levels))
+        return refused("--size %d, --taps %d, --levels %d: the taps must be odd, the size a multiple of %d, %d or more",
+                       w.side, taps, levels, 1 << levels, taps << levels);
     w.size[0] = w.size[1] = w.side;
     w.points = (tiny_idx)w.side * w.side;
     w.desc.n_in = 3;

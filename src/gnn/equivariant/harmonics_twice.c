@@ -1,11 +1,12 @@
-/* src/gnn/equivariant/harmonics_twice.c - second derivatives of spherical harmonics: Hessians, and the gradient of forces
+/* src/gnn/equivariant/harmonics_twice.c - second derivatives of harmonics: Hessians, and the gradient of forces
  * Formula  The derivatives of solid harmonics are sums of those of one degree less. With F_lm = q_lm (z + i x)^m of
  *          harmonics.c and the norm COMPONENT,
  *            d/dy F_lm = sqrt(k (l^2 - m^2)) F_(l-1,m),  k = (2 l + 1) / (2 l - 1)
  *            (d/dz + i d/dx) F_lm = -sqrt(k (l - m) (l - m - 1)) F_(l-1,m+1)
  *            (d/dz - i d/dx) F_lm =  sqrt(k (l + m) (l + m - 1)) F_(l-1,m-1),  m > 0; for m = 0 the conjugate of the
- *          line above. Real and imaginary parts give five links from each Y_lm: two for x, one for y, two for z (N. Bigi
- *          et al., 2023, arXiv 2302.08381, section 2, has them for q). Links applied twice are the second derivatives;
+ *          line above. Real and imaginary parts give five links from each Y_lm: two for x, one for y, two for z (N.
+ *          Bigi et al., 2023, arXiv 2302.08381, section 2, has them for q).
+ *          Links applied twice are the second derivatives;
  *          their Laplacian is 0 because the products of the last two lines are minus the square of the first.
  *          Of the direction n = x / |x|, with R the solid harmonic and its derivatives at n:
  *            dY/dx_i = (R_i - l n_i R) / |x|
@@ -386,7 +387,8 @@ static tiny_status tinyi_twice_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
     if (st) return st;
     if (g->dtype != x->dtype || g->rank != 2 || g->dim[0] != x->dim[0] || g->dim[1] != count || w->dtype != x->dtype ||
         w->rank != 2 || w->dim[0] != x->dim[0] || w->dim[1] != 3)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "sph_harm_twice: g is %s and w is %s, they must be %td x %d and %td x 3 %s",
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "sph_harm_twice: g is %s and w is %s, they must be %td x %d and %td x 3 %s",
                           tinyi_shape_text(g, a), tinyi_shape_text(w, b), x->dim[0], count, x->dim[0],
                           tiny_dtype_name(x->dtype));
     tinyi_want(&want[0], x->dtype, 2, g->dim);
@@ -469,9 +471,9 @@ TINY_API tiny_status tgnn_sph_harm_hessians(tiny_ctx *ctx, const tiny_tensor *x,
     return tinyi_twice_call(ctx, &tinyi_row_hessians, in, params, out);
 }
 
-TINY_API tiny_status tgnn_sph_harm_twice(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g, const tiny_tensor *w,
-                                         const tgnn_sph_harm_params *params, const tiny_tensor *dg,
-                                         const tiny_tensor *dx)
+TINY_API tiny_status tgnn_sph_harm_twice(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g,
+                                         const tiny_tensor *w, const tgnn_sph_harm_params *params,
+                                         const tiny_tensor *dg, const tiny_tensor *dx)
 {
     const tiny_tensor *in[3], *out[3];
     in[0] = x;
@@ -486,7 +488,8 @@ TINY_API tiny_status tgnn_sph_harm_twice(tiny_ctx *ctx, const tiny_tensor *x, co
 /* ---- gradients of the first derivatives */
 
 /* The results of twice(x, f, w), dg to input i_g of the operation (-1: nowhere), dx to its input 0. */
-static tiny_status tinyi_twice_give(tiny_grad *g, const tiny_op *of, const tiny_tensor *f, const tiny_tensor *w, int i_g)
+static tiny_status tinyi_twice_give(tiny_grad *g, const tiny_op *of, const tiny_tensor *f, const tiny_tensor *w,
+                                    int i_g)
 {
     tiny_op op;
     tiny_tensor dg, dx;

@@ -18,6 +18,7 @@
 #define TINYI_UNET_LEVELS 6
 #define TINYI_UNET_LAYERS (2 * TINYI_UNET_LEVELS + 2)
 #define TINYI_UNET_NAME 32
+#define TINYI_UNET_WEIGHTS 268435456.0      /* of a layer at most, as an ordinary convolution and as it is */
 #define TINYI_UNET_NUMBERS 8                /* of the description in a file */
 
 typedef struct tinyi_unet_layer {
@@ -105,6 +106,10 @@ static tiny_status tinyi_unet_list(tgnn_unet *net)
         s->n_out = i == net->layers - 1 ? d->n_out : d->width;
         st = tinyi_oneway_check(net->ctx, s);
         if (st) return st;
+        if (tgnn_oneway_dense_count(s) > TINYI_UNET_WEIGHTS || tgnn_oneway_count(s) > TINYI_UNET_WEIGHTS)
+            return tinyi_fail(net->ctx, TINY_E_OVERFLOW,
+                              "unet: layer %d, %td to %td channels, has more than %.0f weights", i, s->n_in, s->n_out,
+                              TINYI_UNET_WEIGHTS);
         tinyi_unet_layer_add(net, i);
     }
     return TINY_OK;

@@ -1,5 +1,5 @@
 /* tests/gnn/equivariant/hessians.c - second derivatives of spherical harmonics: differences of the first ones, the
- * equation of Laplace, Euler's rule for homogeneous functions, worked polynomials, float against double on every target,
+ * equation of Laplace, Euler's rule for homogeneous functions, worked polynomials, float against double on each target,
  * training on forces by a tape against differences */
 #define T_GNN
 #include "t.h"
@@ -51,7 +51,8 @@ static void test_differences(void)
                     const tgnn_sph_harm_params p = how(l, norm, solid);
                     const int count = tgnn_sph_harm_count(l);
                     double v[3], w[3], most = 1;
-                    const tiny_tensor tv = tiny_tensor_2d(w, TINY_F64, 1, 3), ty = tiny_tensor_2d(y, TINY_F64, 1, count);
+                    const tiny_tensor tv = tiny_tensor_2d(w, TINY_F64, 1, 3),
+                                      ty = tiny_tensor_2d(y, TINY_F64, 1, count);
                     random_vector(v);
                     if (draw == 1) v[0] = v[2] = 0;     /* the pole */
                     at(ctx, v, &p, &j);
@@ -78,8 +79,8 @@ static void test_differences(void)
     T_PROOF("geometry 0", "Hessians to degree 12 by finite differences of the gradients");
 }
 
-/* Solid harmonics: the Laplacian is 0, H x = (l - 1) grad. Of the direction: the Laplacian is -l (l + 1) Y / |x|^2, H x =
- * -grad. Both: the Hessian is symmetric. */
+/* Solid harmonics: the Laplacian is 0, H x = (l - 1) grad. Of the direction: the Laplacian is -l (l + 1) Y / |x|^2,
+ * H x = -grad. Both: the Hessian is symmetric. */
 static void test_equations(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -150,7 +151,8 @@ static void test_worked(tiny_target target)
 static void test_fast(tiny_target target)
 {
     enum { N = 21 };
-    static float x[N * 3], g[N * MOST], w[N * 3], y[N * MOST], s[N * 3 * MOST], d[N * 9 * MOST], dg[N * MOST], dx[N * 3];
+    static float x[N * 3], g[N * MOST], w[N * 3], y[N * MOST], s[N * 3 * MOST], d[N * 9 * MOST], dg[N * MOST],
+        dx[N * 3];
     static double xd[N * 3], yd[N * MOST], sd[N * 3 * MOST], dd[N * 9 * MOST], gd[N * MOST], wd[N * 3], dgd[N * MOST],
         dxd[N * 3];
     static const int degree[] = { 0, 1, 2, 3, 5, 8, 12 };
@@ -231,8 +233,8 @@ static void test_fast(tiny_target target)
     t_close(ctx);
 }
 
-/* ---- forces on a tape: E = sum of squares of (harmonics c), F = dE/dx by sph_harm_back, L = |F - target|^2 and a part of
- * the slopes; its gradients by x and by the weights c */
+/* ---- forces on a tape: E = sum of squares of (harmonics c), F = dE/dx by sph_harm_back, L = |F - target|^2 and a part
+ * of the slopes; its gradients by x and by the weights c */
 
 typedef struct forces {
     tgnn_sph_harm_params p;

@@ -766,6 +766,9 @@ static void test_bad(void)
     d.levels = 1;
     d.k = 2;
     T_STATUS(tgnn_unet_open(ctx, &d, &net), TINY_E_ARGUMENT, "must be odd");
+    d.k = 63;
+    d.width = 65536;
+    T_STATUS(tgnn_unet_open(ctx, &d, &net), TINY_E_OVERFLOW, "more than 268435456 weights");
     d.k = 3;
     d.width = 2;
     T_OK(tgnn_unet_open(ctx, &d, &net));

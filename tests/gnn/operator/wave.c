@@ -89,9 +89,9 @@ static void test_refused(void)
         { "train --rank 0", "--rank", 2 },
         { "train --after 2", "only a dense network", 2 },
         { "table --out net", "table takes no --out", 2 },
-        { "train --taps 4", "the number must be odd", 1 },
-        { "train --size 15 --train 1 --test 1", "must be a multiple of 2", 1 },
-        { "train --size 8 --train 1 --test 1", "need 10", 1 },
+        { "train --taps 4", "the taps must be odd", 2 },
+        { "train --size 15", "the size a multiple of 2", 2 },
+        { "train --size 8", "10 or more", 2 },
         { "run /dev/null", "/dev/null", 1 }
     };
     size_t i;
