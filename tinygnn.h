@@ -247,74 +247,74 @@
  *   53695  gnn/equivariant/harmonics.c
  *   54221  gnn/equivariant/product_inside.h
  *   54341  gnn/equivariant/product.c
- *   55136  gnn/equivariant/cp.c
- *   55576  gnn/equivariant/paths_inside.h
- *   55655  gnn/equivariant/paths.c
- *   56351  gnn/equivariant/layers.c
- *   56710  gnn/equivariant/tdn_inside.h
- *   56772  gnn/equivariant/tdn.c
- *   57385  gnn/equivariant/neighbours.c
- *   57804  gnn/equivariant/mace_inside.h
- *   57946  gnn/equivariant/mace.c
- *   58368  gnn/operator/modes_inside.h
- *   58409  gnn/operator/modes.c
- *   59175  gnn/operator/spectral.c
- *   59818  gnn/operator/fno.c
- *   60509  gnn/prune/cnn.c
- *   60955  gnn/prune/group.c
- *   61258  gnn/prune/meta.c
- *   62025  gnn/operator/lines_inside.h
- *   62043  gnn/operator/lines.c
- *   62610  gnn/operator/oneway.c
- *   62921  gnn/operator/unet.c
- *   63432  gnn/operator/deeponet_inside.h
- *   63452  gnn/operator/deeponet.c
- *   64256  gnn/render/nerf_inside.h
- *   64329  gnn/render/nerf.c
- *   64712  gnn/train/data.c
- *   64922  gnn/graph/coarsen.c
- *   65353  gnn/graph/refine.c
- *   65736  gnn/graph/inflate.c
- *   66108  gnn/graph/words.c
- *   66327  gnn/layer/net_file.c
- *   66809  gnn/train/pass.c
- *   67444  gnn/quant/nibble.c
- *   67452  gnn/train/kit_inside.h
- *   67487  gnn/train/kit.c
- *   67611  gnn/train/nodes.c
- *   67790  gnn/train/graphs.c
- *   68096  gnn/train/links.c
- *   68407  gnn/train/tape_pool.c
- *   68435  gnn/quant/quant_file.c
- *   68801  gnn/equivariant/harmonics_twice.c
- *   69346  gnn/equivariant/product_code.c
- *   69747  gnn/equivariant/product_kinds.c
- *   70292  gnn/equivariant/product_measure.c
- *   70480  gnn/equivariant/product_fold.c
- *   71285  gnn/equivariant/tdn_run.c
- *   71660  gnn/equivariant/paths_conv.c
- *   72012  gnn/equivariant/paths_plan.c
- *   72385  gnn/equivariant/mace_couple.c
- *   72661  gnn/equivariant/mace_file.c
- *   73044  gnn/equivariant/mace_plain.c
- *   73331  gnn/equivariant/mace_plan.c
- *   73581  gnn/equivariant/mace_run.c
- *   74365  gnn/operator/patches.c
- *   74747  gnn/operator/oneway_fit.c
- *   74991  gnn/operator/wave.c
- *   75232  gnn/operator/deeponet_fit.c
- *   75513  gnn/render/spikes_inside.h
- *   75540  gnn/render/march.c
- *   75998  gnn/render/spikes.c
- *   76375  gnn/render/nerf_ref.c
- *   76609  gnn/render/nerf_fit.c
- *   76721  gnn/targets.c
- *   76725  gnn/tinygnn.c
- *   76731  the kernels of each target: this header again
- *   76898  core/simd.h, the vectors of one target
- *   78736  math/kernels.h
- *   85168  gnn/kernels.h
- *   87340  the licence
+ *   55137  gnn/equivariant/cp.c
+ *   55577  gnn/equivariant/paths_inside.h
+ *   55656  gnn/equivariant/paths.c
+ *   56352  gnn/equivariant/layers.c
+ *   56711  gnn/equivariant/tdn_inside.h
+ *   56773  gnn/equivariant/tdn.c
+ *   57386  gnn/equivariant/neighbours.c
+ *   57805  gnn/equivariant/mace_inside.h
+ *   57949  gnn/equivariant/mace.c
+ *   58371  gnn/operator/modes_inside.h
+ *   58412  gnn/operator/modes.c
+ *   59178  gnn/operator/spectral.c
+ *   59821  gnn/operator/fno.c
+ *   60512  gnn/prune/cnn.c
+ *   60958  gnn/prune/group.c
+ *   61261  gnn/prune/meta.c
+ *   62028  gnn/operator/lines_inside.h
+ *   62046  gnn/operator/lines.c
+ *   62613  gnn/operator/oneway.c
+ *   62924  gnn/operator/unet.c
+ *   63440  gnn/operator/deeponet_inside.h
+ *   63460  gnn/operator/deeponet.c
+ *   64264  gnn/render/nerf_inside.h
+ *   64337  gnn/render/nerf.c
+ *   64720  gnn/train/data.c
+ *   64930  gnn/graph/coarsen.c
+ *   65361  gnn/graph/refine.c
+ *   65744  gnn/graph/inflate.c
+ *   66116  gnn/graph/words.c
+ *   66335  gnn/layer/net_file.c
+ *   66817  gnn/train/pass.c
+ *   67452  gnn/quant/nibble.c
+ *   67460  gnn/train/kit_inside.h
+ *   67495  gnn/train/kit.c
+ *   67619  gnn/train/nodes.c
+ *   67798  gnn/train/graphs.c
+ *   68104  gnn/train/links.c
+ *   68415  gnn/train/tape_pool.c
+ *   68443  gnn/quant/quant_file.c
+ *   68809  gnn/equivariant/harmonics_twice.c
+ *   69355  gnn/equivariant/product_code.c
+ *   69756  gnn/equivariant/product_kinds.c
+ *   70301  gnn/equivariant/product_measure.c
+ *   70489  gnn/equivariant/product_fold.c
+ *   71295  gnn/equivariant/tdn_run.c
+ *   71670  gnn/equivariant/paths_conv.c
+ *   72022  gnn/equivariant/paths_plan.c
+ *   72395  gnn/equivariant/mace_couple.c
+ *   72671  gnn/equivariant/mace_file.c
+ *   73054  gnn/equivariant/mace_plain.c
+ *   73341  gnn/equivariant/mace_plan.c
+ *   73591  gnn/equivariant/mace_run.c
+ *   74368  gnn/operator/patches.c
+ *   74750  gnn/operator/oneway_fit.c
+ *   74994  gnn/operator/wave.c
+ *   75235  gnn/operator/deeponet_fit.c
+ *   75516  gnn/render/spikes_inside.h
+ *   75543  gnn/render/march.c
+ *   76001  gnn/render/spikes.c
+ *   76378  gnn/render/nerf_ref.c
+ *   76612  gnn/render/nerf_fit.c
+ *   76724  gnn/targets.c
+ *   76728  gnn/tinygnn.c
+ *   76734  the kernels of each target: this header again
+ *   76901  core/simd.h, the vectors of one target
+ *   78739  math/kernels.h
+ *   85171  gnn/kernels.h
+ *   87403  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -54345,7 +54345,8 @@ TINYI_C_END
  * Method   A lane is a channel of a sample. Blocks of 32 lanes go through the program; each row of it is a few
  *          multiplications of vectors in the first cache. The gradient is a program too, the reverse of the first.
  * Choice   by counted cost: a multiply-add is 1, of a pair with a factor 2, and each row 4 more for its sum. On AVX-512
- *          (AMD EPYC) the form of Gaunt's product that this chooses is the fastest within 3 %, L = 2 to 8.
+ *          (AMD EPYC) the form of Gaunt's product that this chooses is the fastest within 3 %, L = 2 to 8. With one y
+ *          for many channels a multiply-add of FOLD and CP is half as much: measured 0.5 to 0.8 of one of a program.
  * Error    each row with n terms and its depth add n + 3 roundings: LINEAR, k = 8 + 2 rows deep, from the largest row.
  * Threads  Blocks are independent: the same bits for any number of threads. */
 #include <stdio.h>
@@ -57853,7 +57854,8 @@ typedef struct tinyi_mace_poly {
  *   unfold     its gradients for one edge: gx += , gc =, the result is that by the distance, dr the slope of r
  *   outer      s[m][k] = sum over edges of y[e][m] h[e][k], n_y a multiple of 4; outer_back its gradients
  *   poly       the contraction of one atom and its gradient by x (set, not added)
- *   muladd     y += a x for n rows, a one row */
+ *   muladd     y += a x for n rows, a one row
+ *   silu       z = silu(z), dz *= its slope; dz may be NULL, n whole panels. NULL for float: math has its sigmoid */
 typedef struct tinyi_mace_kernels {
     tiny_target from;
     int lanes;
@@ -57873,6 +57875,7 @@ typedef struct tinyi_mace_kernels {
     void (*muladd)(void *y, const void *x, const void *a, int n, size_t width);
     double (*dot)(const void *x, const void *y, size_t n);
     void (*axpy)(void *y, const void *x, double a, size_t n);
+    void (*silu)(double *z, double *dz, size_t n);
 } tinyi_mace_kernels;
 typedef struct tinyi_mace_pair { const tinyi_mace_kernels *of[2]; } tinyi_mace_pair;   /* float, double */
 TINYI_TABLES(tinyi_mace_pair, tinyi_mace_pair)
@@ -62933,6 +62936,7 @@ TINY_API tiny_status tgnn_oneway_kernel(tiny_ctx *ctx, const tgnn_oneway *p, con
 #define TINYI_UNET_LEVELS 6
 #define TINYI_UNET_LAYERS (2 * TINYI_UNET_LEVELS + 2)
 #define TINYI_UNET_NAME 32
+#define TINYI_UNET_WEIGHTS 268435456.0      /* of a layer at most, as an ordinary convolution and as it is */
 #define TINYI_UNET_NUMBERS 8                /* of the description in a file */
 
 typedef struct tinyi_unet_layer {
@@ -63020,6 +63024,10 @@ static tiny_status tinyi_unet_list(tgnn_unet *net)
         s->n_out = i == net->layers - 1 ? d->n_out : d->width;
         st = tinyi_oneway_check(net->ctx, s);
         if (st) return st;
+        if (tgnn_oneway_dense_count(s) > TINYI_UNET_WEIGHTS || tgnn_oneway_count(s) > TINYI_UNET_WEIGHTS)
+            return tinyi_fail(net->ctx, TINY_E_OVERFLOW,
+                              "unet: layer %d, %td to %td channels, has more than %.0f weights", i, s->n_in, s->n_out,
+                              TINYI_UNET_WEIGHTS);
         tinyi_unet_layer_add(net, i);
     }
     return TINY_OK;
@@ -68800,15 +68808,15 @@ TINY_API tiny_status tgnn_quant_write(tiny_ctx *ctx, const char *path, const tgn
 #endif
 #ifndef TINYI_NO_EQUIVARIANT
 #if TINYI_SLICE(10)
-/* src/gnn/equivariant/harmonics_twice.c - second derivatives of spherical harmonics: Hessians, and the gradient of forces
+/* src/gnn/equivariant/harmonics_twice.c - second derivatives of harmonics: Hessians, and the gradient of forces
  * Formula  The derivatives of solid harmonics are sums of those of one degree less. With F_lm = q_lm (z + i x)^m of
  *          harmonics.c and the norm COMPONENT,
  *            d/dy F_lm = sqrt(k (l^2 - m^2)) F_(l-1,m),  k = (2 l + 1) / (2 l - 1)
  *            (d/dz + i d/dx) F_lm = -sqrt(k (l - m) (l - m - 1)) F_(l-1,m+1)
  *            (d/dz - i d/dx) F_lm =  sqrt(k (l + m) (l + m - 1)) F_(l-1,m-1),  m > 0; for m = 0 the conjugate of the
  *          line above. Real and imaginary parts give five links from each Y_lm: two for x, one for y, two for z (N.
- *                                 Bigi
- *          et al., 2023, arXiv 2302.08381, section 2, has them for q). Links applied twice are the second derivatives;
+ *          Bigi et al., 2023, arXiv 2302.08381, section 2, has them for q).
+ *          Links applied twice are the second derivatives;
  *          their Laplacian is 0 because the products of the last two lines are minus the square of the first.
  *          Of the direction n = x / |x|, with R the solid harmonic and its derivatives at n:
  *            dY/dx_i = (R_i - l n_i R) / |x|
@@ -69183,7 +69191,8 @@ static tiny_status tinyi_twice_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
     if (st) return st;
     if (g->dtype != x->dtype || g->rank != 2 || g->dim[0] != x->dim[0] || g->dim[1] != count || w->dtype != x->dtype ||
         w->rank != 2 || w->dim[0] != x->dim[0] || w->dim[1] != 3)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "sph_harm_twice: g is %s and w is %s, they must be %td x %d and %td x 3 %s",
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "sph_harm_twice: g is %s and w is %s, they must be %td x %d and %td x 3 %s",
                           tinyi_shape_text(g, a), tinyi_shape_text(w, b), x->dim[0], count, x->dim[0],
                           tiny_dtype_name(x->dtype));
     tinyi_want(&want[0], x->dtype, 2, g->dim);
@@ -69267,9 +69276,8 @@ TINY_API tiny_status tgnn_sph_harm_hessians(tiny_ctx *ctx, const tiny_tensor *x,
 }
 
 TINY_API tiny_status tgnn_sph_harm_twice(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *g,
-    const tiny_tensor *w,
-                                         const tgnn_sph_harm_params *params, const tiny_tensor *dg,
-                                         const tiny_tensor *dx)
+                                         const tiny_tensor *w, const tgnn_sph_harm_params *params,
+                                         const tiny_tensor *dg, const tiny_tensor *dx)
 {
     const tiny_tensor *in[3], *out[3];
     in[0] = x;
@@ -69284,7 +69292,8 @@ TINY_API tiny_status tgnn_sph_harm_twice(tiny_ctx *ctx, const tiny_tensor *x, co
 /* ---- gradients of the first derivatives */
 
 /* The results of twice(x, f, w), dg to input i_g of the operation (-1: nowhere), dx to its input 0. */
-static tiny_status tinyi_twice_give(tiny_grad *g, const tiny_op *of, const tiny_tensor *f, const tiny_tensor *w, int i_g)
+static tiny_status tinyi_twice_give(tiny_grad *g, const tiny_op *of, const tiny_tensor *f, const tiny_tensor *w,
+                                    int i_g)
 {
     tiny_op op;
     tiny_tensor dg, dx;
@@ -70457,7 +70466,7 @@ TINY_API tiny_status tgnn_product_expressivity(tiny_ctx *ctx, const tgnn_product
                     at[1] = p->desc.l1 + 1 + l2;
                     at[2] = p->desc.l1 + p->desc.l2 + 2 + l3;
                     if (p->dim[TGNN_PRODUCT_W] && path >= 0)
-                        at[n_at++] = p->desc.l1 + p->desc.l2 + p->desc.l3 + 3 + path;
+                        at[n_at++] = p->desc.l1 + p->desc.l2 + p->desc.l3 + 3 + (p->desc.shared ? 0 : path);
                     for (k = 0; k < n_at; k++) {
                         double v = tinyi_sqrt(m.square[i]);
                         for (q = 0; q < n_at; q++)
@@ -70495,8 +70504,9 @@ TINY_API tiny_status tgnn_product_expressivity(tiny_ctx *ctx, const tgnn_product
  * Threads  Samples are independent: the same bits for any number of threads. */
 #include <string.h>
 
-enum { TINYI_PF_X, TINYI_PF_Y, TINYI_PF_ENTRY, TINYI_PF_VALUE, TINYI_PF_W };
-enum { TINYI_CP_A = 2, TINYI_CP_B, TINYI_CP_C, TINYI_CP_W };
+/* inputs of both rows */
+enum { TINYI_PF_X, TINYI_PF_Y, TINYI_PF_ENTRY, TINYI_PF_VALUE, TINYI_PF_W, TINYI_CP_A = 2, TINYI_CP_B, TINYI_CP_C,
+       TINYI_CP_W };
 
 /* ---- references */
 
@@ -73712,14 +73722,7 @@ static void tinyi_mace_silu(const tinyi_mace_job *j, const tiny_team *team, void
             for (i = 0; dx && i < m; i++) dx[at + i] *= s[i] * (1.0f + x[at + i] * (1.0f - s[i]));
             for (i = 0; i < m; i++) x[at + i] *= s[i];
         }
-    } else {
-        double *x = (double *)z, *dx = (double *)dz;
-        for (i = 0; i < n; i++) {
-            const double s = 1.0 / (1.0 + tinyi_exp64(-x[i]));
-            if (dx) dx[i] *= s * (1.0 + x[i] * (1.0 - s));
-            x[i] *= s;
-        }
-    }
+    } else j->k->silu((double *)z, (double *)dz, (size_t)n);
 }
 
 /* ---- pairs */
@@ -86035,6 +86038,7 @@ TINYI_TABLE(tinyi_product_kernels, tinyi_product_kernels, TINY_FN(tinyi_product_
 #define r_mul v_mul
 #define r_fma v_fma
 #define r_sum v_sum
+#define R_SILU NULL
 /* src/gnn/equivariant/mace_real.simd.h - the kernels of a potential for one type of number; mace.simd.h includes it
  * twice, with R_T float and double, after the r_ calls of that type. See mace_inside.h for what each one does. All rows
  * are padded to whole panels, so no loop has a rest. */
@@ -86376,7 +86380,7 @@ static const tinyi_mace_kernels R_FN(tinyi_mace_table) = {
     TINYI_PASS_TARGET, R_LANES, sizeof(R_T), R_FN(tinyi_mace_rows), R_FN(tinyi_mace_couple), R_FN(tinyi_mace_uncouple),
     R_FN(tinyi_mace_fold), R_FN(tinyi_mace_unfold), R_FN(tinyi_mace_outer), R_FN(tinyi_mace_outer_back),
     R_FN(tinyi_mace_poly), R_FN(tinyi_mace_poly_back), R_FN(tinyi_mace_muladd), R_FN(tinyi_mace_dot),
-    R_FN(tinyi_mace_axpy)
+    R_FN(tinyi_mace_axpy), R_SILU
 };
 #undef R_PANEL
 #undef R_ROWS2
@@ -86402,6 +86406,7 @@ static const tinyi_mace_kernels R_FN(tinyi_mace_table) = {
 #undef r_mul
 #undef r_fma
 #undef r_sum
+#undef R_SILU
 
 #define R_FN(name) TINY_FN(TINYI_CAT(name, _f64))
 #define R_T double
@@ -86416,6 +86421,11 @@ static const tinyi_mace_kernels R_FN(tinyi_mace_table) = {
 #define r_mul _mm512_mul_pd
 #define r_fma _mm512_fmadd_pd
 #define r_sum _mm512_reduce_add_pd
+#define r_min _mm512_min_pd
+#define r_max _mm512_max_pd
+#define r_div _mm512_div_pd
+#define r_scale(t, one)                                                                                       \
+    _mm512_castsi512_pd(_mm512_add_epi64(_mm512_slli_epi64(_mm512_castpd_si512(t), 52), _mm512_castpd_si512(one)))
 #elif V_AVX2
 #define R_LANES 4
 #define r_vec __m256d
@@ -86426,6 +86436,11 @@ static const tinyi_mace_kernels R_FN(tinyi_mace_table) = {
 #define r_add _mm256_add_pd
 #define r_mul _mm256_mul_pd
 #define r_fma _mm256_fmadd_pd
+#define r_min _mm256_min_pd
+#define r_max _mm256_max_pd
+#define r_div _mm256_div_pd
+#define r_scale(t, one)                                                                                       \
+    _mm256_castsi256_pd(_mm256_add_epi64(_mm256_slli_epi64(_mm256_castpd_si256(t), 52), _mm256_castpd_si256(one)))
 #define r_sum TINY_FN(tinyi_mace_sum)
 TINYI_FORCE_INLINE double r_sum(r_vec a)
 {
@@ -86443,6 +86458,11 @@ TINYI_FORCE_INLINE double r_sum(r_vec a)
 #define r_mul vmulq_f64
 #define r_fma(a, b, c) vfmaq_f64(c, a, b)
 #define r_sum vaddvq_f64
+#define r_min vminq_f64
+#define r_max vmaxq_f64
+#define r_div vdivq_f64
+#define r_scale(t, one)                                                                                       \
+    vreinterpretq_f64_s64(vaddq_s64(vshlq_n_s64(vreinterpretq_s64_f64(t), 52), vreinterpretq_s64_f64(one)))
 #elif V_W128
 #define R_LANES 2
 #if TINYI_W128_SIMDE
@@ -86460,6 +86480,11 @@ TINYI_FORCE_INLINE r_vec r_set(double x) { TINYI_W_LOADED(x); return R_SSE(set1_
 #define r_add R_SSE(add_pd)
 #define r_mul R_SSE(mul_pd)
 #define r_fma(a, b, c) R_SSE(add_pd)(R_SSE(mul_pd)(a, b), c)
+#define r_min R_SSE(min_pd)
+#define r_max R_SSE(max_pd)
+#define r_div R_SSE(div_pd)
+#define r_scale(t, one)                                                                                       \
+    R_SSE(castsi128_pd)(R_SSE(add_epi64)(R_SSE(slli_epi64)(R_SSE(castpd_si128)(t), 52), R_SSE(castpd_si128)(one)))
 #define r_sum TINY_FN(tinyi_mace_sum)
 TINYI_FORCE_INLINE double r_sum(r_vec a) { return R_SSE(cvtsd_f64)(R_SSE(add_sd)(a, R_SSE(unpackhi_pd)(a, a))); }
 #else
@@ -86473,7 +86498,40 @@ TINYI_FORCE_INLINE double r_sum(r_vec a) { return R_SSE(cvtsd_f64)(R_SSE(add_sd)
 #define r_mul(a, b) ((a) * (b))
 #define r_fma(a, b, c) ((a) * (b) + (c))
 #define r_sum(a) (a)
+#define r_min(a, b) ((a) < (b) ? (a) : (b))
+#define r_max(a, b) ((a) > (b) ? (a) : (b))
+#define r_div(a, b) ((a) / (b))
+#define r_scale(t, one) tinyi_bits_f64((tinyi_f64_bits(t) << 52) + tinyi_f64_bits(one))
 #endif
+
+/* exp(-z) = 2^n exp(r), |r| <= log 2 / 2, by its series to r^13, whose rest is below 1e-17. The sum with 1.5 2^52
+ * rounds to n and leaves it in the lowest bits; r_scale moves them to the exponent of one. */
+static void TINY_FN(tinyi_mace_silu_f64)(double *z, double *dz, size_t n)
+{
+    static const double series[12] = { 1.0 / 6227020800.0, 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0,
+                                       1.0 / 362880.0,     1.0 / 40320.0,     1.0 / 5040.0,     1.0 / 720.0,
+                                       1.0 / 120.0,        1.0 / 24.0,        1.0 / 6.0,        0.5 };
+    const r_vec one = r_set(1.0), minus = r_set(-1.0), most = r_set(700.0), least = r_set(-700.0),
+                round = r_set(6755399441055744.0);
+    size_t i;
+    int k;
+    for (i = 0; i < n; i += R_LANES) {
+        const r_vec x = r_load(z + i), a = r_mul(minus, r_max(r_min(x, most), least)),
+                    t = r_add(r_mul(a, r_set(1.4426950408889634074)), round), whole = r_add(t, r_mul(minus, round)),
+                    r = r_fma(whole, r_set(-1.90821492927058770002e-10),
+                              r_fma(whole, r_set(-0.693147180369123816490), a));
+        r_vec p = r_set(series[0]), s;
+        for (k = 1; k < 12; k++) p = r_fma(p, r, r_set(series[k]));
+        p = r_fma(r_fma(p, r, one), r, one);
+        s = r_div(one, r_fma(p, r_scale(t, one), one));
+        if (dz) {
+            const r_vec rest = r_fma(r_mul(minus, s), x, r_add(x, one));       /* 1 + x (1 - s) */
+            r_store(dz + i, r_mul(r_load(dz + i), r_mul(s, rest)));
+        }
+        r_store(z + i, r_mul(x, s));
+    }
+}
+#define R_SILU TINY_FN(tinyi_mace_silu_f64)
 /* src/gnn/equivariant/mace_real.simd.h - the kernels of a potential for one type of number; mace.simd.h includes it
  * twice, with R_T float and double, after the r_ calls of that type. See mace_inside.h for what each one does. All rows
  * are padded to whole panels, so no loop has a rest. */
@@ -86815,7 +86873,7 @@ static const tinyi_mace_kernels R_FN(tinyi_mace_table) = {
     TINYI_PASS_TARGET, R_LANES, sizeof(R_T), R_FN(tinyi_mace_rows), R_FN(tinyi_mace_couple), R_FN(tinyi_mace_uncouple),
     R_FN(tinyi_mace_fold), R_FN(tinyi_mace_unfold), R_FN(tinyi_mace_outer), R_FN(tinyi_mace_outer_back),
     R_FN(tinyi_mace_poly), R_FN(tinyi_mace_poly_back), R_FN(tinyi_mace_muladd), R_FN(tinyi_mace_dot),
-    R_FN(tinyi_mace_axpy)
+    R_FN(tinyi_mace_axpy), R_SILU
 };
 #undef R_PANEL
 #undef R_ROWS2
@@ -86836,6 +86894,11 @@ TINYI_TABLE(tinyi_mace_pair, tinyi_mace_pair, TINY_FN(tinyi_mace_pair_table))
 #undef R_T
 #undef R_LANES
 #undef R_SSE
+#undef R_SILU
+#undef r_min
+#undef r_max
+#undef r_div
+#undef r_scale
 #undef R_PIN
 #undef r_vec
 #undef r_zero

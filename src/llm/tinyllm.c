@@ -2,6 +2,8 @@
 #include "llm/tinyllm.h"
 #ifdef TINYI_STITCHED
 #include "llm/lab/bitweight/bitweight_sim.c"
+#include "llm/lab/nets/robust_net.c"
+#include "llm/lab/nets/share_net.c"
 #include "llm/lab/nets/slim_code.c"
 #include "llm/lab/nets/slim_fit.c"
 #include "llm/lab/vptq/vptq_matmul.c"
