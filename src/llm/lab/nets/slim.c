@@ -1,5 +1,5 @@
 /* src/llm/lab/nets/slim.c - networks cut in two, whose encoder has many widths
- * Paper    J. S. Hao et al., "Slimmable Encoders for Flexible Split DNNs in Bandwidth and Resource Constrained IoT
+ * Paper    J. S. Assine et al., "Slimmable Encoders for Flexible Split DNNs in Bandwidth and Resource Constrained IoT
  *          Systems", 2023 (arXiv 2306.12691). The layout of members is our reading of its "slimmable ensemble
  *          encoders"; the cut by channels and the sandwich rule follow J. Yu, T. Huang, 2019 (arXiv 1903.05134).
  * Formula  member i: conv 3x3 / 2, norm, relu, conv 3x3 / 2, norm, relu, conv 1x1. All members are one convolution of K
