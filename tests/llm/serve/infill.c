@@ -59,7 +59,7 @@ static tllm_vocab *filling(tiny_ctx *ctx, const tllm_gguf *file, int n_keys, tll
     {
         void *copy = t_keep(n);
         memcpy(copy, bytes, n);
-        T_OK(tllm_gguf_open_memory(ctx, copy, n, "filling", made));
+        T_OK(tllm_gguf_open_memory(ctx, copy, n, made));
     }
     T_OK(tllm_vocab_open(ctx, *made, &v));
     tllm_writer_close(ctx, w);
