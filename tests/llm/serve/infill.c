@@ -16,8 +16,8 @@ static client line;
 static int post(const char *path, const char *body)
 {
     static char request[20000];
-    const int n = snprintf(request, sizeof request, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %lu\r\n\r\n%s", path,
-                           tllm_api_address(api), (unsigned long)strlen(body), body);
+    const int n = snprintf(request, sizeof request, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %lu\r\n\r\n%s",
+                           path, tllm_api_address(api), (unsigned long)strlen(body), body);
     if (line.end) kit_hang_up(&line);
     if (!line.got) kit_dial(&line, tllm_api_address(api));
     return kit_ask(&line, request, (size_t)n);

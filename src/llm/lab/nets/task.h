@@ -7,7 +7,8 @@
  * MIX60   60 centres N(0, I) in 32 dimensions; class: centre mod 10; sample: centre + 0.9 N(0, I)
  * TEX16   images of 16 x 16: a sinusoid of one of 5 orientations and 2 frequencies, any phase, N(0, 0.3) on each pixel
  * TEX32   the same waves on 32 x 32
- * The same seed gives the same bits on every machine, up to one unit of TEX16 and TEX32 in the last place of its sinusoid. */
+ * The same seed gives the same bits on every machine, up to one unit of TEX16 and TEX32 in the last place of their
+ * sinusoids. */
 #ifndef TINYI_LLM_TASK_H
 #define TINYI_LLM_TASK_H
 #include "core/ctx.h"
