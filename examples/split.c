@@ -35,7 +35,7 @@ static const char usage[] =
     "  --width C        channels inside of an encoder; default: 4\n"
     "  --send C         channels that an encoder sends; default: 2\n"
     "  --bits B         of a code, 2 to 8; default: 4\n"
-    "  --noise X        deviation of more noise on each pixel; default: 0.5\n"
+    "  --noise X        deviation of more noise on each pixel; default: 2\n"
     "  --coded          codes go through an arithmetic coder\n"
     "  --deadline MS    of an answer; default: 30\n"
     "  --trace LIST     kilobits a second of the link, one after the other; default: 10000,400,100,50,100,400,2000,\n"
@@ -536,7 +536,7 @@ int main(int argc, char **argv)
     run.width = 4;
     run.send = 2;
     run.bits = 4;
-    run.noise = 0.5;
+    run.noise = 2.0;
     run.deadline = 30.0;
     run.frames = 25;
     run.threads = 1;

@@ -241,7 +241,7 @@ static void tinyi_col2im_piece(const tinyi_kernels *k, const tinyi_patch *q, con
 /* v if it is larger or NaN, else top: by bits, since a branch would be mispredicted half of the time */
 static float tinyi_patch_larger(float top, float v)
 {
-    const uint32_t takes = 0u - (uint32_t)((v > top) | (v != v));
+    const uint32_t takes = 0u - ((uint32_t)(v > top) | (uint32_t)(v != v));
     return tinyi_bits_f32((tinyi_f32_bits(v) & takes) | (tinyi_f32_bits(top) & ~takes));
 }
 
@@ -253,7 +253,9 @@ static void tinyi_pool_piece(const tinyi_patch *q, const tiny_tensor *x, const t
     const float *plane = (const float *)x->data + tinyi_patch_at(x, n, c, 0, 0);
     float *to = (float *)y->data + tinyi_patch_at(y, n, c, 0, 0);
     const float many = (float)(q->r * q->s);
-    tiny_idx i, j, r, s, low, high;
+    tiny_idx i, j, r, s, low, high, lows[8], highs[8];
+    for (s = 0; s < TINYI_MIN(q->s, 8); s++)            /* divisions, once a plane */
+        tinyi_patch_inside(s * q->dw - q->pl, q->sw, q->w, q->ow, &lows[s], &highs[s]);
     for (i = 0; i < q->oh; i++, to += y->stride[2]) {
         for (j = 0; j < q->ow; j++) to[j * ys] = largest ? -INFINITY : 0.0f;
         for (r = 0; r < q->r; r++) {
@@ -261,7 +263,8 @@ static void tinyi_pool_piece(const tinyi_patch *q, const tiny_tensor *x, const t
             if (h < 0 || h >= q->h) continue;
             for (s = 0; s < q->s; s++) {
                 const float *from = plane + h * x->stride[2] + (s * q->dw - q->pl) * x->stride[3];
-                tinyi_patch_inside(s * q->dw - q->pl, q->sw, q->w, q->ow, &low, &high);
+                if (s < 8) low = lows[s], high = highs[s];
+                else tinyi_patch_inside(s * q->dw - q->pl, q->sw, q->w, q->ow, &low, &high);
                 if (largest)
                     for (j = low; j < high; j++) to[j * ys] = tinyi_patch_larger(to[j * ys], from[j * xs]);
                 else for (j = low; j < high; j++) to[j * ys] += from[j * xs];

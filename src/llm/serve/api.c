@@ -305,6 +305,108 @@ static void tinyi_api_embeddings(tinyi_ask *a)
     tiny_free(api->ctx, x);
 }
 
+/* Text i of the documents: a text, or an object with one; NULL: neither, and the request is refused. */
+static const tinyi_tv *tinyi_api_document(tinyi_ask *a, const tinyi_tv *list, size_t i)
+{
+    const tinyi_tv *v = &list->u.list->item[i];
+    if (v->type == TINYI_DOC_MAP) v = tinyi_ask_member(a, v, "text");
+    if (v && v->type == TINYI_DOC_STRING) return v;
+    (void)tinyi_ask_fail(a, 400, "documents", "invalid_type", "document %zu has no text", i);
+    return NULL;
+}
+
+/* Scores of the documents, by the head of a reranker, or by the cosine of embeddings, which have norm 1. */
+static int tinyi_api_scores(tinyi_ask *a, const tinyi_tv *query, const tinyi_tv *list, const tllm_about *about,
+                            float *score, size_t *tokens)
+{
+    tllm_api *api = a->api;
+    const size_t d = (size_t)about->n_out;
+    float *x = (float *)tinyi_alloc(api->ctx, d, 2 * sizeof *x);
+    tllm_tokens t;
+    tiny_status st = x ? TINY_OK : tiny_ctx_status(api->ctx);
+    size_t i, k;
+    memset(&t, 0, sizeof t);
+    if (!st && about->output != TLLM_RANK) st = tllm_embed(api->embedder, query->u.s, query->n, -1, x);
+    for (i = 0; !st && !a->status && i < list->u.list->n; i++) {
+        const tinyi_tv *one = tinyi_api_document(a, list, i);
+        if (!one) break;
+        if (about->output == TLLM_RANK) st = tllm_rank(api->embedder, query->u.s, query->n, one->u.s, one->n, x);
+        else st = tllm_embed(api->embedder, one->u.s, one->n, -1, x + d);
+        if (about->output == TLLM_RANK) score[i] = x[0];
+        else for (score[i] = 0.0f, k = 0; !st && k < d; k++) score[i] += x[k] * x[d + k];
+        if (!st) st = tllm_encode(api->ctx, tllm_session_vocab(api->embedder), one->u.s, one->n, TLLM_ENCODE_ENDS, &t);
+    }
+    if (!st && !a->status)
+        st = tllm_encode(api->ctx, tllm_session_vocab(api->embedder), query->u.s, query->n, TLLM_ENCODE_ENDS, &t);
+    if (st) (void)tinyi_ask_status(a, st, "documents");
+    *tokens = t.n;
+    tllm_tokens_free(api->ctx, &t);
+    tiny_free(api->ctx, x);
+    return !a->status;
+}
+
+static void tinyi_api_rerank(tinyi_ask *a)
+{
+    tllm_api *api = a->api;
+    const tinyi_tv *query = tinyi_ask_get(a, "query"), *list = tinyi_ask_get(a, "documents"), *text;
+    const int gives = tinyi_ask_flag(a, "return_documents", 0);
+    tllm_about about;
+    float *score;
+    size_t i, k, n, best, tokens = 0;
+    int64_t top;
+    if (!api->embedder) {
+        (void)tinyi_ask_fail(a, 400, NULL, "unsupported",
+                             "this server has no model that compares texts: start it with an embedding model");
+        return;
+    }
+    tllm_model_about(tllm_session_model(api->embedder), &about);
+    n = list && list->type == TINYI_DOC_LIST ? list->u.list->n : 0;
+    if (!query || query->type != TINYI_DOC_STRING)
+        (void)tinyi_ask_fail(a, 400, "query", "invalid_type", "query must be a text");
+    if (!n || n > TINYI_API_INPUTS)
+        (void)tinyi_ask_fail(a, 400, "documents", "invalid_type", "documents must be a list of 1 to %d texts",
+                             TINYI_API_INPUTS);
+    top = tinyi_ask_whole(a, "top_n", 1, INT32_MAX, INT32_MAX);
+    if (a->status) return;
+    score = (float *)tinyi_alloc(api->ctx, n, sizeof *score);
+    if (!score) {
+        (void)tinyi_ask_status(a, tiny_ctx_status(api->ctx), NULL);
+        return;
+    }
+    if (tinyi_api_scores(a, query, list, &about, score, &tokens)) {
+        tinyi_api_start(api);
+        tinyi_api_put(api, "{\"object\":\"list\",\"model\":");
+        tinyi_api_quote(api, api->name, strlen(api->name));
+        tinyi_api_put(api, about.output == TLLM_RANK ? ",\"method\":\"rank\"" : ",\"method\":\"cosine of embeddings\"");
+        tinyi_api_put(api, ",\"results\":[");
+        for (k = 0; k < n && (int64_t)k < top; k++) {       /* the best of the rest; of equals the first */
+            for (best = n, i = 0; i < n; i++)
+                if (score[i] == score[i] && (best == n || score[i] > score[best])) best = i;
+            if (best == n) break;
+            if (k) tinyi_api_put(api, ",");
+            tinyi_api_put(api, "{\"index\":");
+            tinyi_api_int(api, (int64_t)best);
+            tinyi_api_put(api, ",\"relevance_score\":");
+            tinyi_api_float(api, (double)score[best]);
+            text = gives ? tinyi_api_document(a, list, best) : NULL;
+            if (text) {
+                tinyi_api_put(api, ",\"document\":{\"text\":");
+                tinyi_api_quote(api, text->u.s, text->n);
+                tinyi_api_put(api, "}");
+            }
+            tinyi_api_put(api, "}");
+            score[best] = (float)NAN;       /* taken */
+        }
+        tinyi_api_put(api, "],\"usage\":{\"prompt_tokens\":");
+        tinyi_api_int(api, (int64_t)tokens);
+        tinyi_api_put(api, ",\"total_tokens\":");
+        tinyi_api_int(api, (int64_t)tokens);
+        tinyi_api_put(api, "}}\n");
+        tinyi_api_send(api, a->reply, a->extra, 200);
+    }
+    tiny_free(api->ctx, score);
+}
+
 static void tinyi_api_model(tllm_api *a)
 {
     tinyi_api_put(a, "{\"id\":");
@@ -532,6 +634,8 @@ static const tinyi_api_route tinyi_api_routes[] = {
     { "/v1/messages", "POST", TINYI_AT_MESSAGES, TINYI_OPEN_NO },
     { "/v1/messages/count_tokens", "POST", TINYI_AT_COUNT, TINYI_OPEN_NO },
     { "/v1/embeddings", "POST", TINYI_AT_EMBED, TINYI_OPEN_NO },
+    { "/v1/rerank", "POST", TINYI_AT_RANK, TINYI_OPEN_NO },
+    { "/infill", "POST", TINYI_AT_INFILL, TINYI_OPEN_NO },
     { "/tokenize", "POST", TINYI_AT_TOKENS, TINYI_OPEN_NO },
     { "/detokenize", "POST", TINYI_AT_WORDS, TINYI_OPEN_NO },
     { "/apply-template", "POST", TINYI_AT_TEMPLATE, TINYI_OPEN_NO },
@@ -559,6 +663,7 @@ static void tinyi_api_post(tllm_api *a, tllm_reply *r, const char *extra, const 
         switch (ask.where) {
         case TINYI_AT_COUNT: tinyi_api_count_tokens(&ask); break;
         case TINYI_AT_EMBED: tinyi_api_embeddings(&ask); break;
+        case TINYI_AT_RANK: tinyi_api_rerank(&ask); break;
         case TINYI_AT_TOKENS: tinyi_api_tokenize(&ask); break;
         case TINYI_AT_WORDS: tinyi_api_detokenize(&ask); break;
         case TINYI_AT_TEMPLATE: tinyi_api_template(&ask); break;

@@ -75,7 +75,9 @@ enum {
     TINYI_AT_TEMPLATE = 32,
     TINYI_AT_RESPONSES = 64,                /* read as chat after a translation */
     TINYI_AT_MESSAGES = 128,
-    TINYI_AT_COUNT = 256                    /* /v1/messages/count_tokens */
+    TINYI_AT_COUNT = 256,                   /* /v1/messages/count_tokens */
+    TINYI_AT_RANK = 512,                    /* /v1/rerank */
+    TINYI_AT_INFILL = 1024                  /* answered as /v1/completions */
 };
 
 /* the form of an answer to a chat: as /v1/chat/completions, /v1/responses or /v1/messages have it */
@@ -133,6 +135,7 @@ typedef struct tinyi_job {
     int64_t n_events;
     int stream, begun, include_usage, echo, logprobs, n_top, parallel;
     int submitted;                          /* all of it */
+    int infill;                             /* the answer has its text as content, too */
     int failed;                             /* status of the answer */
     char says[400];
     tllm_tool_form tools;

@@ -64,9 +64,9 @@ void tinyi_ask_end(tinyi_ask *a)
 
 /* ---- fields ---- */
 
-#define TINYI_AT_MADE (TINYI_AT_CHAT | TINYI_AT_TEXT)
+#define TINYI_AT_MADE (TINYI_AT_CHAT | TINYI_AT_TEXT | TINYI_AT_INFILL)
 #define TINYI_AT_OTHER (TINYI_AT_RESPONSES | TINYI_AT_MESSAGES | TINYI_AT_COUNT)
-#define TINYI_AT_ANY 511u
+#define TINYI_AT_ANY 2047u
 
 static const struct {
     const char *name;
@@ -75,7 +75,15 @@ static const struct {
 } tinyi_ask_fields[] = {
     { "model", TINYI_AT_ANY, 0 },
     { "messages", TINYI_AT_CHAT | TINYI_AT_TEMPLATE | TINYI_AT_MESSAGES | TINYI_AT_COUNT, 0 },
-    { "prompt", TINYI_AT_TEXT, 0 },
+    { "prompt", TINYI_AT_TEXT | TINYI_AT_INFILL, 0 },
+    { "input_prefix", TINYI_AT_INFILL, 0 },
+    { "input_suffix", TINYI_AT_INFILL, 0 },
+    { "input_extra", TINYI_AT_INFILL, 0 },
+    { "n_predict", TINYI_AT_INFILL, 0 },
+    { "query", TINYI_AT_RANK, 0 },
+    { "documents", TINYI_AT_RANK, 0 },
+    { "top_n", TINYI_AT_RANK, 0 },
+    { "return_documents", TINYI_AT_RANK, 0 },
     { "input", TINYI_AT_EMBED | TINYI_AT_RESPONSES, 0 },
     { "content", TINYI_AT_TOKENS, 0 },
     { "tokens", TINYI_AT_WORDS, 0 },
@@ -755,6 +763,76 @@ static void tinyi_ask_prompt_list(tinyi_ask *a, tinyi_ask_prompts *p)
     }
 }
 
+static int tinyi_ask_add(tinyi_ask *a, tllm_tokens *t, int32_t id)
+{
+    if (t->n == t->room) {
+        int32_t *more = (int32_t *)tinyi_alloc(a->api->ctx, 2 * t->room + 64, sizeof *more);
+        if (!more) return tinyi_ask_status(a, tiny_ctx_status(a->api->ctx), NULL);
+        if (t->n) memcpy(more, t->id, t->n * sizeof *more);
+        tiny_free(a->api->ctx, t->id);
+        t->id = more;
+        t->room = 2 * t->room + 64;
+    }
+    t->id[t->n++] = id;
+    return 1;
+}
+
+static int tinyi_ask_add_text(tinyi_ask *a, tllm_tokens *t, const tinyi_tv *v, const char *param)
+{
+    tiny_status st = v ? tllm_encode(a->api->ctx, a->api->vocab, v->u.s, v->n, 0, t) : TINY_OK;
+    return st ? tinyi_ask_status(a, st, param) : 1;
+}
+
+/* The text between two others: the tokens that the model was trained with, around the texts of this request. Each
+ * earlier file comes first, with its name, if the vocabulary has tokens for files. */
+static void tinyi_ask_infill(tinyi_ask *a, tllm_tokens *t)
+{
+    const tllm_vocab *vocab = a->api->vocab;
+    const int32_t pre = tllm_vocab_special(vocab, TLLM_FIM_PRE), suf = tllm_vocab_special(vocab, TLLM_FIM_SUF),
+                  mid = tllm_vocab_special(vocab, TLLM_FIM_MID), sep = tllm_vocab_special(vocab, TLLM_FIM_SEP);
+    static const char *const names[3] = { "input_prefix", "input_suffix", "prompt" };
+    const tinyi_tv *part[3], *extra = tinyi_ask_get(a, "input_extra"), *v;
+    size_t i, n = extra && extra->type == TINYI_DOC_LIST ? extra->u.list->n : 0;
+    int k;
+    if (pre < 0 || suf < 0 || mid < 0) {
+        (void)tinyi_ask_fail(a, 400, NULL, "unsupported", "%s has no tokens for the %s of a text: it cannot fill in",
+                             a->api->name, pre < 0 ? "beginning" : suf < 0 ? "end" : "middle");
+        return;
+    }
+    for (k = 0; k < 3; k++) {
+        part[k] = tinyi_ask_get(a, names[k]);
+        if (part[k] && part[k]->type != TINYI_DOC_STRING)
+            (void)tinyi_ask_fail(a, 400, names[k], "invalid_type", "%s must be a text", names[k]);
+    }
+    if (!part[0] && !part[1])
+        (void)tinyi_ask_fail(a, 400, "input_prefix", "invalid_value", "input_prefix or input_suffix is needed");
+    if (extra && extra->type != TINYI_DOC_LIST)
+        (void)tinyi_ask_fail(a, 400, "input_extra", "invalid_type", "input_extra must be a list of files");
+    if (n && sep < 0) tinyi_ask_warn(a, "input_extra: the vocabulary has no token between files; they come without");
+    for (i = 0; i < n && !a->status; i++) {
+        const tinyi_tv *file = &extra->u.list->item[i];
+        const tinyi_tv *text = file->type == TINYI_DOC_MAP ? tinyi_ask_member(a, file, "text") : NULL;
+        v = file->type == TINYI_DOC_MAP ? tinyi_ask_member(a, file, "filename") : NULL;
+        if (!text || text->type != TINYI_DOC_STRING || (v && v->type != TINYI_DOC_STRING)) {
+            (void)tinyi_ask_fail(a, 400, "input_extra", "invalid_type",
+                                 "file %zu of input_extra must have a text, and may have a filename", i);
+            return;
+        }
+        if (sep >= 0 && !tinyi_ask_add(a, t, sep)) return;
+        if (sep >= 0 && v) {
+            tiny_status st;
+            if (!tinyi_ask_add_text(a, t, v, "input_extra")) return;
+            st = tllm_encode(a->api->ctx, vocab, "\n", 1, 0, t);
+            if (st) (void)tinyi_ask_status(a, st, "input_extra");
+        }
+        if (!a->status) (void)tinyi_ask_add_text(a, t, text, "input_extra");
+    }
+    if (a->status || !tinyi_ask_add(a, t, pre) || !tinyi_ask_add_text(a, t, part[0], names[0]) ||
+        !tinyi_ask_add(a, t, suf) || !tinyi_ask_add_text(a, t, part[1], names[1]) || !tinyi_ask_add(a, t, mid))
+        return;
+    (void)tinyi_ask_add_text(a, t, part[2], names[2]);      /* the beginning of the answer */
+}
+
 static int tinyi_ask_fits(tinyi_ask *a, const tllm_tokens *t)
 {
     const size_t context = (size_t)tllm_engine_context(a->api->engine);
@@ -776,6 +854,7 @@ static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, const tinyi_ask_pro
     char error[400];
     tinyi_job *j;
     size_t i;
+    most = tinyi_ask_whole(a, "n_predict", -1, INT32_MAX, most);
     if (a->where == TINYI_AT_CHAT) most = tinyi_ask_whole(a, "max_completion_tokens", -1, INT32_MAX, most);
     if (seed && seed->type != TINYI_DOC_INT)
         (void)tinyi_ask_fail(a, 400, "seed", "invalid_type", "seed must be a whole number");
@@ -793,6 +872,7 @@ static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, const tinyi_ask_pro
     j = tinyi_job_open(a, p->n * (size_t)n);
     if (!j) return;
     j->stream = stream;
+    j->infill = !strcmp(a->path, "/infill");
     j->echo = echo;
     j->logprobs = h->r.logprobs;
     j->n_top = (int)h->r.n_top;
@@ -849,6 +929,7 @@ void tinyi_ask_generate(tinyi_ask *a)
     tinyi_ask_how *h;
     tinyi_ask_prompts p;
     tllm_tokens one;
+    const tinyi_tv *none = NULL;
     size_t i;
     memset(&p, 0, sizeof p);
     memset(&one, 0, sizeof one);
@@ -868,6 +949,12 @@ void tinyi_ask_generate(tinyi_ask *a)
         if (tinyi_ask_prompt(a, &text, &n)) (void)tinyi_ask_encode(a, text, n, 1, &one);
         tiny_free(a->api->ctx, text);
         p.at = &one;
+        p.n = 1;
+    } else if (!a->status && a->where == TINYI_AT_INFILL) {
+        tinyi_ask_infill(a, &one);
+        a->where = TINYI_AT_TEXT;           /* answered as a completion */
+        p.at = &one;
+        p.text = &none;
         p.n = 1;
     } else if (!a->status) tinyi_ask_prompt_list(a, &p);
     if (!a->status) (void)tinyi_ask_doc(a);

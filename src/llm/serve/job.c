@@ -478,6 +478,10 @@ static void tinyi_job_answer(tinyi_job *j)
     if (j->style) tinyi_style_answer(&j->choice[0]);
     else {
         tinyi_job_head(j);
+        if (j->infill) {
+            tinyi_api_put(w, ",\"content\":");
+            tinyi_api_quote(w, j->choice[0].text.at, j->choice[0].text.n);
+        }
         tinyi_api_put(w, ",\"choices\":[");
         for (i = 0; i < j->n_choices; i++) {
             if (i) tinyi_api_put(w, ",");

@@ -601,3 +601,45 @@ TINY_API tiny_status tllm_embed(tllm_session *s, const char *text, size_t n, int
     s->n = 0;
     return st;
 }
+
+TINY_API tiny_status tllm_rank(tllm_session *s, const char *query, size_t n_query, const char *text, size_t n,
+                               float *out)
+{
+    tllm_tokens t, u;
+    int32_t sep;
+    size_t k;
+    tiny_status st;
+    memset(&t, 0, sizeof t);
+    memset(&u, 0, sizeof u);
+    if (!s) return TINY_E_ARGUMENT;
+    if (!out || (n && !text) || (n_query && !query))
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "rank: a text or the result pointer is NULL");
+    if (s->about.output != TLLM_RANK)
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s has no head that ranks texts", s->about.arch);
+    st = tllm_encode(s->ctx, s->vocab, query, n_query, TLLM_ENCODE_ENDS, &t);
+    if (!st) st = tllm_encode(s->ctx, s->vocab, text, n, TLLM_ENCODE_ENDS, &u);
+    if (!st && t.n + u.n + 1 > (size_t)s->n_ctx)
+        st = tinyi_fail(s->ctx, TINY_E_WORKSPACE, "rank: both texts have %zu tokens, but the context holds %td",
+                        t.n + u.n, s->n_ctx);
+    if (!st) {
+        int32_t *id = (int32_t *)tinyi_alloc(s->ctx, t.n + u.n + 1, sizeof *id);
+        if (!id) st = tiny_ctx_status(s->ctx);
+        else {                              /* the text's own CLS becomes the second SEP, or goes */
+            const int has_bos = tllm_vocab_adds_bos(s->vocab) && u.n;
+            sep = tllm_vocab_special(s->vocab, TLLM_SEP);
+            if (sep < 0) sep = tllm_vocab_special(s->vocab, TLLM_EOS);
+            memcpy(id, t.id, t.n * sizeof *id);
+            k = t.n;
+            if (sep >= 0 && tllm_vocab_kind_of(s->vocab) != TLLM_VOCAB_WORDPIECE) id[k++] = sep;
+            memcpy(id + k, u.id + has_bos, (u.n - (size_t)has_bos) * sizeof *id);
+            k += u.n - (size_t)has_bos;
+            st = k ? tllm_forward_all(s->state, id, (tiny_idx)k, out)
+                   : tinyi_fail(s->ctx, TINY_E_ARGUMENT, "rank: the texts have no tokens");
+            tiny_free(s->ctx, id);
+        }
+    }
+    tllm_tokens_free(s->ctx, &t);
+    tllm_tokens_free(s->ctx, &u);
+    s->n = 0;
+    return st;
+}

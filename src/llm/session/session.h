@@ -139,6 +139,11 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
  * TLLM_HIDDEN. pooling: TLLM_POOL_MEAN, _CLS or _LAST; -1: the one that the file names, or the mean if it names none.
  * The session holds no tokens afterwards. */
 TINY_API tiny_status tllm_embed(tllm_session *s, const char *text, size_t n, int pooling, float *out);
+/* Writes how well a text answers a query: tllm_about.n_out floats, one for each label of the model, whose output must
+ * be TLLM_RANK. The model reads CLS query SEP text SEP, with a second SEP in between unless its vocabulary is
+ * WordPiece. The session holds no tokens afterwards. */
+TINY_API tiny_status tllm_rank(tllm_session *s, const char *query, size_t n_query, const char *text, size_t n,
+                               float *out);
 
 TINYI_C_END
 #endif

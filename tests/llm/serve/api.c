@@ -588,7 +588,7 @@ static void test_fields(void)
         { "/tokenize", "{\"content\":7}", 400, "content must be a text" },
         { "/detokenize", "{\"tokens\":[1,2,99999999]}", 400, "item 2" },
         { "/v1/embeddings", "{\"input\":\"a\"}", 400, "no embedding model" },
-        { "/v1/rerank", "{}", 404, "there is no /v1/rerank on this server" },
+        { "/v1/ranks", "{}", 404, "there is no /v1/ranks on this server" },
         { "/v1/responses", "{}", 400, "input must be a text" },
         { "/v1/responses", "{\"input\":[{\"type\":\"computer_call\"}]}", 400, "computer_call" },
         { "/v1/responses", "{\"input\":\"a\",\"previous_response_id\":\"r\"}", 400, "not stored" },

@@ -63,7 +63,7 @@ static void kit_say(client *c, const char *text, size_t n)
 T_FN void kit_tell(client *c, const char *text) { kit_say(c, text, strlen(text)); }
 
 /* Steps until the text is there, or the server has closed the connection, or for 20 seconds. */
-static int kit_await(client *c, const char *text)
+T_FN int kit_await(client *c, const char *text)
 {
     const uint64_t end = tiny_now_ns() + UINT64_C(20000000000);
     while (tiny_now_ns() < end) {

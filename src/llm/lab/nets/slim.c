@@ -1,5 +1,5 @@
 /* src/llm/lab/nets/slim.c - networks cut in two, whose encoder has many widths
- * Paper    J. S. Hao et al., "Slimmable Encoders for Flexible Split DNNs in Bandwidth and Resource Constrained IoT
+ * Paper    J. S. Assine et al., "Slimmable Encoders for Flexible Split DNNs in Bandwidth and Resource Constrained IoT
  *          Systems", 2023 (arXiv 2306.12691). The layout of members is our reading of its "slimmable ensemble
  *          encoders"; the cut by channels and the sandwich rule follow J. Yu, T. Huang, 2019 (arXiv 1903.05134).
  * Formula  member i: conv 3x3 / 2, norm, relu, conv 3x3 / 2, norm, relu, conv 1x1. All members are one convolution of K
@@ -8,8 +8,8 @@
  *          tail: K / m (q step, zeros for missing members); conv 3x3, norm_m, relu, conv 3x3 / 2, norm_m, relu, linear
  *          loss of a step: CE(K) + sum over m = 1 and two random m of KL(softmax of K || softmax of m), or the half of
  *          it and the half of CE(m)
- *          norms after training: mean and variance of a channel are the means over 100 batches of those of each batch,
- *          first for the encoder, then, with its codes, for each m of the tail.
+ *          norms after training: mean and variance of a channel are the means over 100 batches of those of each batch
+ *          (or as many as the training had), first of the encoder, then, with its codes, of the tail for each m.
  * Data     one block: weights, biases and norms; their gradients; running values, a_i and counts of codes. Norms and
  *          K / m are folded into the kernels that encode and tail run, a copy for each m.
  * Cost     of encode: m times that of a member. A step of training runs the encoder once and the tail four times.

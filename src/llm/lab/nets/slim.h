@@ -12,8 +12,8 @@
  *
  * The encoder has K members without connections between them. The active ones are always the first m, so a width costs
  * m / K, and the result of a member never depends on m: one member may travel first and others follow in later frames.
- * The server pads the missing ones with zeros, scales by K / m, and uses the batch norms of that m. Both ends hold the
- * same file (tllm_slim_save). One thread at a time may use a network. No call of encode, pack, unpack and tail allocates
+ * The server pads the missing ones with zeros, scales by K / m, and uses the batch norms of that m. Both ends hold
+ * the same file (tllm_slim_save). One thread at a time may use a network. No call of encode, pack, unpack and tail allocates
  * after the first use of each width. */
 #ifndef TINYI_LLM_SLIM_H
 #define TINYI_LLM_SLIM_H
@@ -54,7 +54,7 @@ TINY_API tiny_status tllm_slim_cost_of(const tllm_slim *slim, int m, tllm_slim_c
 
 /* ---- training: each step runs the widths K, 1 and two random ones. The loss is the cross-entropy of width K; the
  * others learn from its logits. After a third of the epochs the codes are rounded. At the end the statistics of every
- * batch norm are computed anew over the training set. */
+ * batch norm are computed anew over 100 batches of the set, or as many as the training had. */
 typedef struct tllm_slim_fit_state { int64_t step, steps; double loss; } tllm_slim_fit_state;
 typedef struct tllm_slim_fit_desc {         /* zero: the value in brackets */
     tiny_idx batch;                         /* [100, or all samples if there are fewer] */

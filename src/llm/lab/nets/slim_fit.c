@@ -30,6 +30,7 @@ typedef struct tinyi_slim_run {
     float momentum;                         /* COUNT: 1 / (batches so far + 1) */
     int rounded;                            /* codes in the loop */
     int64_t step, epoch_steps, first_rounded;
+    int batches;                            /* for the statistics of norms */
     tiny_status st;
 } tinyi_slim_run;
 
@@ -220,8 +221,8 @@ static int tinyi_slim_stepped(void *user, const tiny_train_state *t)
     return r->st || (r->d->callback && r->d->callback(r->d->user, &state));
 }
 
-/* A pass over `batches` batches of the set that only updates norms: of the encoder, or of the tail. */
-static tiny_status tinyi_slim_recount(tinyi_slim_run *r, tiny_idx batch, int batches)
+/* A pass over some batches of the set that only updates norms: of the encoder, or of the tail. */
+static tiny_status tinyi_slim_recount(tinyi_slim_run *r, tiny_idx batch)
 {
     tllm_slim *s = r->s;
     tiny_tape_desc d;
@@ -237,7 +238,7 @@ static tiny_status tinyi_slim_recount(tinyi_slim_run *r, tiny_idx batch, int bat
         d.dry = !pass;
         d.no_grad = 1;
         st = tiny_tape_open(s->ctx, &d, &tape);
-        for (b = 0, at = 0; !st && b < (pass ? batches : 1); b++) {
+        for (b = 0, at = 0; !st && b < (pass ? r->batches : 1); b++) {
             const tiny_tape_mark mark = tiny_tape_now(tape);
             tiny_tensor x, sent = tinyi_slim_none();
             for (i = 0; i < batch; i++, at = (at + 1) % r->set->x.dim[0]) sample[i] = (uint32_t)at;
@@ -290,14 +291,15 @@ TINY_API tiny_status tllm_slim_fit(tllm_slim *s, const tllm_nn_set *set, const t
     r.first_rounded = TINYI_MAX(1, t.epochs * r.epoch_steps / 3);
     st = tiny_train(s->ctx, &t, NULL);
     if (!st) st = r.st;
+    r.batches = (int)TINYI_MIN(100, t.epochs * r.epoch_steps);
     r.encoder = TINYI_SLIM_COUNT;
     r.rounded = 0;
-    if (!st) st = tinyi_slim_recount(&r, t.batch, 100);
+    if (!st) st = tinyi_slim_recount(&r, t.batch);
     if (!st) st = tinyi_slim_calibrate(s, set, 1000);
     r.encoder = TINYI_SLIM_EVAL;
     r.tail = TINYI_SLIM_COUNT;
     r.rounded = 1;
-    if (!st) st = tinyi_slim_recount(&r, t.batch, 100);
+    if (!st) st = tinyi_slim_recount(&r, t.batch);
     tinyi_slim_finish(s);
     return st;
 }

@@ -1,0 +1,217 @@
+/* tests/llm/serve/infill.c - /infill and /v1/rerank over loopback
+ *
+ * Truth    the text of /v1/completions for the same tokens, put together here; embeddings of a session and their
+ *          products in double. */
+#include "t.h"
+
+static tllm_api *api;
+#define KIT_STEP(until) tllm_api_step(api, until)
+#include "kit.h"
+
+static const char a_story[] = "examples/models/story-small.gguf";
+static const char an_embedder[] = "tests/fuzz/corpus/gguf/model-pooling-decoder.gguf";
+
+static client line;
+
+static int post(const char *path, const char *body)
+{
+    static char request[20000];
+    const int n = snprintf(request, sizeof request, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %lu\r\n\r\n%s",
+                           path, tllm_api_address(api), (unsigned long)strlen(body), body);
+    if (line.end) kit_hang_up(&line);
+    if (!line.got) kit_dial(&line, tllm_api_address(api));
+    return kit_ask(&line, request, (size_t)n);
+}
+static void has(const char *part, int at)
+{
+    if (!strstr(kit_body, part)) t_fail(__FILE__, at, "\"%.500s\" is without \"%s\"", kit_body, part);
+}
+#define SAYS(part) has(part, __LINE__)
+
+/* the text of a member, with its quotes; "" if there is none */
+static void member(const char *name, char to[2000])
+{
+    char mark[60];
+    const char *at, *end;
+    (void)snprintf(mark, sizeof mark, "\"%s\":\"", name);
+    at = strstr(kit_body, mark);
+    to[0] = 0;
+    if (!at) return;
+    at += strlen(mark);
+    for (end = at; *end && (*end != '"' || end[-1] == '\\'); end++) {}
+    (void)snprintf(to, 2000, "%.*s", (int)(end - at < 1999 ? end - at : 1999), at);
+}
+
+/* The vocabulary of the story with tokens 5, 6, 7 (and 8 between files) for filling in. */
+static tllm_vocab *filling(tiny_ctx *ctx, const tllm_gguf *file, int n_keys, tllm_gguf **made)
+{
+    static const char *const key[4] = { "tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.fim_suf_token_id",
+                                        "tokenizer.ggml.fim_mid_token_id", "tokenizer.ggml.fim_sep_token_id" };
+    tllm_writer *w = NULL;
+    tllm_vocab *v = NULL;
+    const void *bytes;
+    size_t i, n = 0;
+    T_OK(tllm_writer_open(ctx, NULL, &w));
+    for (i = 0; i < tllm_gguf_n_meta(file); i++) T_OK(tllm_writer_put_meta(ctx, w, tllm_gguf_meta_at(file, i)));
+    for (i = 0; i < (size_t)n_keys; i++) T_OK(tllm_writer_put_u32(ctx, w, key[i], (uint32_t)(5 + i)));
+    T_OK(tllm_writer_finish(ctx, w));
+    bytes = tllm_writer_memory(w, &n);
+    {
+        void *copy = t_keep(n);
+        memcpy(copy, bytes, n);
+        T_OK(tllm_gguf_open_memory(ctx, copy, n, made));
+    }
+    T_OK(tllm_vocab_open(ctx, *made, &v));
+    tllm_writer_close(ctx, w);
+    return v;
+}
+
+static size_t put(tiny_ctx *ctx, const tllm_vocab *v, char *to, size_t at, int32_t special, const char *text)
+{
+    tllm_tokens t;
+    size_t i;
+    memset(&t, 0, sizeof t);
+    if (special >= 0) at += (size_t)sprintf(to + at, "%d,", (int)special);
+    T_OK(tllm_encode(ctx, v, text, strlen(text), 0, &t));
+    for (i = 0; i < t.n; i++) at += (size_t)sprintf(to + at, "%d,", (int)t.id[i]);
+    tllm_tokens_free(ctx, &t);
+    return at;
+}
+
+static void test_infill(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_session *s = NULL;
+    int n_keys;
+    T_OK(tllm_session_open(ctx, a_story, NULL, &s));
+    for (n_keys = 0; n_keys <= 4; n_keys += n_keys ? 1 : 2) {
+        tllm_api_desc d;
+        tllm_engine_desc ed;
+        tllm_engine *engine = NULL;
+        tllm_gguf *made = NULL;
+        tllm_vocab *v = filling(ctx, tllm_session_file(s), n_keys, &made);
+        static char ids[8000], body[9000], one[2000], two[2000];
+        size_t at = 0;
+        memset(&d, 0, sizeof d);
+        memset(&ed, 0, sizeof ed);
+        ed.exact = 1;
+        ed.context = 128;
+        d.server.address = "127.0.0.1:0";
+        d.file = tllm_session_file(s);
+        T_OK(tllm_engine_open(ctx, tllm_session_model(s), v, &ed, &engine));
+        T_OK(tllm_api_open(ctx, engine, &d, &api));
+        if (n_keys < 3) {
+            T_EQ_INT(post("/infill", "{\"input_prefix\":\"Once \",\"input_suffix\":\" end\"}"), 400);
+            SAYS(n_keys ? "has no tokens for the middle of a text" : "has no tokens for the beginning of a text");
+        } else {
+            T_EQ_INT(post("/infill", "{\"input_prefix\":\"Once upon\",\"input_suffix\":\" the end.\",\"prompt\":\" a\","
+                                     "\"input_extra\":[{\"filename\":\"a.txt\",\"text\":\"The dog.\"}],"
+                                     "\"n_predict\":6,\"temperature\":0}"), 200);
+            member("content", one);
+            T_TRUE(one[0] != 0);
+            if (n_keys == 4) {
+                at = put(ctx, v, ids, at, 8, "a.txt");
+                at = put(ctx, v, ids, at, -1, "\n");
+            } else SAYS("they come without");
+            at = put(ctx, v, ids, at, -1, "The dog.");
+            at = put(ctx, v, ids, at, 5, "Once upon");
+            at = put(ctx, v, ids, at, 6, " the end.");
+            at = put(ctx, v, ids, at, 7, " a");
+            ids[at - 1] = 0;
+            (void)snprintf(body, sizeof body, "{\"prompt\":[%s],\"max_tokens\":6,\"temperature\":0}", ids);
+            T_EQ_INT(post("/v1/completions", body), 200);
+            member("text", two);
+            T_EQ_TEXT(one, two);
+            T_EQ_INT(post("/infill", "{\"prompt\":\"a\"}"), 400);
+            SAYS("input_prefix or input_suffix is needed");
+            T_EQ_INT(post("/infill", "{\"input_prefix\":7}"), 400);
+            SAYS("input_prefix must be a text");
+            T_EQ_INT(post("/infill", "{\"input_prefix\":\"a\",\"input_extra\":[7]}"), 400);
+            SAYS("file 0 of input_extra");
+            T_EQ_INT(post("/infill", "{\"input_prefix\":\"a\",\"messages\":[]}"), 400);
+            SAYS("messages is not a field");
+            T_EQ_INT(post("/infill", "{\"input_prefix\":\"a\",\"n_predict\":2,\"stream\":true}"), 200);
+            SAYS("[DONE]");
+            T_EQ_INT(post("/v1/completions", "{\"prompt\":\"a\",\"n_predict\":2}"), 400);
+        }
+        T_EQ_INT(post("/v1/rerank", "{\"query\":\"a\",\"documents\":[\"b\"]}"), 400);
+        SAYS("no model that compares texts");
+        kit_hang_up(&line);
+        tllm_api_close(api);
+        api = NULL;
+        tllm_engine_close(engine);
+        tllm_vocab_close(ctx, v);
+        tllm_gguf_close(ctx, made);
+    }
+    tllm_session_close(s);
+    t_close(ctx);
+}
+
+static void test_rerank(void)
+{
+    static const char *const text[4] = { "a b", "b a b", "a", "ab ba" };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_session *s = NULL;
+    tllm_api_desc d;
+    tllm_about about;
+    float x[2][256];
+    double score[4], last = 2.0;
+    const char *at;
+    int i, k, found;
+    memset(&d, 0, sizeof d);
+    T_OK(tllm_session_open(ctx, an_embedder, NULL, &s));
+    if (!s) { t_close(ctx); return; }
+    tllm_model_about(tllm_session_model(s), &about);
+    T_TRUE(about.n_out <= 256);
+    T_OK(tllm_embed(s, "b a", 3, -1, x[0]));
+    for (i = 0; i < 4; i++) {
+        T_OK(tllm_embed(s, text[i], strlen(text[i]), -1, x[1]));
+        for (score[i] = 0.0, k = 0; k < about.n_out; k++) score[i] += (double)x[0][k] * (double)x[1][k];
+    }
+    d.server.address = "127.0.0.1:0";
+    d.embedder = s;
+    T_OK(tllm_api_open(ctx, NULL, &d, &api));
+    T_EQ_INT(post("/v1/rerank", "{\"query\":\"b a\",\"documents\":[\"a b\",{\"text\":\"b a b\"},\"a\",\"ab ba\"],"
+                                "\"return_documents\":true}"), 200);
+    SAYS("\"method\":\"cosine of embeddings\"");
+    for (found = 0, at = kit_body; (at = strstr(at, "\"index\":")) != NULL; found++) {
+        double got;
+        char want[40];
+        i = (int)strtol(at + 8, NULL, 10);
+        at = strstr(at, "\"relevance_score\":");
+        if (!at || i < 0 || i > 3) { T_TRUE(!"an index and its score"); break; }
+        got = strtod(at + 18, NULL);
+        T_CLOSE(got, score[i], 1e-5);
+        T_TRUE(got <= last);
+        last = got;
+        (void)snprintf(want, sizeof want, "\"document\":{\"text\":\"%s\"}", text[i]);
+        T_TRUE(strstr(at, want) != NULL);
+    }
+    T_EQ_INT(found, 4);
+    T_EQ_INT(post("/v1/rerank", "{\"query\":\"b a\",\"documents\":[\"a b\",\"b a\"],\"top_n\":1}"), 200);
+    SAYS("\"results\":[{\"index\":1,");                 /* the query itself */
+    T_TRUE(strstr(kit_body, "\"index\":0") == NULL);
+    T_EQ_INT(post("/v1/rerank", "{\"query\":7,\"documents\":[\"a\"]}"), 400);
+    SAYS("query must be a text");
+    T_EQ_INT(post("/v1/rerank", "{\"query\":\"a\",\"documents\":[]}"), 400);
+    SAYS("documents must be a list of 1 to 2048 texts");
+    T_EQ_INT(post("/v1/rerank", "{\"query\":\"a\",\"documents\":[\"a\",7]}"), 400);
+    SAYS("document 1 has no text");
+    T_EQ_INT(post("/v1/rerank", "{\"query\":\"a\",\"documents\":[\"a\"],\"top_n\":0}"), 400);
+    SAYS("top_n");
+    T_EQ_INT(post("/infill", "{\"input_prefix\":\"a\"}"), 400);
+    SAYS("gives embeddings, not text");
+    T_STATUS(tllm_rank(s, "a", 1, "b", 1, x[0]), TINY_E_UNSUPPORTED, "no head that ranks");
+    kit_hang_up(&line);
+    tllm_api_close(api);
+    api = NULL;
+    tllm_session_close(s);
+    t_close(ctx);
+}
+
+int main(void)
+{
+    T_RUN(test_infill);
+    T_RUN(test_rerank);
+    return t_done();
+}
