@@ -176,145 +176,145 @@
  *   32010  math/loss.c
  *   32195  math/rope.c
  *   32361  math/patch.c
- *   32746  math/bits_inside.h
- *   32788  math/sparse_lines_inside.h
- *   32818  math/sparse_forms_inside.h
- *   32843  math/sparse.c
- *   33204  math/edges_inside.h
- *   33246  math/edges.c
- *   33760  math/edges_score.c
- *   34251  math/ops.c
- *   34356  math/init.c
- *   34422  math/optim.c
- *   35035  math/tape.c
- *   35986  math/layer.c
- *   36545  math/train.c
- *   36759  core/doc/value_inside.h
- *   36893  core/doc/value_text.c
- *   37130  math/edges_grad.c
- *   37629  math/normal.c
- *   37650  math/targets.c
- *   37725  math/all.c
- *   37732  core/cpu.c
- *   38001  core/hash.c
- *   38112  core/box/box.c
- *   38370  core/hops.c
- *   38570  core/wire.c
- *   38807  math/grad.c
- *   39675  math/matvec_inside.h
- *   39686  math/gemm.c
- *   40346  math/gemm_i8.c
- *   40637  math/linalg_block.c
- *   41195  math/fft_way.c
- *   41623  math/hadamard.c
- *   41713  math/bits.c
- *   41733  math/sparse_lines.c
- *   42225  math/sparse_forms.c
- *   42452  core/doc/value.c
- *   43000  math/matvec.c
- *   43061  the shared functions forward to the other header, if that has their bodies
- *   44067  internal functions of this header
- *   44206  gnn/ops.c
- *   44225  gnn/graph/graph_inside.h
- *   44283  gnn/graph/graph.c
- *   45118  gnn/graph/community.c
- *   45350  gnn/graph/coarsen_inside.h
- *   45381  gnn/graph/refine_inside.h
- *   45428  gnn/graph/partition.c
- *   45848  gnn/graph/halo.c
- *   46019  gnn/graph/sample.c
- *   46421  gnn/graph/inflate_inside.h
- *   46453  gnn/graph/words_inside.h
- *   46501  gnn/graph/npy.c
- *   47078  gnn/graph/form_inside.h
- *   47120  gnn/graph/read.c
- *   48065  gnn/graph/stream.c
- *   48833  gnn/layer/layer.c
- *   49434  gnn/layer/net_file_inside.h
- *   49460  gnn/layer/net.c
- *   50117  gnn/layer/pool.c
- *   50276  gnn/quant/bits.c
- *   50403  gnn/quant/a2q.c
- *   50921  gnn/train/pass_inside.h
- *   51024  gnn/quant/a2q_net.c
- *   51628  gnn/quant/nibble_inside.h
- *   51658  gnn/quant/packed.c
- *   52151  gnn/quant/quant.c
- *   52467  gnn/embed/fastrp.c
- *   53032  gnn/equivariant/irreps.c
- *   53144  gnn/equivariant/so3.c
- *   53622  gnn/equivariant/harmonics_inside.h
- *   53695  gnn/equivariant/harmonics.c
- *   54221  gnn/equivariant/product_inside.h
- *   54341  gnn/equivariant/product.c
- *   55137  gnn/equivariant/cp.c
- *   55577  gnn/equivariant/paths_inside.h
- *   55656  gnn/equivariant/paths.c
- *   56352  gnn/equivariant/layers.c
- *   56711  gnn/equivariant/tdn_inside.h
- *   56773  gnn/equivariant/tdn.c
- *   57386  gnn/equivariant/neighbours.c
- *   57805  gnn/equivariant/mace_inside.h
- *   57949  gnn/equivariant/mace.c
- *   58371  gnn/operator/modes_inside.h
- *   58412  gnn/operator/modes.c
- *   59178  gnn/operator/spectral.c
- *   59821  gnn/operator/fno.c
- *   60512  gnn/prune/cnn.c
- *   60958  gnn/prune/group.c
- *   61261  gnn/prune/meta.c
- *   62028  gnn/operator/lines_inside.h
- *   62046  gnn/operator/lines.c
- *   62613  gnn/operator/oneway.c
- *   62924  gnn/operator/unet.c
- *   63440  gnn/operator/deeponet_inside.h
- *   63460  gnn/operator/deeponet.c
- *   64264  gnn/render/nerf_inside.h
- *   64337  gnn/render/nerf.c
- *   64720  gnn/train/data.c
- *   64930  gnn/graph/coarsen.c
- *   65361  gnn/graph/refine.c
- *   65744  gnn/graph/inflate.c
- *   66116  gnn/graph/words.c
- *   66335  gnn/layer/net_file.c
- *   66817  gnn/train/pass.c
- *   67452  gnn/quant/nibble.c
- *   67460  gnn/train/kit_inside.h
- *   67495  gnn/train/kit.c
- *   67619  gnn/train/nodes.c
- *   67798  gnn/train/graphs.c
- *   68104  gnn/train/links.c
- *   68415  gnn/train/tape_pool.c
- *   68443  gnn/quant/quant_file.c
- *   68809  gnn/equivariant/harmonics_twice.c
- *   69355  gnn/equivariant/product_code.c
- *   69756  gnn/equivariant/product_kinds.c
- *   70301  gnn/equivariant/product_measure.c
- *   70489  gnn/equivariant/product_fold.c
- *   71295  gnn/equivariant/tdn_run.c
- *   71670  gnn/equivariant/paths_conv.c
- *   72022  gnn/equivariant/paths_plan.c
- *   72395  gnn/equivariant/mace_couple.c
- *   72671  gnn/equivariant/mace_file.c
- *   73054  gnn/equivariant/mace_plain.c
- *   73341  gnn/equivariant/mace_plan.c
- *   73591  gnn/equivariant/mace_run.c
- *   74368  gnn/operator/patches.c
- *   74750  gnn/operator/oneway_fit.c
- *   74994  gnn/operator/wave.c
- *   75235  gnn/operator/deeponet_fit.c
- *   75516  gnn/render/spikes_inside.h
- *   75543  gnn/render/march.c
- *   76001  gnn/render/spikes.c
- *   76378  gnn/render/nerf_ref.c
- *   76612  gnn/render/nerf_fit.c
- *   76724  gnn/targets.c
- *   76728  gnn/tinygnn.c
- *   76734  the kernels of each target: this header again
- *   76901  core/simd.h, the vectors of one target
- *   78739  math/kernels.h
- *   85171  gnn/kernels.h
- *   87403  the licence
+ *   32749  math/bits_inside.h
+ *   32791  math/sparse_lines_inside.h
+ *   32821  math/sparse_forms_inside.h
+ *   32846  math/sparse.c
+ *   33207  math/edges_inside.h
+ *   33249  math/edges.c
+ *   33763  math/edges_score.c
+ *   34254  math/ops.c
+ *   34359  math/init.c
+ *   34425  math/optim.c
+ *   35038  math/tape.c
+ *   35989  math/layer.c
+ *   36548  math/train.c
+ *   36762  core/doc/value_inside.h
+ *   36896  core/doc/value_text.c
+ *   37133  math/edges_grad.c
+ *   37632  math/normal.c
+ *   37653  math/targets.c
+ *   37728  math/all.c
+ *   37735  core/cpu.c
+ *   38004  core/hash.c
+ *   38115  core/box/box.c
+ *   38373  core/hops.c
+ *   38573  core/wire.c
+ *   38810  math/grad.c
+ *   39678  math/matvec_inside.h
+ *   39689  math/gemm.c
+ *   40349  math/gemm_i8.c
+ *   40640  math/linalg_block.c
+ *   41198  math/fft_way.c
+ *   41626  math/hadamard.c
+ *   41716  math/bits.c
+ *   41736  math/sparse_lines.c
+ *   42228  math/sparse_forms.c
+ *   42455  core/doc/value.c
+ *   43003  math/matvec.c
+ *   43064  the shared functions forward to the other header, if that has their bodies
+ *   44070  internal functions of this header
+ *   44209  gnn/ops.c
+ *   44228  gnn/graph/graph_inside.h
+ *   44286  gnn/graph/graph.c
+ *   45121  gnn/graph/community.c
+ *   45353  gnn/graph/coarsen_inside.h
+ *   45384  gnn/graph/refine_inside.h
+ *   45431  gnn/graph/partition.c
+ *   45851  gnn/graph/halo.c
+ *   46022  gnn/graph/sample.c
+ *   46424  gnn/graph/inflate_inside.h
+ *   46456  gnn/graph/words_inside.h
+ *   46504  gnn/graph/npy.c
+ *   47081  gnn/graph/form_inside.h
+ *   47123  gnn/graph/read.c
+ *   48068  gnn/graph/stream.c
+ *   48836  gnn/layer/layer.c
+ *   49437  gnn/layer/net_file_inside.h
+ *   49463  gnn/layer/net.c
+ *   50120  gnn/layer/pool.c
+ *   50279  gnn/quant/bits.c
+ *   50406  gnn/quant/a2q.c
+ *   50924  gnn/train/pass_inside.h
+ *   51027  gnn/quant/a2q_net.c
+ *   51631  gnn/quant/nibble_inside.h
+ *   51661  gnn/quant/packed.c
+ *   52154  gnn/quant/quant.c
+ *   52470  gnn/embed/fastrp.c
+ *   53035  gnn/equivariant/irreps.c
+ *   53147  gnn/equivariant/so3.c
+ *   53625  gnn/equivariant/harmonics_inside.h
+ *   53698  gnn/equivariant/harmonics.c
+ *   54224  gnn/equivariant/product_inside.h
+ *   54344  gnn/equivariant/product.c
+ *   55140  gnn/equivariant/cp.c
+ *   55580  gnn/equivariant/paths_inside.h
+ *   55659  gnn/equivariant/paths.c
+ *   56355  gnn/equivariant/layers.c
+ *   56714  gnn/equivariant/tdn_inside.h
+ *   56776  gnn/equivariant/tdn.c
+ *   57389  gnn/equivariant/neighbours.c
+ *   57808  gnn/equivariant/mace_inside.h
+ *   57952  gnn/equivariant/mace.c
+ *   58374  gnn/operator/modes_inside.h
+ *   58415  gnn/operator/modes.c
+ *   59181  gnn/operator/spectral.c
+ *   59824  gnn/operator/fno.c
+ *   60515  gnn/prune/cnn.c
+ *   60961  gnn/prune/group.c
+ *   61264  gnn/prune/meta.c
+ *   62031  gnn/operator/lines_inside.h
+ *   62049  gnn/operator/lines.c
+ *   62616  gnn/operator/oneway.c
+ *   62927  gnn/operator/unet.c
+ *   63443  gnn/operator/deeponet_inside.h
+ *   63463  gnn/operator/deeponet.c
+ *   64267  gnn/render/nerf_inside.h
+ *   64340  gnn/render/nerf.c
+ *   64723  gnn/train/data.c
+ *   64933  gnn/graph/coarsen.c
+ *   65364  gnn/graph/refine.c
+ *   65747  gnn/graph/inflate.c
+ *   66119  gnn/graph/words.c
+ *   66338  gnn/layer/net_file.c
+ *   66820  gnn/train/pass.c
+ *   67455  gnn/quant/nibble.c
+ *   67463  gnn/train/kit_inside.h
+ *   67498  gnn/train/kit.c
+ *   67622  gnn/train/nodes.c
+ *   67801  gnn/train/graphs.c
+ *   68107  gnn/train/links.c
+ *   68418  gnn/train/tape_pool.c
+ *   68446  gnn/quant/quant_file.c
+ *   68812  gnn/equivariant/harmonics_twice.c
+ *   69358  gnn/equivariant/product_code.c
+ *   69759  gnn/equivariant/product_kinds.c
+ *   70304  gnn/equivariant/product_measure.c
+ *   70492  gnn/equivariant/product_fold.c
+ *   71298  gnn/equivariant/tdn_run.c
+ *   71673  gnn/equivariant/paths_conv.c
+ *   72025  gnn/equivariant/paths_plan.c
+ *   72398  gnn/equivariant/mace_couple.c
+ *   72674  gnn/equivariant/mace_file.c
+ *   73057  gnn/equivariant/mace_plain.c
+ *   73344  gnn/equivariant/mace_plan.c
+ *   73594  gnn/equivariant/mace_run.c
+ *   74371  gnn/operator/patches.c
+ *   74753  gnn/operator/oneway_fit.c
+ *   74997  gnn/operator/wave.c
+ *   75238  gnn/operator/deeponet_fit.c
+ *   75519  gnn/render/spikes_inside.h
+ *   75546  gnn/render/march.c
+ *   76004  gnn/render/spikes.c
+ *   76381  gnn/render/nerf_ref.c
+ *   76615  gnn/render/nerf_fit.c
+ *   76727  gnn/targets.c
+ *   76731  gnn/tinygnn.c
+ *   76737  the kernels of each target: this header again
+ *   76904  core/simd.h, the vectors of one target
+ *   78742  math/kernels.h
+ *   85174  gnn/kernels.h
+ *   87406  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -32599,7 +32599,7 @@ static void tinyi_col2im_piece(const tinyi_kernels *k, const tinyi_patch *q, con
 /* v if it is larger or NaN, else top: by bits, since a branch would be mispredicted half of the time */
 static float tinyi_patch_larger(float top, float v)
 {
-    const uint32_t takes = 0u - (uint32_t)((v > top) | (v != v));
+    const uint32_t takes = 0u - ((uint32_t)(v > top) | (uint32_t)(v != v));
     return tinyi_bits_f32((tinyi_f32_bits(v) & takes) | (tinyi_f32_bits(top) & ~takes));
 }
 
@@ -32611,7 +32611,9 @@ static void tinyi_pool_piece(const tinyi_patch *q, const tiny_tensor *x, const t
     const float *plane = (const float *)x->data + tinyi_patch_at(x, n, c, 0, 0);
     float *to = (float *)y->data + tinyi_patch_at(y, n, c, 0, 0);
     const float many = (float)(q->r * q->s);
-    tiny_idx i, j, r, s, low, high;
+    tiny_idx i, j, r, s, low, high, lows[8], highs[8];
+    for (s = 0; s < TINYI_MIN(q->s, 8); s++)            /* divisions, once a plane */
+        tinyi_patch_inside(s * q->dw - q->pl, q->sw, q->w, q->ow, &lows[s], &highs[s]);
     for (i = 0; i < q->oh; i++, to += y->stride[2]) {
         for (j = 0; j < q->ow; j++) to[j * ys] = largest ? -INFINITY : 0.0f;
         for (r = 0; r < q->r; r++) {
@@ -32619,7 +32621,8 @@ static void tinyi_pool_piece(const tinyi_patch *q, const tiny_tensor *x, const t
             if (h < 0 || h >= q->h) continue;
             for (s = 0; s < q->s; s++) {
                 const float *from = plane + h * x->stride[2] + (s * q->dw - q->pl) * x->stride[3];
-                tinyi_patch_inside(s * q->dw - q->pl, q->sw, q->w, q->ow, &low, &high);
+                if (s < 8) low = lows[s], high = highs[s];
+                else tinyi_patch_inside(s * q->dw - q->pl, q->sw, q->w, q->ow, &low, &high);
                 if (largest)
                     for (j = low; j < high; j++) to[j * ys] = tinyi_patch_larger(to[j * ys], from[j * xs]);
                 else for (j = low; j < high; j++) to[j * ys] += from[j * xs];
