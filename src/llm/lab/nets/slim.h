@@ -13,8 +13,8 @@
  * The encoder has K members without connections between them. The active ones are always the first m, so a width costs
  * m / K, and the result of a member never depends on m: one member may travel first and others follow in later frames.
  * The server pads the missing ones with zeros, scales by K / m, and uses the batch norms of that m. Both ends hold
- * the same file (tllm_slim_save). One thread at a time may use a network. No call of encode, pack, unpack and tail allocates
- * after the first use of each width. */
+ * the same file (tllm_slim_save). One thread at a time may use a network. No call of encode, pack, unpack and tail
+ * allocates after the first use of each width. */
 #ifndef TINYI_LLM_SLIM_H
 #define TINYI_LLM_SLIM_H
 #include "llm/lab/nets/task.h"
