@@ -51,7 +51,7 @@ static double tinyi_factors_unit(double *x, tiny_idx n)
 /* factor r from what is left: power iteration from the largest number, scale in way 0 */
 static void tinyi_factors_power(tinyi_factors *s, int r)
 {
-    tiny_idx at, i, best = 0;
+    tiny_idx at, i = 0, best = 0;
     double scale = 0.0;
     int step, w;
     for (at = 1; at < s->total; at++)
