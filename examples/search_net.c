@@ -267,7 +267,7 @@ int main(int argc, char **argv)
         if (m < 0) return wrong(methods.at[k], "there is no such method; --help names them");
         use[m] = 1;
     }
-    if (must_not_write(svg, 0) || must_not_write(save, 0)) return 2;
+    if (must_not_write(svg, 0) || must_not_write(save, 0) || same_output(svg, save)) return 2;
     if (save && !use[TAS_KD]) return wrong(save, "--save needs the method tas+kd");
     if (svg && !use[TAS] && !use[TAS_KD]) return wrong(svg, "--svg needs the method tas or tas+kd");
     chosen = use[FULL] || use[FILTERS] || use[UNIFORM_KD] || use[RANDOM_KD] || use[TAS_KD];
@@ -329,6 +329,8 @@ int main(int argc, char **argv)
     }
     if (st) {
         say(stopped_by ? "stopped" : tiny_ctx_message(ctx));
+        if (!stopped_by && st == TINY_E_NUMERIC && j.last.steps && !j.last.found)
+            say("a larger --search or --rate gives the search more steps or longer ones");
         tiny_ctx_close(ctx);
         return stopped_by ? 128 + stopped_by : 1;
     }
