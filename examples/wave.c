@@ -290,13 +290,13 @@ int main(int argc, char **argv)
                                    A_WHOLE("--threads", &desc.n_threads, 1, 1024) };
         READ_OPTIONS(argc, argv, usage, options);
     }
+    if (must_not_write(out, 1, file) || must_not_write(show, 1, file) || same_output(out, show)) return 2;
     w.desc.kind = place_in("dense oneway separable cp", kind);
     if (w.desc.kind < 0) return wrong(kind, "the kind must be dense, oneway, separable or cp");
     if ((command == 1) != (file != NULL)) return refused("run needs a FILE, train and table need none");
     if (after && command == 0 && w.desc.kind != TGNN_UNET_DENSE)
         return refused("--after: only a dense network is compressed after training");
     if (command == 2 && (out || show || after)) return refused("table takes no --out, --picture and --after");
-    if (must_not_write(out, 1, file) || must_not_write(show, 1, file) || same_output(out, show)) return 2;
     w.size[0] = w.size[1] = w.side;
     w.points = (tiny_idx)w.side * w.side;
     w.desc.n_in = 3;
