@@ -8,8 +8,8 @@
  *   tllm_join_close(ctx, j);
  *
  * Z. Pan, J. Cai, B. Zhuang, "Stitchable Neural Networks", 2023 (arXiv 2302.06586). llm/session/stitched.h describes
- * the file and runs it. The weights of both models are copied as they are, and the linear layers are those of least
- * squares, unless tllm_join_train (llm/compress/join_train.h) has trained all of them together. */
+ * the file and runs it. The weights of both models are copied as they are. The linear layers get their first values,
+ * and are not trained further. */
 #ifndef TINYI_JOIN_H
 #define TINYI_JOIN_H
 #include "llm/compress/stitch.h"
