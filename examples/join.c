@@ -231,7 +231,8 @@ int main(int argc, char **argv)
     if (!text) return wrong("--text", "a text is needed, which both models read");
     if (must_not_write(out, 4, in[0], in[1], text, svg) || must_not_write(svg, 3, in[0], in[1], text)) return 2;
     f = tllm_format_by_name(type);
-    if (!f || !f->pack || f->flags & TLLM_FORMAT_ACTIVATIONS) return wrong("--type", type);
+    if (!f || !f->pack || f->flags & TLLM_FORMAT_ACTIVATIONS)
+        return wrong(type, "--type takes a format of weights: F32, F16, Q8_0 ...");
     d.format = f->id;
     desc.log = hear;
     desc.progress = tell_progress;

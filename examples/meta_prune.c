@@ -1,6 +1,6 @@
 /* examples/meta_prune.c - a graph network learns to rewrite networks so that they can be pruned
  *
- *     meta_prune [--nets N] [--tests N] [--speedup X]... [--seeds N] [--svg FILE]
+ *     meta_prune [--nets N] [--tests N] [--speedup X]... [--seed N] [--svg FILE]
  *
  * Trains a family of small convolution networks on textures of 16 x 16 pixels, drawn from the seed. A metanetwork
  * learns from some of them. The others are pruned twice: rewritten by the metanetwork first, and as they are. Both have

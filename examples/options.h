@@ -324,6 +324,13 @@ static inline int must_not_write(const char *to, int n, ...)
     return bad;
 }
 
+/* 0 unless two options name one file to write; else 2 and a message */
+static inline int same_output(const char *a, const char *b)
+{
+    if (!a || !b || (strcmp(a, b) && !same_file(a, b))) return 0;
+    return refused("%s: two options would write this file", a);
+}
+
 /* 0, or 2 and a message, as wrong() */
 static inline int read_value(const option *o, const char *name, char *value)
 {

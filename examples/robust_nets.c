@@ -385,7 +385,9 @@ int main(int argc, char **argv)
     if (keeps.n) n_keep = keeps.n;
     for (k = 0; k < keeps.n; k++)
         if (!is_number(keeps.at[k], 1e-3, 0.99, &keep[k])) return wrong(keeps.at[k], "--keep takes 0.001 to 0.99");
-    if (must_not_write(j.csv, 0) || must_not_write(j.json, 0) || must_not_write(j.svg, 0)) return 2;
+    if (must_not_write(j.csv, 0) || must_not_write(j.json, 0) || must_not_write(j.svg, 0) ||
+        same_output(j.csv, j.json) || same_output(j.csv, j.svg) || same_output(j.json, j.svg))
+        return 2;
     for (m = 0; m < METHODS; m++) j.of += use[m] * j.seeds * (m ? n_keep : 1);
     if (j.csv) {
         j.room = (size_t)j.of * (KINDS * LEVELS + 1) * 120 + 200;

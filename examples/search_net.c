@@ -133,10 +133,29 @@ static tiny_status make(job *j, const tllm_nn_task *task, const tllm_resnet *ful
     } else if (method == UNIFORM || method == UNIFORM_KD)
         st = tllm_space_uniform(j->ctx, &j->space, j->most, &shape);
     else if (method == FILTERS) st = inner_shape(j, &shape);
-    else st = tllm_space_random(j->ctx, &j->space, j->most - 0.05 * j->whole, j->most, seed, &shape);
+    else st = tllm_space_random(j->ctx, &j->space, fmax(0, j->most - 0.05 * j->whole), j->most, seed, &shape);
     if (st) return st;
     if (method == FILTERS) return tllm_resnet_filters(full, &shape, net);
     return tllm_resnet_open(j->ctx, &j->space, &shape, seed + 1000, TINY_F32, net);
+}
+
+/* the cost of the smallest choice of everything: TAS and random shapes have no smaller one */
+static double least_cost(const job *j)
+{
+    tiny_idx width[TLLM_SPACE_WIDTHS];
+    int depth[TLLM_SPACE_DEPTHS];
+    tllm_shape shape;
+    size_t l;
+    if (tllm_space_full(j->ctx, &j->space, &shape)) return 0;
+    for (l = 0; l < tllm_space_convs(&j->space); l++) {
+        (void)tllm_space_widths(&j->space, l, width);
+        shape.width[l] = width[0];
+    }
+    for (l = 0; l < j->space.n_stage; l++) {
+        (void)tllm_space_depths(&j->space, l, depth);
+        shape.depth[l] = depth[0];
+    }
+    return tllm_space_flops(&j->space, &shape);
 }
 
 static tiny_status test(const job *j, const tllm_resnet *net, const tllm_nn_task *task, row *r)
@@ -267,7 +286,7 @@ int main(int argc, char **argv)
         if (m < 0) return wrong(methods.at[k], "there is no such method; --help names them");
         use[m] = 1;
     }
-    if (must_not_write(svg, 0) || must_not_write(save, 0)) return 2;
+    if (must_not_write(svg, 0) || must_not_write(save, 0) || same_output(svg, save)) return 2;
     if (save && !use[TAS_KD]) return wrong(save, "--save needs the method tas+kd");
     if (svg && !use[TAS] && !use[TAS_KD]) return wrong(svg, "--svg needs the method tas or tas+kd");
     chosen = use[FULL] || use[FILTERS] || use[UNIFORM_KD] || use[RANDOM_KD] || use[TAS_KD];
@@ -293,6 +312,12 @@ int main(int argc, char **argv)
     st = tllm_space_full(ctx, &j.space, &shape);
     j.whole = tllm_space_flops(&j.space, &shape);
     j.most = j.target * j.whole;
+    if (!st && j.most < least_cost(&j) && (use[RANDOM] || use[RANDOM_KD] || use[TAS] || use[TAS_KD])) {
+        refused("--target %g: the least widths and depths cost %.4f of the whole network", j.target,
+                least_cost(&j) / j.whole);
+        tiny_ctx_close(ctx);
+        return 2;
+    }
     for (seed = 1; !st && seed <= seeds; seed++) {
         tllm_resnet *full = NULL, *net = NULL;
         memset(&j.last, 0, sizeof j.last);
@@ -329,6 +354,8 @@ int main(int argc, char **argv)
     }
     if (st) {
         say(stopped_by ? "stopped" : tiny_ctx_message(ctx));
+        if (!stopped_by && st == TINY_E_NUMERIC && j.last.steps && !j.last.found)
+            say("a larger --search or --rate gives the search more steps or longer ones");
         tiny_ctx_close(ctx);
         return stopped_by ? 128 + stopped_by : 1;
     }

@@ -121,7 +121,8 @@ int main(int argc, char **argv)
     d.round = round;
     if (type) {
         const tllm_format *f = tllm_format_by_name(type);
-        if (!f || !f->pack || f->flags & TLLM_FORMAT_ACTIVATIONS) return wrong("--type", type);
+        if (!f || !f->pack || f->flags & TLLM_FORMAT_ACTIVATIONS)
+            return wrong(type, "--type takes a format of weights: F32, F16, Q8_0 ...");
         d.format = f->id;
     }
     desc.log = hear;

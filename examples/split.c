@@ -52,6 +52,7 @@ typedef struct point { double kbit, bytes, ms, in_time, right, m; int changes, d
 
 static struct {
     const char *net, *svg, *serve, *device, *key, *trace;
+    char one[300];                          /* a separate model: written, read, removed */
     int epochs, members, width, send, bits, coded, compare, frames, threads, n_step, train;
     double deadline, noise, kbit[STEPS];
     uint64_t seed;
@@ -119,7 +120,9 @@ static tiny_status network(tllm_slim **slim)
         return !st && run.net ? tllm_slim_save(*slim, run.net) : st;
     }
     st = tllm_slim_open(run.ctx, &d, slim);
-    return st ? st : tllm_slim_load(*slim, run.net);
+    if (!st) st = tllm_slim_load(*slim, run.net);
+    if (st == TINY_E_SHAPE) say("the network has other --members, --width or --send than are given");
+    return st;
 }
 
 static tiny_status images(void)
@@ -162,7 +165,7 @@ static tiny_status width_row(tllm_slim *slim, const char *name, int m, double ex
 static tiny_status compare(tllm_slim *slim)
 {
     tllm_slim *other = NULL;
-    char path[300];
+    const char *path = run.one;
     tiny_idx right = 0;
     double t, best;
     int m, i;
@@ -172,7 +175,6 @@ static tiny_status compare(tllm_slim *slim)
     for (m = 1; !st && m <= run.members; m++) st = width_row(slim, "members", m, 0.0);
     for (m = 1; !st && m <= run.members; m++) {         /* the time of a switch is that of reading the file */
         st = trained(m, 0, 1, "training a separate model", &other);
-        (void)snprintf(path, sizeof path, "%s.one", run.net ? run.net : "split-compare.net");
         if (!st) st = tllm_slim_save(other, path);
         for (i = 0, best = 1e9; !st && i < 5; i++) {
             t = seconds();
@@ -243,7 +245,7 @@ static tiny_status drive(tiny_net *plain, tllm_slim *slim, int way)
     float z[16384], logits[10];
     double ms = 0.0, rtt = 0.0, t;
     static uint32_t id;
-    int i, k, m = run.members;
+    int i, k, m = way == FIRST ? 1 : run.members;
     tiny_status st;
     memset(&sd, 0, sizeof sd);
     memset(&fd, 0, sizeof fd);
@@ -277,7 +279,6 @@ static tiny_status drive(tiny_net *plain, tllm_slim *slim, int way)
             const int before = m;
             memset(&answer, 0, sizeof answer);
             seen.m = 0;
-            if (way == FIRST) m = 1;
             if (m > 0) st = frame_of(split, slim, way, ++id, m, x, &seen, &answer, &ms);
             else {                          /* no width fits: the device answers for itself */
                 int best = 0, q;
@@ -547,7 +548,10 @@ int main(int argc, char **argv)
     if ((run.serve || run.device) && (!run.net || !run.key)) return wrong("--net", "both ends need --net and --key");
     if (run.threads > 1 && !run.compare && !run.serve && !run.device)
         return wrong("--threads", "more than 1 only with --compare, --serve or --device");
-    if (must_not_write(run.svg, 1, run.net)) return 2;
+    if (must_not_write(run.svg, 1, run.net) || same_output(run.svg, run.net)) return 2;
+    (void)snprintf(run.one, sizeof run.one, "%.290s.one", run.net ? run.net : "split-compare.net");
+    if (run.compare && is_there(run.one))
+        return refused("%s: --compare writes and removes a file of this name, and there is one", run.one);
     if (run.key && !(key = read_text(run.key, 4096, 0, &n_key))) return 1;
     cd.n_threads = run.threads;
     cd.cancel = cancelled;

@@ -12,6 +12,7 @@
 #include "tinygnn.h"
 #define PROGRAM "wave"
 #include "options.h"
+#include "picture.h"
 #include <math.h>
 
 static const char usage[] =
@@ -149,83 +150,21 @@ static tiny_status judge(work *w, const tgnn_unet *net, const set *s, float *got
 
 /* ---- pictures */
 
-static void colour(unsigned char *to, double v)
+static void colour(picture *p, int x, int y, double v)
 {
     const double t = v < -1 ? -1 : v > 1 ? 1 : v;
-    to[0] = (unsigned char)(255 * (t < 0 ? 1 + t : 1 - 0.3 * t * t));
-    to[1] = (unsigned char)(255 * (1 - fabs(t)));
-    to[2] = (unsigned char)(255 * (t > 0 ? 1 - t : 1 - 0.3 * t * t));
+    picture_put(p, x, y, t < 0 ? 1 + t : 1 - 0.3 * t * t, 1 - fabs(t), t > 0 ? 1 - t : 1 - 0.3 * t * t);
 }
 
-static void put_be(unsigned char *to, uint32_t v)
-{
-    int i;
-    for (i = 0; i < 4; i++) to[i] = (unsigned char)(v >> (24 - 8 * i));
-}
-
-/* one part of a PNG file: length, type and data are there, the sum of type and data is appended */
-static size_t png_part(unsigned char *at, const char *type, size_t n)
-{
-    uint32_t crc = 0xffffffffu;
-    size_t i;
-    int k;
-    put_be(at, (uint32_t)n);
-    memcpy(at + 4, type, 4);
-    for (i = 4; i < n + 8; i++) {
-        crc ^= at[i];
-        for (k = 0; k < 8; k++) crc = crc & 1 ? crc >> 1 ^ 0xedb88320u : crc >> 1;
-    }
-    put_be(at + n + 8, ~crc);
-    return n + 12;
-}
-
-/* rows of RGB as a PNG file without compression; returns its length */
-static size_t png(unsigned char *to, const unsigned char *rgb, int wide, int high)
-{
-    static const unsigned char head[8] = { 0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n' };
-    const size_t row = (size_t)wide * 3 + 1;
-    uint32_t a = 1, b = 0;
-    unsigned char *at;
-    size_t n = 8, k;
-    int i;
-    memcpy(to, head, 8);
-    memset(to + n + 8, 0, 13);
-    put_be(to + n + 8, (uint32_t)wide);
-    put_be(to + n + 12, (uint32_t)high);
-    to[n + 16] = 8;
-    to[n + 17] = 2;
-    n += png_part(to + n, "IHDR", 13);
-    at = to + n + 8;
-    *at++ = 0x78;
-    *at++ = 1;
-    for (i = 0; i < high; i++, at += row) {     /* a stored block for each row, which begins with a 0: no filter */
-        *at++ = i == high - 1;
-        *at++ = (unsigned char)(row & 255);
-        *at++ = (unsigned char)(row >> 8);
-        *at++ = (unsigned char)(~row & 255);
-        *at++ = (unsigned char)(~row >> 8 & 255);
-        at[0] = 0;
-        memcpy(at + 1, rgb + (size_t)i * (row - 1), row - 1);
-        for (k = 0; k < row; k++) {
-            a = (a + at[k]) % 65521;
-            b = (b + a) % 65521;
-        }
-    }
-    put_be(at, b << 16 | a);
-    n += png_part(to + n, "IDAT", (size_t)(at + 4 - (to + n + 8)));
-    return n + png_part(to + n, "IEND", 0);
-}
-
-static tiny_status picture(work *w, const char *path, const float *got)
+static tiny_status draw(work *w, const char *path, const float *got)
 {
     enum { SIDE = 192, GAP = 6, WIDE = 4 * SIDE + 3 * GAP };
-    const size_t pixels = (size_t)WIDE * SIDE * 3;
-    unsigned char *rgb = (unsigned char *)need(malloc(pixels)),
-                  *file = (unsigned char *)need(malloc(pixels + (size_t)SIDE * 8 + 256));
     const tiny_idx n = w->side, s = w->shown;
     const float *field[3];
     double most = 1e-30;
-    size_t bytes;
+    unsigned char *bytes = NULL;
+    size_t n_bytes;
+    picture p;
     tiny_status st;
     tiny_idx i;
     int r, c, k;
@@ -233,23 +172,24 @@ static tiny_status picture(work *w, const char *path, const float *got)
     field[1] = w->test.y + s * w->points;
     field[2] = got + s * w->points;
     for (i = 0; i < w->points; i++) most = fmax(most, fabs((double)field[1][i]));
-    memset(rgb, 255, pixels);
+    if (!picture_open(&p, WIDE, SIDE)) return TINY_E_MEMORY;
     for (k = 0; k < 4; k++)
         for (r = 0; r < SIDE; r++)
             for (c = 0; c < SIDE; c++) {
                 const tiny_idx at = r * n / SIDE * n + c * n / SIDE;
                 const double v = k < 3 ? (double)field[k][at] : 4 * ((double)field[2][at] - (double)field[1][at]);
-                colour(rgb + ((size_t)r * WIDE + (size_t)(k * (SIDE + GAP) + c)) * 3, v / most);
+                colour(&p, k * (SIDE + GAP) + c, r, v / most);
             }
-    if (has_end(path, ".png")) bytes = png(file, rgb, WIDE, SIDE);
+    if (has_end(path, ".png")) n_bytes = picture_png(&p, &bytes);
     else {
-        bytes = (size_t)snprintf((char *)file, 64, "P6 %d %d 255\n", (int)WIDE, (int)SIDE);
-        memcpy(file + bytes, rgb, pixels);
-        bytes += pixels;
+        bytes = (unsigned char *)malloc((size_t)WIDE * SIDE * 3 + 64);
+        n_bytes = bytes ? (size_t)snprintf((char *)bytes, 64, "P6 %d %d 255\n", (int)WIDE, (int)SIDE) : 0;
+        if (bytes) memcpy(bytes + n_bytes, p.rgb, (size_t)WIDE * SIDE * 3);
+        if (bytes) n_bytes += (size_t)WIDE * SIDE * 3;
     }
-    st = tiny_file_write(w->ctx, path, file, bytes);
-    free(file);
-    free(rgb);
+    st = bytes ? tiny_file_write(w->ctx, path, bytes, n_bytes) : TINY_E_MEMORY;
+    free(bytes);
+    picture_close(&p);
     return st;
 }
 
@@ -350,6 +290,7 @@ int main(int argc, char **argv)
                                    A_WHOLE("--threads", &desc.n_threads, 1, 1024) };
         READ_OPTIONS(argc, argv, usage, options);
     }
+    if (must_not_write(out, 1, file) || must_not_write(show, 1, file) || same_output(out, show)) return 2;
     w.desc.kind = place_in("dense oneway separable cp", kind);
     if (w.desc.kind < 0) return wrong(kind, "the kind must be dense, oneway, separable or cp");
     if ((command == 1) != (file != NULL)) return refused("run needs a FILE, train and table need none");
@@ -397,7 +338,7 @@ int main(int argc, char **argv)
         st = judge(&w, w.net, &w.test, got, &error, &ms);
         if (!st) printf("error on %d new samples: %.4f, %.2f ms each\n", w.test.n, error, ms);
         if (!st && out) st = tgnn_unet_save(w.ctx, w.net, out);
-        if (!st && show) st = picture(&w, show, got);
+        if (!st && show) st = draw(&w, show, got);
     }
     if (st && !stopped_by) say(*tiny_ctx_message(w.ctx) ? tiny_ctx_message(w.ctx) : tiny_status_text(st));
     tgnn_unet_close(w.net);

@@ -108,6 +108,8 @@ static void test_nets(void)
     COMPLAINS("there is no such method");
     T_EQ_INT(run("", "robust_nets --keep 1"), 2);
     COMPLAINS("--keep takes 0.001 to 0.99");
+    T_EQ_INT(run("", "robust_nets --csv nowhere/r --json nowhere/r"), 2);
+    COMPLAINS("nowhere/r: two options would write this file");
     T_EQ_INT(run("", "robust_nets --severity 6"), 2);
     T_EQ_INT(run("", "robust_nets --seeds 1 --epochs 1 --method synflow --keep 0.1 --list 1 --csv %s/r.csv "
                      "--json %s/r.json --svg %s/r.svg", folder, folder, folder), 0);
@@ -138,8 +140,8 @@ static void test_search_net(void)
     COMPLAINS("--target takes a number from 0.01 to 1");
     T_EQ_INT(run("", "search_net --method full --svg %s/s.svg", folder), 2);
     COMPLAINS("needs the method tas");
-    T_EQ_INT(run("", "search_net --target 0.01 --method tas --samples 100"), 1);
-    COMPLAINS("the least choices cost");
+    T_EQ_INT(run("", "search_net --target 0.01 --method tas --samples 100"), 2);
+    COMPLAINS("the least widths and depths cost");
     T_EQ_INT(run("", "search_net --samples 100 --width 2 --stages 2 --epochs 1 --search 60 --rate 0.05 --svg %s/s.svg "
                      "--save %s/s.ckpt", folder, folder), 0);
     SAYS("seed 1: the search took 60 steps");
@@ -164,6 +166,11 @@ static void test_split(void)
     COMPLAINS("both ends need --net and --key");
     T_EQ_INT(run("", "split --svg %s", folder), 2);
     COMPLAINS("this is a folder");
+    spill("split.net.one", "mine");
+    T_EQ_INT(run("", "split --compare --net %s/split.net", folder), 2);
+    COMPLAINS("writes and removes a file of this name");
+    (void)slurp("split.net.one", picture, sizeof picture);
+    T_TRUE(!strcmp(picture, "mine"));
     T_EQ_INT(run("", "split --train 200 --epochs 1 --trace 10000,400 --frames 3 --svg %s/split.svg", folder), 0);
     SAYS("controller");
     SAYS("8-bit pixels");

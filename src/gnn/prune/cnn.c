@@ -421,7 +421,8 @@ TINY_API tiny_status tgnn_cnn_fit(tgnn_cnn *cnn, const tgnn_images *set, const t
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
     memset(&t, 0, sizeof t);
-    if (!(d.lr >= 0.0 && d.lr < 1e6)) return tinyi_fail(cnn->ctx, TINY_E_ARGUMENT, "cnn: a rate of %g", d.lr);
+    if (!(d.lr >= 0.0 && d.lr < 1e6))
+        return tinyi_fail(cnn->ctx, TINY_E_ARGUMENT, "cnn: a rate of %g is not in 0 (the default) to 1e6", d.lr);
     f.cnn = cnn;
     f.d = &d;
     st = tinyi_cnn_rows(cnn, set, 0, set->x.dim[0], &f.set);

@@ -557,7 +557,8 @@ TINY_API tiny_status tgnn_meta_forces(const tgnn_cnn *cnn, double alpha, double 
     tiny_idx c;
     if (!cnn) return TINY_E_ARGUMENT;
     if (!(alpha > 0.0 && alpha < 1e9))
-        return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_ARGUMENT, "meta: forces with alpha %g", alpha);
+        return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_ARGUMENT,
+                          "meta: forces with alpha %g; it must be above 0 and below 1e9", alpha);
     st = tgnn_cnn_importance(cnn, NULL, 0, force);
     if (st) return st;
     tgnn_cnn_ties(cnn, group);
@@ -611,8 +612,8 @@ TINY_API tiny_status tgnn_meta_gradient(tgnn_cnn *cnn, const tgnn_images *set, t
     if (st) return st;
     if (!batch) batch = TINYI_MIN(500, set->x.dim[0]);
     if (batch < 1 || batch > set->x.dim[0] || !(reg >= 0.0 && reg < 1e9))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "meta: batches of %td of %td images, reg %g", batch, set->x.dim[0],
-                          reg);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "meta: batches of %td of %td images, reg %g: a batch "
+                          "has 1 to all images, and reg is not below 0", batch, set->x.dim[0], reg);
     force = (double *)tinyi_alloc(ctx, (size_t)tgnn_cnn_nodes(cnn), sizeof *force);
     if (!force) return tiny_ctx_status(ctx);
     st = tgnn_meta_forces(cnn, alpha, force);
@@ -725,8 +726,8 @@ TINY_API tiny_status tgnn_meta_train(tgnn_meta *meta, const tgnn_cnn *const *net
     if (d.alpha == 0.0) d.alpha = 16.0;
     if (d.reg == 0.0) d.reg = 10.0;
     if (!nets || !n || n > 65536 || d.epochs < 1 || !(d.lr > 0.0 && d.lr < 1e6))
-        return tinyi_fail(meta->ctx, TINY_E_ARGUMENT, "meta: %zu networks, %lld epochs, a rate of %g", n,
-                          (long long)d.epochs, d.lr);
+        return tinyi_fail(meta->ctx, TINY_E_ARGUMENT, "meta: %zu networks, %lld epochs, a rate of %g: at "
+                          "least one network and epoch, and a rate above 0 are needed", n, (long long)d.epochs, d.lr);
     for (k = 0; k < n; k++)
         if (!nets[k]) return tinyi_fail(meta->ctx, TINY_E_ARGUMENT, "meta: network %zu is missing", k);
     memset(&o, 0, sizeof o);

@@ -19,7 +19,7 @@ typedef struct tllm_join_train_desc {       /* zero: the value in brackets */
     double lr;                              /* of Adam, falling linearly to 0 [3e-4] */
     double stitch_lr;                       /* of the linear layers, as a multiple of lr [1] */
     uint64_t seed;
-    /* after each step, loss in bits per token; nonzero ends the training with TINY_OK; may be NULL */
+    /* after each step, loss in nats per token; nonzero ends the training with TINY_OK; may be NULL */
     int (*callback)(void *user, const tllm_snnet_fit_state *state);
     void *user;
 } tllm_join_train_desc;

@@ -84,6 +84,7 @@ static void test_refused(void)
 {
     static const struct { const char *line, *says; int status; } bad[] = {
         { "learn", "there is no such command", 2 },
+        { "train --out nowhere/w --picture nowhere/w", "two options would write this file", 2 },
         { "run", "run needs a FILE", 2 },
         { "train --kind best", "best: the kind must be", 2 },
         { "train --rank 0", "--rank", 2 },

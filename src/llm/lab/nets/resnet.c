@@ -382,8 +382,9 @@ TINY_API tiny_status tllm_resnet_fit(tllm_resnet *net, const tllm_nn_set *set, c
     if (st) return st;
     if (!(d.lr >= 0.0 && d.lr < 1e6) || !(d.decay < 1e6) || !(f.share > 0.0 && f.share <= 1.0) ||
         !(f.temperature > 0.0 && f.temperature < 1e6))
-        return tinyi_fail(net->ctx, TINY_E_ARGUMENT, "resnet: rate %g, decay %g, share %g and temperature %g", d.lr,
-                          d.decay, f.share, f.temperature);
+        return tinyi_fail(net->ctx, TINY_E_ARGUMENT, "resnet: rate %g, decay %g, share %g and temperature %g; "
+                          "rate and temperature are above 0, the share is up to 1", d.lr, d.decay, f.share,
+                          f.temperature);
     if (d.teacher && (d.teacher == net || d.teacher->dtype != net->dtype ||
                       d.teacher->space.n_class != net->space.n_class))
         return tinyi_fail(net->ctx, TINY_E_ARGUMENT,

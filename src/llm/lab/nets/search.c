@@ -493,8 +493,9 @@ static tiny_status tinyi_tas_check(tinyi_tas *s)
     lowest = tllm_space_flops(s->space, &full);
     if (!(d->slack > 0.0 && d->slack < 1.0 && d->cost_weight > 0.0 && d->lr > 0.0 && d->lr < 1e6 &&
           d->choice_lr > 0.0 && d->choice_lr < 1e6 && d->epochs > 0))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "search: slack %g, weight %g, rates %g and %g, %lld epochs",
-                          d->slack, d->cost_weight, d->lr, d->choice_lr, (long long)d->epochs);
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "search: slack %g, weight %g, rates %g and %g, %lld epochs: "
+                          "all are above 0, and slack is below 1", d->slack, d->cost_weight, d->lr, d->choice_lr,
+                          (long long)d->epochs);
     if (!(d->target <= s->whole))
         return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "search: a target of %g; the whole network costs %g", d->target,
                           s->whole);

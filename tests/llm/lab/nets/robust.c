@@ -302,6 +302,29 @@ static void test_corrupt(void)
             }
         }
     }
+    {   /* by hand: of 1, 3, 1, 3 the mean is 2 and the deviation 1 */
+        float four[4] = { 1, 3, 1, 3 }, got[4];
+        static const float bright[4] = { 2, 4, 2, 4 };
+        const tiny_tensor a = tiny_tensor_2d(four, TINY_F32, 2, 2), b = tiny_tensor_2d(got, TINY_F32, 2, 2);
+        int up = 0, down = 0, gone = 0, seed;
+        T_OK(tllm_corrupt(ctx, &a, TLLM_CORRUPT_CONTRAST, 1, 1, &b));
+        for (i = 0; i < 4; i++) T_CLOSE(got[i], i % 2 ? 2.75 : 1.25, 1e-6);
+        T_OK(tllm_corrupt(ctx, &a, TLLM_CORRUPT_BRIGHTNESS, 5, 1, &b));
+        T_SAME(got, bright, 4);
+        for (seed = 0; seed < 1000; seed++) {           /* of 4000 numbers a quarter becomes 5 or -1, 45 % 0 */
+            T_OK(tllm_corrupt(ctx, &a, TLLM_CORRUPT_IMPULSE, 5, (uint64_t)seed, &b));
+            for (i = 0; i < 4; i++) {
+                T_TRUE(got[i] == four[i] || got[i] == 5.0f || got[i] == -1.0f);
+                up += got[i] == 5.0f;
+                down += got[i] == -1.0f;
+            }
+            T_OK(tllm_corrupt(ctx, &a, TLLM_CORRUPT_DROP, 5, (uint64_t)seed, &b));
+            for (i = 0; i < 4; i++) gone += got[i] == 0.0f;
+        }
+        T_CLOSE(up, 500, 100.0);
+        T_CLOSE(down, 500, 100.0);
+        T_CLOSE(gone, 1800, 150.0);
+    }
     {   /* by hand: a bright pixel blurred once; moved by half a pixel down and right */
         float one[9] = { 0, 0, 0, 0, 16, 0, 0, 0, 0 }, got[9];
         static const float blurred[9] = { 1, 2, 1, 2, 4, 2, 1, 2, 1 }, moved[9] = { 0, 0, 0, 0, 4, 4, 0, 4, 4 };
