@@ -204,8 +204,8 @@ static double tinyi_spike_unroll(float *d, const float *h, const float *slope, c
         v = start * fade;
         d_leak += dh * (z - v) / leak;
         back = dh * (1.0 - leak);
-        if (gap && i > 0 && gap[i] > 0) {
-            d_leak -= (double)gap[i] * back * v / (1.0 - leak);
+        if (gap && i > 0 && gap[i] > 0) {   /* not divided by 1 - leak, which may be 0 */
+            d_leak -= (double)gap[i] * dh * v;
             back *= fade;
         }
         d[at] = (float)(dh * leak);
