@@ -484,7 +484,7 @@ int main(int argc, char **argv)
     tiny_ctx_desc desc = { 0 };
     work w;
     const char *problem = "fisher", *out = NULL, *show = NULL, *file = NULL;
-    int command = 0, seeds = 1, k;
+    int command = 0, seeds = 1, told = 0, k;
     double error;
     tiny_status st;
     memset(&w, 0, sizeof w);
@@ -528,6 +528,7 @@ int main(int argc, char **argv)
                         tgnn_deeponet_description(w.net)->d != (w.problem == HEAT ? 3 : 2))) {
         (void)wrong(file, "this network is for another problem");
         st = TINY_E_SHAPE;
+        told = 1;
     } else if (!st && command == 2) st = table(&w, seeds);
     else if (!st) {
         st = make_all(&w, !file);
@@ -546,7 +547,7 @@ int main(int argc, char **argv)
         if (!st && out) st = tgnn_deeponet_save(w.ctx, w.net, out);
         if (!st && show) st = draw(&w, show);
     }
-    if (st && !stopped_by && *tiny_ctx_message(w.ctx)) say(tiny_ctx_message(w.ctx));
+    if (st && !stopped_by && !told) say(*tiny_ctx_message(w.ctx) ? tiny_ctx_message(w.ctx) : tiny_status_text(st));
     tgnn_deeponet_close(w.net);
     for (k = 0; k < TASKS; k++) {
         forget(&w.train[k]);

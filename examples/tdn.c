@@ -633,6 +633,8 @@ int main(int argc, char **argv)
     kind = place_in("exact dense sparse fold cp", product);
     if (kind < 0) return wrong(product, "the product must be exact, dense, sparse, fold or cp");
     if ((rank || factors) && kind != 4) return refused("--rank and --factors are for --product cp");
+    if (command && (energies || forces || load || save))
+        return refused("--energies, --forces, --load and --save are for train");
     if (w.batch > w.n) return refused("--batch: %d clusters of %d", w.batch, w.n);
     if (d.width % 4) return refused("--width: %d is no multiple of 4, the heads", d.width);
     if (energies && !w.steps) return refused("--energies needs dynamics, --steps is 0");
