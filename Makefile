@@ -56,8 +56,8 @@ COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 COMPILE_TEST = $(patsubst -O2,-O1,$(COMPILE))
 
 .PHONY: help all picture pictures smaller try demo machine retrain retrain-check test test-clone sweep run-tests \
-    programs bench bench-quick bench-compile bench-peers bench-targets bench-arm check-scripts mutants conformance test-ports \
-    test-python fuzz asan tsan stitch stitch-check docs setup examples examples-all examples-alone \
+    programs bench bench-quick bench-compile bench-peers bench-targets bench-arm check-scripts mutants conformance \
+    test-ports test-python fuzz asan tsan stitch stitch-check docs setup examples examples-all examples-alone \
     style-check page test-serve test-page clean install uninstall shared dist
 .DELETE_ON_ERROR:
 .SECONDARY:
