@@ -2,7 +2,7 @@
  *
  *     deeponet train --problem darcy --out darcy.net --picture darcy.png
  *     deeponet run darcy.net --problem darcy --picture darcy.png
- *     deeponet table --problem fisher --seeds 3      one network for all tasks beside one for each
+ *     deeponet table --problem fisher --seeds 3      one network for all tasks against one for each
  *     deeponet table --problem darcy --seeds 3       with and without the mask; new shapes: trained on, or afresh
  *
  * Problems, each of several tasks, and of others that are kept for the test:
@@ -347,7 +347,7 @@ static tiny_status draw(work *w, const char *path)
 
 /* ---- tables */
 
-/* One network for three forms beside three networks, all with the same steps and samples: of a third of its size, and
+/* One network for three forms against three networks, all with the same steps and samples: of a third of its size, and
  * of its size. */
 static tiny_status table_fisher(work *w)
 {
