@@ -55,9 +55,9 @@ COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 # what is no part of the library compiles in half the time
 COMPILE_TEST = $(patsubst -O2,-O1,$(COMPILE))
 
-.PHONY: help all picture smaller try demo machine retrain retrain-check test test-clone sweep run-tests programs \
-    bench bench-quick bench-compile bench-peers bench-targets bench-arm check-scripts mutants conformance test-ports \
-    test-python fuzz asan tsan stitch stitch-check docs setup examples examples-all examples-alone \
+.PHONY: help all picture pictures smaller try demo machine retrain retrain-check test test-clone sweep run-tests \
+    programs bench bench-quick bench-compile bench-peers bench-targets bench-arm check-scripts mutants conformance \
+    test-ports test-python fuzz asan tsan stitch stitch-check docs setup examples examples-all examples-alone \
     style-check page test-serve test-page clean install uninstall shared dist
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -161,6 +161,10 @@ smaller: $(SMALLER:%=$(BUILD)/%)  ## (10 minutes) every way to make a model smal
 
 picture:         ## draws docs/img/speed.svg, the picture of README.md, from docs/dev/speed.tsv
 	python3 docs/dev/speed-picture.py docs/dev/speed.tsv docs/img/speed.svg
+
+PICTURES = tdn deeponet spiking_nerf operator wave compress_net robust_nets search_net meta_prune
+pictures: $(PICTURES:%=$(BUILD)/%)  ## (a minute) programs that draw, with small settings, into build/pictures; ONLY=tdn
+	@BUILD=$(BUILD) ONLY='$(ONLY)' sh docs/dev/pictures.sh
 
 check-scripts:   ## runs the scripts of bench/peers, bench/arm, tests/ports and tests/fuzz in their shortest form
 	@BUILD=$(BUILD) CC='$(CC)' sh bench/peers/run.sh --check

@@ -2,7 +2,7 @@
  *
  *     deeponet train --problem darcy --out darcy.net --picture darcy.png
  *     deeponet run darcy.net --problem darcy --picture darcy.png
- *     deeponet table --problem fisher --seeds 3      one network for all tasks beside one for each
+ *     deeponet table --problem fisher --seeds 3      one network for all tasks against one for each
  *     deeponet table --problem darcy --seeds 3       with and without the mask; new shapes: trained on, or afresh
  *
  * Problems, each of several tasks, and of others that are kept for the test:
@@ -347,7 +347,7 @@ static tiny_status draw(work *w, const char *path)
 
 /* ---- tables */
 
-/* One network for three forms beside three networks, all with the same steps and samples: of a third of its size, and
+/* One network for three forms against three networks, all with the same steps and samples: of a third of its size, and
  * of its size. */
 static tiny_status table_fisher(work *w)
 {
@@ -484,7 +484,7 @@ int main(int argc, char **argv)
     tiny_ctx_desc desc = { 0 };
     work w;
     const char *problem = "fisher", *out = NULL, *show = NULL, *file = NULL;
-    int command = 0, seeds = 1, k;
+    int command = 0, seeds = 1, told = 0, k;
     double error;
     tiny_status st;
     memset(&w, 0, sizeof w);
@@ -528,6 +528,7 @@ int main(int argc, char **argv)
                         tgnn_deeponet_description(w.net)->d != (w.problem == HEAT ? 3 : 2))) {
         (void)wrong(file, "this network is for another problem");
         st = TINY_E_SHAPE;
+        told = 1;
     } else if (!st && command == 2) st = table(&w, seeds);
     else if (!st) {
         st = make_all(&w, !file);
@@ -546,7 +547,7 @@ int main(int argc, char **argv)
         if (!st && out) st = tgnn_deeponet_save(w.ctx, w.net, out);
         if (!st && show) st = draw(&w, show);
     }
-    if (st && !stopped_by && *tiny_ctx_message(w.ctx)) say(tiny_ctx_message(w.ctx));
+    if (st && !stopped_by && !told) say(*tiny_ctx_message(w.ctx) ? tiny_ctx_message(w.ctx) : tiny_status_text(st));
     tgnn_deeponet_close(w.net);
     for (k = 0; k < TASKS; k++) {
         forget(&w.train[k]);

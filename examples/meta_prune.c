@@ -202,9 +202,10 @@ static size_t draw(char *to, size_t room, const job *j, const table *t)
     for (k = 0; k < j->n_speed; k++)
         if (j->speed[k] > high) high = j->speed[k];
 #define PUT(...) (n += (size_t)snprintf(n < room ? to + n : NULL, n < room ? room - n : 0, __VA_ARGS__))
-    PUT("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"720\" height=\"420\" font-family=\"sans-serif\" "
-        "font-size=\"12\">\n<rect width=\"720\" height=\"420\" fill=\"#fff\"/>\n<text x=\"60\" y=\"20\">test accuracy "
-        "(%%) over speed-up, %d networks that the metanetwork has not seen</text>\n", j->tests);
+    PUT("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"750\" height=\"420\" font-family=\"sans-serif\" "
+        "font-size=\"12\">\n<rect width=\"750\" height=\"420\" fill=\"#fff\"/>\n<text x=\"60\" y=\"20\">test accuracy "
+        "(%%) over speed-up, %d network%s that the metanetwork has not seen</text>\n", j->tests,
+        j->tests == 1 ? "" : "s");
     for (i = 0; i <= 5; i++)
         PUT("<path d=\"M60 %dH560\" stroke=\"#ddd\"/><text x=\"54\" y=\"%d\" text-anchor=\"end\">%d</text>\n",
             380 - 68 * i, 384 - 68 * i, 20 * i);
@@ -212,7 +213,7 @@ static size_t draw(char *to, size_t room, const job *j, const table *t)
         for (w = 0; w < 2; w++) {
             PUT("<text x=\"570\" y=\"%d\" fill=\"%s\">%s, %s</text>\n<g stroke=\"%s\" fill=\"none\"%s>\n<path "
                 "stroke-width=\"2\" d=\"M60 %.1f", 50 + 18 * (2 * r + w), colour[r], r ? "rewritten" : "as it was",
-                w ? "tuned" : "at once", colour[r], w ? "" : " stroke-dasharray=\"5 4\"",
+                w ? "tuned" : "at once (dashed)", colour[r], w ? "" : " stroke-dasharray=\"5 4\"",
                 380 - 3.4 * t->whole / j->tests);
             for (k = 0; k < j->n_speed; k++)
                 PUT("L%.1f %.1f", 60 + 500 * (j->speed[k] - 1) / (high > 1 ? high - 1 : 1),

@@ -468,8 +468,8 @@ int main(int argc, char **argv)
     frame f;
     tiny_ctx_desc desc;
     const char *model = NULL, *path = NULL, *out = NULL, *save = NULL;
-    int forces = 0, stress = 0, wide = 0, md = 0, steps = 0, every = 10, repeat = 0, n = 0, got;
-    double step = 0.5, temperature = 300, limit = 0.01;
+    int forces = 0, stress = 0, wide = 0, md = 0, steps = 0, every = 0, repeat = 0, n = 0, got;
+    double step = 0, temperature = -1, limit = 0;    /* not given */
     uint64_t seed = 1;
     size_t n_text;
     tiny_status st;
@@ -488,6 +488,13 @@ int main(int argc, char **argv)
     if (md && steps) return refused("--md and --relax do not go together");
     if (md && repeat) return refused("--md and --repeat do not go together");
     if (steps && repeat) return refused("--relax and --repeat do not go together");
+    if (!md && (every || step > 0 || temperature >= 0))
+        return refused("--step, --temperature and --every are for --md");
+    if (!steps && limit > 0) return refused("--limit is for --relax");
+    if (!every) every = 10;
+    if (!(step > 0)) step = 0.5;
+    if (temperature < 0) temperature = 300;
+    if (!(limit > 0)) limit = 0.01;
     if (must_not_write(out, 2, model, path) || must_not_write(save, 2, model, path)) return 2;
     if (out && save && !strcmp(out, save)) return refused("--out and --save are one file");
     w.path = path;

@@ -2,7 +2,7 @@
  *
  *     spiking_nerf train --out scene.net --picture view.png
  *     spiking_nerf run scene.net --picture view.png
- *     spiking_nerf table --svg energy.svg --seeds 3          float, TP, TCP and repeated inputs, beside each other
+ *     spiking_nerf table --svg energy.svg --seeds 3          float, TP, TCP and repeated inputs in one table
  *
  * The scene is a ball, a box and a chequered floor, drawn by formulas. First a field without a network learns a rough
  * shape; its density starts the field whose network is trained. Energy is a model of counted operations (4.6 pJ for a

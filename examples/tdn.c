@@ -375,20 +375,30 @@ static void put(picture *p, const char *format, ...)
 static double across(const picture *p, double x) { return 70 + 560 * (x - p->left) / (p->right - p->left); }
 static double down(const picture *p, double y) { return 390 - 350 * (y - p->low) / (p->high - p->low); }
 
+/* 1, 2 or 5 times a power of ten: 4 to 10 lines */
+static double round_step(double span)
+{
+    const double ten = pow(10, floor(log10(span / 4)));
+    return span >= 20 * ten ? 5 * ten : span >= 8 * ten ? 2 * ten : ten;
+}
+
 static void begin_picture(picture *p, const char *title, const char *x, const char *y)
 {
+    double at, by;
     int i;
     put(p, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"760\" height=\"440\" font-family=\"sans-serif\" "
            "font-size=\"12\">\n<rect width=\"760\" height=\"440\" fill=\"#fff\"/>\n<text x=\"70\" y=\"24\">%s</text>\n",
         title);
     put(p, "<text x=\"350\" y=\"430\" text-anchor=\"middle\">%s</text>\n<text transform=\"translate(16 215) "
            "rotate(-90)\" text-anchor=\"middle\">%s</text>\n", x, y);
-    for (i = 0; i <= 5; i++) {
-        const double u = p->left + (p->right - p->left) * i / 5, v = p->low + (p->high - p->low) * i / 5;
-        put(p, "<path d=\"M70 %.1fH630M%.1f 40V390\" stroke=\"#ddd\"/><text x=\"64\" y=\"%.1f\" "
-               "text-anchor=\"end\">%.3g</text><text x=\"%.1f\" y=\"408\" text-anchor=\"middle\">%.3g</text>\n",
-            down(p, v), across(p, u), down(p, v) + 4, v, across(p, u), u);
-    }
+    by = round_step(p->right - p->left);
+    for (i = 0, at = ceil(p->left / by); i < 12 && at * by <= p->right; i++, at++)
+        put(p, "<path d=\"M%.1f 40V390\" stroke=\"#ddd\"/><text x=\"%.1f\" y=\"408\" text-anchor=\"middle\">%.6g"
+               "</text>\n", across(p, at * by), across(p, at * by), at * by + 0.0);
+    by = round_step(p->high - p->low);
+    for (i = 0, at = ceil(p->low / by); i < 12 && at * by <= p->high; i++, at++)
+        put(p, "<path d=\"M70 %.1fH630\" stroke=\"#ddd\"/><text x=\"64\" y=\"%.1f\" text-anchor=\"end\">%.6g</text>\n",
+            down(p, at * by), down(p, at * by) + 4, at * by + 0.0);
 }
 
 static tiny_status end_picture(work *w, picture *p, const char *path)
@@ -633,6 +643,8 @@ int main(int argc, char **argv)
     kind = place_in("exact dense sparse fold cp", product);
     if (kind < 0) return wrong(product, "the product must be exact, dense, sparse, fold or cp");
     if ((rank || factors) && kind != 4) return refused("--rank and --factors are for --product cp");
+    if (command && (energies || forces || load || save))
+        return refused("--energies, --forces, --load and --save are for train");
     if (w.batch > w.n) return refused("--batch: %d clusters of %d", w.batch, w.n);
     if (d.width % 4) return refused("--width: %d is no multiple of 4, the heads", d.width);
     if (energies && !w.steps) return refused("--energies needs dynamics, --steps is 0");

@@ -672,6 +672,8 @@ static void test_tdn(void)
     COMPLAINS("--degree");
     T_EQ_INT(run("tdn train --steps 0 --energies e.svg"), 2);
     COMPLAINS("--steps is 0");
+    T_EQ_INT(run("tdn table --save net.ckpt"), 2);
+    COMPLAINS("are for train");
     T_EQ_INT(run("tdn train %s --load /nowhere/net --steps 0", few), 1);
     COMPLAINS("/nowhere/net");
 }
@@ -722,6 +724,10 @@ static void test_potential(void)
     COMPLAINS("nothing is written to it");
     T_EQ_INT(run("potential tiny %s --md 3 --relax 3", at("s.tsv")), 2);
     COMPLAINS("do not go together");
+    T_EQ_INT(run("potential tiny %s --every 5", at("s.tsv")), 2);
+    COMPLAINS("are for --md");
+    T_EQ_INT(run("potential tiny %s --md 3 --limit 5", at("s.tsv")), 2);
+    COMPLAINS("--limit is for --relax");
     T_EQ_INT(run("potential tiny"), 2);
 }
 

@@ -61,7 +61,7 @@ static void tinyi_nb_complete(const int *periodic, double *row)
 TINYI_FN tiny_status tinyi_cell_of(tiny_ctx *ctx, const tgnn_structure *s, tinyi_cell *cell)
 {
     double edges = 1.0, c[3];
-    int k, j, any = 0, n = 0;
+    int k, j, any = 0;
     tiny_idx i;
     if (s->n < 0 || s->n > 0x3fffffff)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "structure: %td atoms, there can be 0 to %d", s->n, 0x3fffffff);
@@ -82,13 +82,11 @@ TINYI_FN tiny_status tinyi_cell_of(tiny_ctx *ctx, const tgnn_structure *s, tinyi
                     return tinyi_fail(ctx, TINY_E_NUMERIC,
                                       "structure: row %d of the cell is not finite, or longer than a million", k + 1);
             edges *= tinyi_nb_length(cell->row + 3 * k);
-            n = k;
         }
-    /* with one periodic direction the complement cannot fail; with two, the area is that of the two rows */
     if (any && edges == 0.0)
         return tinyi_fail(ctx, TINY_E_NUMERIC,
                           "structure: a periodic row of the cell is zero, so the cell has no volume");
-    (void)n;
+    /* The units that are added leave the size of the volume that of the periodic rows: their length or area. */
     tinyi_nb_complete(s->periodic, cell->row);
     tinyi_nb_cross(cell->row + 3, cell->row + 6, c);
     cell->volume = cell->row[0] * c[0] + cell->row[1] * c[1] + cell->row[2] * c[2];

@@ -740,7 +740,7 @@ static tiny_tensor tinyi_pf_mixed(tiny_tape *tape, const tiny_tensor *x, const t
     return tiny_tape_call(tape, TINY_OP_MATMUL, &by, x, NULL, NULL, NULL);
 }
 
-/* every channel of t beside every one of the n others: (n, u, 1, d) or (n, 1, v, d), repeated, then (n, u v, d) */
+/* every channel of t with every one of the n others: (n, u, 1, d) or (n, 1, v, d), repeated, then (n, u v, d) */
 static tiny_tensor tinyi_pf_pairs(tiny_tape *tape, const tiny_tensor *t, tiny_idx others, int second)
 {
     tiny_idx dim[3];

@@ -22,7 +22,7 @@ TINY_API double tgnn_nerf_energy(const tgnn_nerf_count *count)
 
 /* ---- open and close */
 
-static tiny_status tinyi_nerf_check(tiny_ctx *ctx, tgnn_nerf_desc *d)
+TINYI_FN tiny_status tinyi_nerf_check(tiny_ctx *ctx, tgnn_nerf_desc *d)
 {
     int i, box = 0;
     for (i = 0; i < 3; i++) box |= d->low[i] != 0.0 || d->high[i] != 0.0;

@@ -11,7 +11,7 @@
  *
  * A ray is sampled at equal steps inside a box. Density and features are read between the corners of voxels; the colour
  * of a sample comes from a network of two hidden layers. Its neurons are spikes over time, and the samples of a ray are
- * the time, so that behind the first layer it only adds. */
+ * the time, so that after the first layer it only adds. */
 #ifndef TINYI_NERF_H
 #define TINYI_NERF_H
 #include "math/tape.h"

@@ -62,10 +62,16 @@ TINY_API tiny_status tgnn_nerf_fit(tiny_ctx *ctx, tgnn_nerf *net, const tgnn_ner
         if (!(c - c == 0.0f))
             return tinyi_fail(ctx, TINY_E_NUMERIC, "nerf: the colour of ray %td is not finite", i / 3);
     }
+    resize = desc->size[0] || desc->size[1] || desc->size[2];
+    if (resize) {                           /* a third of the steps later it would be too late */
+        tgnn_nerf_desc later = net->desc;
+        for (k = 0; k < 3; k++) later.size[k] = desc->size[k];
+        st = tinyi_nerf_check(ctx, &later);
+        if (st) return st;
+    }
     batch = desc->batch ? desc->batch : 512;
     memset(&s, 0, sizeof s);
     s.steps = desc->steps ? desc->steps : 1000;
-    resize = desc->size[0] || desc->size[1] || desc->size[2];
     fall = tinyi_log64(desc->decay > 0.0 ? desc->decay : 0.1) / (double)s.steps;
     room = (float *)tinyi_alloc(ctx, (size_t)batch, 12 * sizeof *room);
     if (!room) return tiny_ctx_status(ctx);

@@ -47,6 +47,8 @@ TINYI_FN tiny_idx tinyi_nerf_most(const tgnn_nerf *net);
 TINYI_FN tiny_idx tinyi_nerf_walk(const tgnn_nerf *net, const float *ray, tinyi_nerf_sample *sample, float *rest,
                                   uint64_t *n_samples, tiny_idx *n_points);
 /* The first of n values at each corner around a place, and the parts of the eight corners. */
+/* fills in the defaults of a description */
+TINYI_FN tiny_status tinyi_nerf_check(tiny_ctx *ctx, tgnn_nerf_desc *d);
 TINYI_FN tiny_idx tinyi_nerf_corners(const tgnn_nerf *net, const float *at, tiny_idx step[8], float part[8]);
 TINYI_FN int tinyi_nerf_unit(const float *ray, float *unit);        /* the direction of length 1; 0: there is none */
 TINYI_FN void tinyi_nerf_input(const tgnn_nerf *net, const float *at, const float *unit, float *x);

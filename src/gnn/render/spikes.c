@@ -4,7 +4,7 @@
  *          tau, s = [h >= 1], v = h (1 - s); rgb = sigmoid of the last one. Time runs over the points of a ray; v = 0
  *          at its start. Back: ds/dh = 4 g (1 - g), g = sigmoid(4 (h - 1)); v keeps its gradient by 1 - s, s in it is
  *          constant.
- * Bits     spikes are sets of bits; the layers behind them add the rows of weights that are set and count them. A step
+ * Bits     spikes are sets of bits; the layers after them add the rows of weights that are set and count them. A step
  *          without a point has the input 0: no neuron can fire in it, so it only lets v fade, and the result of a ray
  *          has the same bits as that of a padded tensor. Rays run one after the other: there is no padding to skip.
  * Left out spikes as inputs of the first layer (Bernoulli); times that are learnt for each neuron */
@@ -204,8 +204,8 @@ static double tinyi_spike_unroll(float *d, const float *h, const float *slope, c
         v = start * fade;
         d_leak += dh * (z - v) / leak;
         back = dh * (1.0 - leak);
-        if (gap && i > 0 && gap[i] > 0) {
-            d_leak -= (double)gap[i] * back * v / (1.0 - leak);
+        if (gap && i > 0 && gap[i] > 0) {   /* not divided by 1 - leak, which may be 0 */
+            d_leak -= (double)gap[i] * dh * v;
             back *= fade;
         }
         d[at] = (float)(dh * leak);

@@ -255,6 +255,7 @@ static void test_symmetry(void)
     tgnn_mace *m = small(ctx, 1);
     double x[3 * ATOMS], f[3 * ATOMS], g[3 * ATOMS], r[9], cell[9], e, sum[3] = { 0, 0, 0 };
     int z[ATOMS], i, k, q, threads;
+    uint64_t turn;
     tgnn_structure s = structure(mace_positions, 1, 1, 1);
     tgnn_mace_out out;
     memset(&out, 0, sizeof out);
@@ -263,29 +264,31 @@ static void test_symmetry(void)
     T_OK(tgnn_mace_run(ctx, m, &s, TINY_F64, &out));
     for (i = 0; i < 3 * ATOMS; i++) sum[i % 3] += f[i];
     for (k = 0; k < 3; k++) T_CLOSE(sum[k], 0, 1e-14);
-    T_OK(tgnn_rotation_random(ctx, 3, 0, r));
-    for (i = 0; i < 9; i++) r[i] = -r[i];   /* and a reflection */
-    for (i = 0; i < ATOMS + 3; i++)
-        for (k = 0; k < 3; k++) {
-            const double *from = i < ATOMS ? mace_positions + 3 * i : mace_cell + 3 * (i - ATOMS);
-            double v = i < ATOMS ? 7.25 * (k + 1) : 0;      /* also moved, by more than a cell */
-            for (q = 0; q < 3; q++) v += r[3 * k + q] * from[q];
-            if (i < ATOMS) x[3 * to[i] + k] = v;
-            else cell[3 * (i - ATOMS) + k] = v;
-        }
-    for (i = 0; i < ATOMS; i++) z[to[i]] = numbers[i];
-    s.positions = x;
-    s.numbers = z;
-    s.cell = cell;
-    T_CLOSE(energy_of(ctx, m, &s), e, 1e-12);
-    out.forces = g;
-    T_OK(tgnn_mace_run(ctx, m, &s, TINY_F64, &out));
-    for (i = 0; i < ATOMS; i++)
-        for (k = 0; k < 3; k++) {
-            double v = 0;
-            for (q = 0; q < 3; q++) v += r[3 * k + q] * f[3 * i + q];
-            T_CLOSE(g[3 * to[i] + k], v, 1e-12);
-        }
+    for (turn = 0; turn < 4; turn++) {
+        T_OK(tgnn_rotation_random(ctx, 3, turn, r));
+        for (i = 0; turn & 1 && i < 9; i++) r[i] = -r[i];       /* and a reflection */
+        for (i = 0; i < ATOMS + 3; i++)
+            for (k = 0; k < 3; k++) {
+                const double *from = i < ATOMS ? mace_positions + 3 * i : mace_cell + 3 * (i - ATOMS);
+                double v = i < ATOMS ? 7.25 * (k + 1) : 0;      /* also moved, by more than a cell */
+                for (q = 0; q < 3; q++) v += r[3 * k + q] * from[q];
+                if (i < ATOMS) x[3 * to[i] + k] = v;
+                else cell[3 * (i - ATOMS) + k] = v;
+            }
+        for (i = 0; i < ATOMS; i++) z[to[i]] = numbers[i];
+        s.positions = x;
+        s.numbers = z;
+        s.cell = cell;
+        T_CLOSE(energy_of(ctx, m, &s), e, 1e-12);
+        out.forces = g;
+        T_OK(tgnn_mace_run(ctx, m, &s, TINY_F64, &out));
+        for (i = 0; i < ATOMS; i++)
+            for (k = 0; k < 3; k++) {
+                double v = 0;
+                for (q = 0; q < 3; q++) v += r[3 * k + q] * f[3 * i + q];
+                T_CLOSE(g[3 * to[i] + k], v, 1e-12);
+            }
+    }
     tgnn_mace_close(m);
     t_close(ctx);
     for (threads = 1; threads <= 3; threads++) {

@@ -72,14 +72,22 @@ static void turn_rows(float *to, const float *from, tiny_idx n, const irreps *r,
                 }
 }
 
-static void test_tp_full(tiny_target target)
+/* a file of the oracle, or of its second set with other numbers, which a clone does not have */
+static void *recorded_file(int second, const char *file, size_t bytes)
+{
+    char path[100];
+    (void)snprintf(path, sizeof path, "oracle/gnn/%s%.60s", second ? "medium/" : "", file);
+    return (void *)t_shared_bytes(path, bytes);
+}
+
+static void test_tp_full(tiny_target target, int set)
 {
     enum { N = 5, DX = 46, DY = 9, DW = 376 };
     tiny_ctx *ctx = t_ctx(target, 2);
-    double *x = (double *)t_shared_bytes("oracle/gnn/tp_full/in1.f64", N * DX * sizeof(double)),
-           *y = (double *)t_shared_bytes("oracle/gnn/tp_full/in2.f64", N * DY * sizeof(double)),
-           *w = (double *)t_shared_bytes("oracle/gnn/tp_full/weight.f64", DW * sizeof(double)),
-           *want = (double *)t_shared_bytes("oracle/gnn/tp_full/out.f64", N * DX * sizeof(double)), got[N * DX];
+    double *x = (double *)recorded_file(set, "tp_full/in1.f64", N * DX * sizeof(double)),
+           *y = (double *)recorded_file(set, "tp_full/in2.f64", N * DY * sizeof(double)),
+           *w = (double *)recorded_file(set, "tp_full/weight.f64", DW * sizeof(double)),
+           *want = (double *)recorded_file(set, "tp_full/out.f64", N * DX * sizeof(double)), got[N * DX];
     const irreps a = parse(ctx, "8x0e+6x1o+4x2e"), b = parse(ctx, "1x0e+1x1o+1x2e");
     tgnn_paths_desc d = describe(&a, &b, &a);
     tgnn_product *p;
@@ -120,7 +128,6 @@ static void test_tp_full(tiny_target target)
         tgnn_product_close(ctx, p);
     }
     t_close(ctx);
-    T_PROOF("geometry 0", "weighted tensor product: tp_full of e3nn to 1e-13, both layouts");
 }
 
 /* offsets of the edges by their receivers, and in which order they stand then */
@@ -135,30 +142,32 @@ static void by_receiver(const int32_t *edge, int m, int n, int64_t *offset, int3
     offset[n] = at;
 }
 
-static void test_tp_conv(tiny_target target)
+static void test_tp_conv(tiny_target target, int set)
 {
-    enum { N = 17, M = 59, DX = 36, DY = 9, DW = 44, D = 140 };
+    enum { DX = 36, DY = 9, DW = 44, D = 140, MOST_N = 120, MOST_M = 899 };
+    const int n = set ? MOST_N : 17, m = set ? MOST_M : 59;
+    const size_t rows = (size_t)n * sizeof(double), edges = (size_t)m * sizeof(double);
     tiny_ctx *ctx = t_ctx(target, 2);
-    double *x = (double *)t_shared_bytes("oracle/gnn/tp_conv/node_in.f64", N * DX * sizeof(double)),
-           *y = (double *)t_shared_bytes("oracle/gnn/tp_conv/edge_sh.f64", M * DY * sizeof(double)),
-           *w = (double *)t_shared_bytes("oracle/gnn/tp_conv/edge_weight.f64", M * DW * sizeof(double)),
+    double *x = (double *)recorded_file(set, "tp_conv/node_in.f64", DX * rows),
+           *y = (double *)recorded_file(set, "tp_conv/edge_sh.f64", DY * edges),
+           *w = (double *)recorded_file(set, "tp_conv/edge_weight.f64", DW * edges),
            *message = t_find("oracle/gnn/tp_conv/message.f64")      /* too large for a clone */
-                          ? (double *)t_shared_bytes("oracle/gnn/tp_conv/message.f64", M * D * sizeof(double)) : NULL,
-           *want = (double *)t_shared_bytes("oracle/gnn/tp_conv/out.f64", N * D * sizeof(double));
-    const int32_t *edge = (const int32_t *)t_shared_bytes("oracle/gnn/tp_conv/edge_index.i32", 2 * M * sizeof(int32_t));
-    static double xs[M * DX], ys[M * DY], ws[M * DW], got[M * D];
+                          ? (double *)recorded_file(set, "tp_conv/message.f64", D * edges) : NULL,
+           *want = (double *)recorded_file(set, "tp_conv/out.f64", D * rows);
+    const int32_t *edge = (const int32_t *)recorded_file(set, "tp_conv/edge_index.i32", (size_t)m * 8);
+    static double xs[MOST_M * DX], ys[MOST_M * DY], ws[MOST_M * DW], got[MOST_M * D];
     irreps a = parse(ctx, "4x0e+4x1o+4x2e"), b = parse(ctx, "1x0e+1x1o+1x2e"), out;
     tgnn_irrep blocks[4 * BLOCKS];
     tgnn_path path[4 * BLOCKS];
-    int64_t offset[N + 1];
-    int32_t order[M], col[M];
+    int64_t offset[MOST_N + 1];
+    int32_t order[MOST_M], col[MOST_M];
     tgnn_product *p = NULL;
     int i, k, last;
     for (last = 0; x && y && w && want && edge && last < 2; last++) {
         tgnn_paths_desc d = all_uvu(&a, &b, 2, &out, path);
         tiny_tensor tx, ty, tw, to, toff, tcol;
         double size = 0;
-        float *res = t_guarded(N * D), *fx = narrow(x, N * DX);
+        float *res = t_guarded((size_t)(n * D)), *fx = narrow(x, (size_t)(n * DX));
         T_EQ_INT(d.n_path, 11);
         for (i = 0; i < d.n_path; i++) {    /* the irreps of the result, in the order of index.tsv */
             static const int l[11] = { 0, 1, 2, 1, 0, 2, 1, 2, 1, 0, 2 };
@@ -172,42 +181,42 @@ static void test_tp_conv(tiny_target target)
         if (!T_OK(tgnn_paths_open(ctx, &d, &p))) break;
         T_EQ_INT(tgnn_product_dim(p, TGNN_PRODUCT_OUT), D);
         T_EQ_INT(tgnn_product_dim(p, TGNN_PRODUCT_W), DW);
-        by_receiver(edge, M, N, offset, order);
-        for (i = 0; i < M; i++) {
+        by_receiver(edge, m, n, offset, order);
+        for (i = 0; i < m; i++) {
             col[i] = edge[order[i]];
             for (k = 0; k < DX; k++) xs[i * DX + k] = x[col[i] * DX + k];
             for (k = 0; k < DY; k++) ys[i * DY + k] = y[order[i] * DY + k];
             for (k = 0; k < DW; k++) ws[i * DW + k] = w[order[i] * DW + k];
         }
-        toff = tiny_tensor_1d(offset, TINY_I64, N + 1);
-        tcol = tiny_tensor_1d(col, TINY_I32, M);
+        toff = tiny_tensor_1d(offset, TINY_I64, n + 1);
+        tcol = tiny_tensor_1d(col, TINY_I32, m);
         if (!last) {
-            tx = tiny_tensor_2d(xs, TINY_F64, M, DX);
-            ty = tiny_tensor_2d(ys, TINY_F64, M, DY);
-            tw = tiny_tensor_2d(ws, TINY_F64, M, DW);
-            to = tiny_tensor_2d(got, TINY_F64, M, D);
+            tx = tiny_tensor_2d(xs, TINY_F64, m, DX);
+            ty = tiny_tensor_2d(ys, TINY_F64, m, DY);
+            tw = tiny_tensor_2d(ws, TINY_F64, m, DW);
+            to = tiny_tensor_2d(got, TINY_F64, m, D);
             T_OK(tgnn_paths_run(ctx, p, &tx, &ty, &tw, &to));
-            for (i = 0; message && i < M; i++)
+            for (i = 0; message && i < m; i++)
                 for (k = 0; k < D; k++) T_CLOSE(got[i * D + k], message[order[i] * D + k], 1e-12);
-            tx = tiny_tensor_2d(x, TINY_F64, N, DX);
-            to = tiny_tensor_2d(got, TINY_F64, N, D);
+            tx = tiny_tensor_2d(x, TINY_F64, n, DX);
+            to = tiny_tensor_2d(got, TINY_F64, n, D);
             T_OK(tgnn_paths_conv(ctx, p, &toff, &tx, &tcol, &ty, &tw, &to));
-            for (i = 0; i < N * D; i++) T_CLOSE(got[i], want[i], 1e-12);
+            for (i = 0; i < n * D; i++) T_CLOSE(got[i], want[i], 1e-12);
         }
-        for (i = 0; i < N * D; i++) size = fmax(size, fabs(want[i]));
+        for (i = 0; i < n * D; i++) size = fmax(size, fabs(want[i]));
         if (last) {
-            float *turned = (float *)t_keep(N * DX * sizeof(float));
-            turn_rows(turned, fx, N, &a, 0);
+            float *turned = (float *)t_keep((size_t)(n * DX) * sizeof(float));
+            turn_rows(turned, fx, n, &a, 0);
             fx = turned;
         }
-        tx = tiny_tensor_2d(fx, TINY_F32, N, DX);
-        ty = tiny_tensor_2d(narrow(ys, M * DY), TINY_F32, M, DY);
-        tw = tiny_tensor_2d(narrow(ws, M * DW), TINY_F32, M, DW);
-        to = tiny_tensor_2d(res, TINY_F32, N, D);
+        tx = tiny_tensor_2d(fx, TINY_F32, n, DX);
+        ty = tiny_tensor_2d(narrow(ys, (size_t)(m * DY)), TINY_F32, m, DY);
+        tw = tiny_tensor_2d(narrow(ws, (size_t)(m * DW)), TINY_F32, m, DW);
+        to = tiny_tensor_2d(res, TINY_F32, n, D);
         T_OK(tgnn_paths_conv(ctx, p, &toff, &tx, &tcol, &ty, &tw, &to));
-        T_WALLS(res, N * D);
+        T_WALLS(res, n * D);
         T_RAN_ON(ctx, t_vectors(target));
-        for (i = 0; i < N; i++) {
+        for (i = 0; i < n; i++) {
             int block, u, c, at = 0;
             for (block = 0; block < d.n_out; block++)
                 for (u = 0; u < 4; u++)
@@ -220,6 +229,17 @@ static void test_tp_conv(tiny_target target)
         tgnn_product_close(ctx, p);
     }
     t_close(ctx);
+}
+
+static void test_recorded(tiny_target target)
+{
+    test_tp_full(target, 0);
+    test_tp_conv(target, 0);
+    if (t_find("oracle/gnn/medium/tp_conv/out.f64")) {
+        test_tp_full(target, 1);
+        test_tp_conv(target, 1);
+    }
+    T_PROOF("geometry 0", "weighted tensor product: tp_full of e3nn to 1e-13, both layouts");
     T_PROOF("geometry 0", "uvu convolution: tp_conv of e3nn to 1e-12, messages and their sums");
 }
 
@@ -769,8 +789,7 @@ static void test_bad(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_tp_full);
-    T_RUN_TARGETS(test_tp_conv);
+    T_RUN_TARGETS(test_recorded);
     T_RUN_TARGETS(test_modes);
     T_RUN(test_gradients);
     T_RUN(test_tape);

@@ -235,18 +235,31 @@ static void turn(tiny_ctx *ctx, const int *l, const double *sign, int n, const d
     }
 }
 
+/* degrees 0 .. l of c channels, or one for each path */
+static void turn_all(tiny_ctx *ctx, const int *l, const double *sign, int n, int c, tiny_idx d, const double *r,
+                     const double *from, double *to)
+{
+    int u;
+    for (u = 0; u < c; u++) turn(ctx, l, sign, n, r, from + u * d, to + u * d);
+}
+
+/* with `channels`, one y for all channels of x */
 static void equivariant(tiny_ctx *ctx, const tgnn_product_desc *d)
 {
     static int l1[400], l2[400], l3[400];
     static double sign[400];
     tgnn_product *p = open_plan(ctx, d);
     const tiny_idx d1 = tgnn_product_dim(p, TGNN_PRODUCT_X), d2 = tgnn_product_dim(p, TGNN_PRODUCT_Y),
-                   d3 = tgnn_product_dim(p, TGNN_PRODUCT_OUT);
-    double *x = random64((size_t)d1), *y = random64((size_t)d2),
-           *w = random64((size_t)tgnn_product_dim(p, TGNN_PRODUCT_W) + 1), *tx = (double *)t_keep((size_t)d1 * 8),
-           *ty = (double *)t_keep((size_t)d2 * 8), *out = (double *)t_keep((size_t)d3 * 8),
-           *turned = (double *)t_keep((size_t)d3 * 8), *want = (double *)t_keep((size_t)d3 * 8);
-    float *fx, *fy, *fo = t_guarded((size_t)d3);
+                   d3 = tgnn_product_dim(p, TGNN_PRODUCT_OUT), dw = tgnn_product_dim(p, TGNN_PRODUCT_W);
+    const int c = d->channels > 1 ? d->channels : 1;
+    /* a matrix product, and paths that are summed, mix both parities: their features are even, and a reflection acts
+     * as the rotation in it */
+    const int mixed = d->kind == TGNN_PRODUCT_MATRIX || d->kind == TGNN_PRODUCT_CP ||
+                      (d->kind == TGNN_PRODUCT_FOLD && !d->even);
+    double *x = random64((size_t)(c * d1)), *y = random64((size_t)d2), *w = random64((size_t)(c * dw) + 1),
+           *tx = random64((size_t)(c * d1)), *ty = random64((size_t)d2), *out = random64((size_t)(c * d3)),
+           *turned = random64((size_t)(c * d3)), *want = random64((size_t)(c * d3)), most = 0;
+    float *fo = t_guarded((size_t)(c * d3)), *fw = narrow(w, (size_t)(c * dw));
     int n3 = 0, i, k, path[3];
     for (i = 0; i <= d->l1; i++) l1[i] = i;
     for (i = 0; i <= d->l2; i++) l2[i] = i;
@@ -261,36 +274,56 @@ static void equivariant(tiny_ctx *ctx, const tgnn_product_desc *d)
             sign[n3] = d->kind == TGNN_PRODUCT_VECTOR ? -1 : 1;        /* pseudo-tensors */
         }
     for (k = 0; k < 6; k++) {
-        const int mirror = k & 1;
+        const int mirror = k & 1 && !mixed;
         double r[9];
         T_OK(tgnn_rotation_random(ctx, 11, (uint64_t)k, r));
-        /* a matrix product, and paths that are summed, mix both parities: their features are even, and a reflection
-         * acts as the rotation in it */
-        for (i = 0; mirror && d->kind != TGNN_PRODUCT_MATRIX && i < 9; i++) r[i] = -r[i];
-        turn(ctx, l1, NULL, d->l1 + 1, r, x, tx);
+        for (i = 0; mirror && i < 9; i++) r[i] = -r[i];
+        turn_all(ctx, l1, NULL, d->l1 + 1, c, d1, r, x, tx);
         turn(ctx, l2, NULL, d->l2 + 1, r, y, ty);
-        run64(ctx, p, 1, x, y, d->weighted ? w : NULL, out);
-        run64(ctx, p, 1, tx, ty, d->weighted ? w : NULL, turned);
-        turn(ctx, l3, mirror && d->kind != TGNN_PRODUCT_MATRIX ? sign : NULL, n3, r, out, want);
-        for (i = 0; i < d3; i++) T_CLOSE(turned[i], want[i], 1e-12);
-        fx = narrow(tx, (size_t)d1);
-        fy = narrow(ty, (size_t)d2);
         {
-            const tiny_tensor a = tiny_tensor_3d(fx, TINY_F32, 1, 1, d1), b = tiny_tensor_3d(fy, TINY_F32, 1, 1, d2),
-                              c = tiny_tensor_3d(fo, TINY_F32, 1, 1, d3),
-                              e = tiny_tensor_3d(narrow(w, (size_t)tgnn_product_dim(p, TGNN_PRODUCT_W)), TINY_F32, 1, 1,
-                                                 tgnn_product_dim(p, TGNN_PRODUCT_W));
-            T_OK(tgnn_product_run(ctx, p, &a, &b, d->weighted ? &e : NULL, &c));
-            for (i = 0; i < d3; i++) T_CLOSE(fo[i], want[i], 1e-5);
+            const tiny_tensor a = tiny_tensor_3d(x, TINY_F64, 1, c, d1), b = tiny_tensor_3d(y, TINY_F64, 1, 1, d2),
+                              ta = tiny_tensor_3d(tx, TINY_F64, 1, c, d1), tb = tiny_tensor_3d(ty, TINY_F64, 1, 1, d2),
+                              by = tiny_tensor_3d(w, TINY_F64, 1, c, dw), to = tiny_tensor_3d(out, TINY_F64, 1, c, d3),
+                              tt = tiny_tensor_3d(turned, TINY_F64, 1, c, d3);
+            T_OK(tgnn_product_run(ctx, p, &a, &b, d->weighted ? &by : NULL, &to));
+            T_OK(tgnn_product_run(ctx, p, &ta, &tb, d->weighted ? &by : NULL, &tt));
+        }
+        turn_all(ctx, l3, mirror ? sign : NULL, n3, c, d3, r, out, want);
+        for (i = 0; i < c * d3; i++) T_CLOSE(turned[i], want[i], 1e-12);
+        {
+            const tiny_tensor a = tiny_tensor_3d(narrow(tx, (size_t)(c * d1)), TINY_F32, 1, c, d1),
+                              b = tiny_tensor_3d(narrow(ty, (size_t)d2), TINY_F32, 1, 1, d2),
+                              by = tiny_tensor_3d(fw, TINY_F32, 1, c, dw), to = tiny_tensor_3d(fo, TINY_F32, 1, c, d3);
+            T_OK(tgnn_product_run(ctx, p, &a, &b, d->weighted ? &by : NULL, &to));
+            T_WALLS(fo, c * d3);
+            for (i = 0; i < c * d3; i++) T_CLOSE(fo[i], want[i], 1e-5);
         }
     }
-    {
-        double most = 0;
-        for (i = 0; i < d3; i++) most = fmax(most, fabs(out[i]));
-        T_TRUE(most > 0.005);
-    }
+    for (i = 0; i < d3; i++) most = fmax(most, fabs(out[i]));
+    T_TRUE(most > 0.005);
     tgnn_product_close(ctx, p);
     t_free_blocks();
+}
+
+/* exact factors: any rank below these is equivariant up to its bound alone, which cp.c tests */
+static void equivariant_factors(tiny_ctx *ctx)
+{
+    int l, wide;
+    for (l = 1; l <= 2; l++)
+        for (wide = 0; wide < 2; wide++) {
+            tgnn_product_desc d = of(TGNN_PRODUCT_CP, l, l, l);
+            tgnn_cp_desc cd;
+            tgnn_cp *cp = NULL;
+            memset(&cd, 0, sizeof cd);
+            cd.l = l;
+            cd.rank = tgnn_cp_rank(l, TGNN_CP_EXACT);
+            if (!T_OK(tgnn_cp_fit(ctx, &cd, &cp))) return;
+            d.cp = cp;
+            d.channels = wide ? 7 : 0;
+            d.weighted = d.shared = wide;
+            equivariant(ctx, &d);
+            tgnn_cp_close(ctx, cp);
+        }
 }
 
 /* a plan for irreps: "2x0e+3x1o+1x2e" each block by its own degree and parity */
@@ -352,7 +385,7 @@ static void test_equivariance(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 1);
     tgnn_product_desc d;
     int kind;
-    for (kind = 0; kind <= TGNN_PRODUCT_FOLD; kind++) {
+    for (kind = 0; kind < TGNN_PRODUCT_CP; kind++) {
         d = of(kind, 2, 3, 4);
         d.even = kind == TGNN_PRODUCT_FOLD;
         if (kind <= TGNN_PRODUCT_CG_SPARSE) {
@@ -363,11 +396,18 @@ static void test_equivariance(tiny_target target)
             d.norm = TGNN_PRODUCT_COMPONENT;
         }
         equivariant(ctx, &d);
+        d.channels = 7;                     /* one y for all: for FOLD another kernel */
         d.l1 = 3;
         d.l2 = 1;
         d.l3 = 2;
         equivariant(ctx, &d);
+        if (kind < TGNN_PRODUCT_FOLD) continue;
+        d.even = 0;                         /* both parities, and one weight a channel */
+        d.weighted = d.shared = 1;
+        d.norm = TGNN_PRODUCT_NORM;
+        equivariant(ctx, &d);
     }
+    equivariant_factors(ctx);
     equivariant_paths(ctx);
     t_close(ctx);
     T_PROOF("geometry 1", "parity: each path has the sign (-1)^(l1 + l2) in a reflection");

@@ -73,8 +73,15 @@ static float *half_masks(int samples)
     return m;
 }
 
+static void *recorded_file(const char *set, const char *file, size_t bytes)
+{
+    char path[100];
+    (void)snprintf(path, sizeof path, "oracle/gnn/%.20s/%.60s", set, file);
+    return t_shared_bytes(path, bytes);
+}
+
 /* a network of tanh layers with a linear end of the branch: plain formulas in double of another program */
-static void test_recorded(tiny_target target)
+static void recorded(tiny_target target, const char *set)
 {
     static const struct { const char *file, *name; tiny_idx n; } part[] = {
         { "branch_w1", "branch.0.0.weight", 480 }, { "branch_b1", "branch.0.0.bias", 24 },
@@ -84,9 +91,9 @@ static void test_recorded(tiny_target target)
         { "b0", "output.bias", 1 }
     };
     tiny_ctx *ctx = t_ctx(target, 2);
-    const float *u = (const float *)t_shared_bytes("oracle/gnn/deeponet/u.f32", 4 * 20 * 4),
-                *at = (const float *)t_shared_bytes("oracle/gnn/deeponet/y.f32", 15 * 2 * 4);
-    const double *want = (const double *)t_shared_bytes("oracle/gnn/deeponet/out.f64", 4 * 15 * 8);
+    const float *u = (const float *)recorded_file(set, "u.f32", 4 * 20 * 4),
+                *at = (const float *)recorded_file(set, "y.f32", 15 * 2 * 4);
+    const double *want = (const double *)recorded_file(set, "out.f64", 4 * 15 * 8);
     tgnn_deeponet_desc d;
     tgnn_deeponet_query q;
     tgnn_deeponet *net;
@@ -101,10 +108,10 @@ static void test_recorded(tiny_target target)
     d.d = 2;
     net = opened(ctx, &d);
     for (i = 0; i < T_COUNT(part); i++) {
-        char path[64];
+        char file[40];
         const float *from;
-        (void)snprintf(path, sizeof path, "oracle/gnn/deeponet/%s.f32", part[i].file);
-        from = (const float *)t_shared_bytes(path, (size_t)part[i].n * sizeof *from);
+        (void)snprintf(file, sizeof file, "%s.f32", part[i].file);
+        from = (const float *)recorded_file(set, file, (size_t)part[i].n * sizeof *from);
         put(net, part[i].name, from, part[i].n);
     }
     if (u && at && want) {
@@ -133,6 +140,12 @@ static void test_recorded(tiny_target target)
     }
     tgnn_deeponet_close(net);
     t_close(ctx);
+}
+
+static void test_recorded(tiny_target target)
+{
+    recorded(target, "deeponet");
+    if (t_find("oracle/gnn/medium/deeponet/u.f32")) recorded(target, "medium/deeponet");       /* not in a clone */
     T_PROOF("geometry 4", "a recorded network: 1e-13 in double, 2e-6 in float, the same from a basis");
 }
 

@@ -354,6 +354,16 @@ static void test_surrogate(void)
     }
     T_CLOSE(d_leak, want_leak, 1e-5);
     T_TRUE(spikes > 1 && spikes < N);
+    {                                       /* tau = 1: nothing is left of the step before, and nothing is divided */
+        double want_one = 0;
+        T_OK(tgnn_nerf_neuron_back(ctx, N, x, gap, 1, ds, dx, &d_leak));
+        for (t = 0; t < N; t++) {
+            const double before = t && !gap[t] && x[t - 1] < 1 ? (double)x[t - 1] : 0;
+            want_one += (double)ds[t] * slope_of((double)x[t]) * ((double)x[t] - before);
+            T_CLOSE(dx[t], (double)ds[t] * slope_of((double)x[t]), 1e-6);
+        }
+        T_CLOSE(d_leak, want_one, 1e-5);
+    }
     for (j = 0; j < 2; j++) {               /* the layer whose weight moves */
         tgnn_nerf_desc d = small(TGNN_NERF_SPIKES);
         tgnn_nerf *net;
@@ -536,6 +546,7 @@ static void test_refused(void)
     tiny_tensor rays = tiny_tensor_2d(r, TINY_F32, 2, 6), seen = tiny_tensor_2d(c, TINY_F32, 2, 3), t;
     tgnn_nerf_count count;
     int32_t gap[2] = { 0, -1 };
+    tgnn_nerf_fit_desc fit;
     tiny_idx n = 0, i, size[3] = { 1, 2, 3 };
     float w[2], rest;
     density = numbers(net, "density", &n, NULL);
@@ -566,6 +577,15 @@ static void test_refused(void)
     t = tiny_tensor_2d(c, TINY_F32, 3, 3);
     T_STATUS(tgnn_nerf_render(ctx, net, &rays, &t, NULL), TINY_E_SHAPE, "the colours are 3x3");
     T_STATUS(tgnn_nerf_resize(ctx, net, size), TINY_E_ARGUMENT, "1 corners on axis 0");
+    memset(&fit, 0, sizeof fit);            /* before the first step, though the size changes a third later */
+    fit.rays = &rays;
+    fit.colours = &seen;
+    fit.callback = watch;
+    fit.size[1] = 1;
+    steps_seen = 0;
+    memset(c, 0, sizeof c);
+    T_STATUS(tgnn_nerf_fit(ctx, net, &fit), TINY_E_ARGUMENT, "0 corners on axis 0");
+    T_EQ_INT(steps_seen, 0);
     T_STATUS(tgnn_nerf_neuron(ctx, 2, x, NULL, 0.0, NULL, NULL), TINY_E_ARGUMENT, "a leak of 0");
     T_STATUS(tgnn_nerf_neuron(ctx, 2, x, gap, 0.5, NULL, NULL), TINY_E_ARGUMENT, "a gap of -1 steps");
     x[1] = 2;
