@@ -3,7 +3,7 @@
 #define ONE_LINE_H
 
 /* NULL: one line of UTF-8 without control characters; else where it is not */
-static const char *one_line(const char *s)
+static inline const char *one_line(const char *s)
 {
     while (*s) {
         const unsigned char *p = (const unsigned char *)s;

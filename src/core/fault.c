@@ -188,7 +188,7 @@ TINY_API tiny_status tiny_fault_open(tiny_ctx *ctx, const tiny_fault_desc *desc,
 TINY_API tiny_net *tiny_fault_net(tiny_fault *f) { return f ? &f->net : NULL; }
 TINY_API tiny_status tiny_fault_rate(tiny_ctx *ctx, tiny_fault *f, double bits_per_second)
 {
-    if (!f) return TINY_E_ARGUMENT;
+    if (!f) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_fault_rate needs a fault");
     if (!(bits_per_second >= 0.0 && bits_per_second <= 1e15))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "fault: %g bits a second is not in 0 to 1e15", bits_per_second);
     f->desc.bits_per_second = bits_per_second;

@@ -218,7 +218,8 @@ static void tinyi_mace_list(tgnn_mace *m)
 }
 
 TINYI_FN tiny_status tinyi_mace_make(tiny_ctx *ctx, const tgnn_mace_desc *desc,
-                                     tinyi_mace_basis given[TINYI_MACE_SIDE][3], tgnn_mace **out)
+                                     tinyi_mace_basis given[TINYI_MACE_SIDE][3], const char *path, double most_values,
+                                     tgnn_mace **out)
 {
     tgnn_mace *m = (tgnn_mace *)tinyi_alloc(ctx, 1, sizeof *m);
     tgnn_so3 *so3 = NULL;
@@ -249,7 +250,10 @@ TINYI_FN tiny_status tinyi_mace_make(tiny_ctx *ctx, const tgnn_mace_desc *desc,
     for (t = 0; !st && t < desc->layers; t++) st = tinyi_mace_poly_make(ctx, m, t, &m->poly[t]);
     if (!st) {
         tinyi_mace_list(m);
-        if (m->n_values > 1e9)
+        if (m->n_values > most_values && path)         /* before memory is taken for them */
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description needs %.0f numbers, the file has at most %.0f",
+                            path, m->n_values, most_values);
+        else if (m->n_values > 1e9)
             st = tinyi_fail(ctx, TINY_E_OVERFLOW, "mace: a model of %.3g numbers, the limit is 1e9", m->n_values);
     }
     if (!st) {
@@ -386,7 +390,7 @@ TINY_API tiny_status tgnn_mace_open(tiny_ctx *ctx, const tgnn_mace_desc *desc, t
     if (!desc || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: a description and an output are needed");
     d = *desc;
     st = tinyi_mace_check(ctx, "mace", &d);
-    if (!st) st = tinyi_mace_make(ctx, &d, NULL, out);
+    if (!st) st = tinyi_mace_make(ctx, &d, NULL, NULL, 1e9, out);
     if (!st) tinyi_mace_random(*out);
     return st;
 }

@@ -264,7 +264,7 @@ static tiny_status tinyi_mace_load(tinyi_mace_reader *r, const tiny_file *file, 
     st = tinyi_st_walk(r->ctx, r->path, file->bytes, file->n_bytes, &sink);
     for (l = 0; !st && l <= desc.l_max; l++)
         for (nu = 0; !st && nu < 3; nu++) st = tinyi_mace_basis_read(r, &desc, l, nu);
-    if (!st) st = tinyi_mace_make(r->ctx, &desc, r->basis, out);
+    if (!st) st = tinyi_mace_make(r->ctx, &desc, r->basis, r->path, (double)file->n_bytes / 4.0, out);
     for (i = 0; !st && i < (size_t)(*out)->n_params; i++) st = tinyi_mace_fill(r, &(*out)->param[i]);
     for (i = 0; !st && i < r->n_tensors; i++)
         if (!r->used[i]) {

@@ -124,7 +124,8 @@ TINYI_FN tiny_status tinyi_mace_check(tiny_ctx *ctx, const char *what, tgnn_mace
 /* A model of a checked description: its paths, and the lists of its parameters, all 0. Bases that are not given are
  * made. */
 TINYI_FN tiny_status tinyi_mace_make(tiny_ctx *ctx, const tgnn_mace_desc *desc,
-                                     tinyi_mace_basis given[TINYI_MACE_SIDE][3], tgnn_mace **out);
+                                     tinyi_mace_basis given[TINYI_MACE_SIDE][3], const char *path, double most_values,
+                                     tgnn_mace **out);
 TINYI_FN tiny_status tinyi_mace_basis_make(tiny_ctx *ctx, int l_max, int l, int nu, tinyi_mace_basis *out);
 TINYI_FN void tinyi_mace_basis_free(tiny_ctx *ctx, tinyi_mace_basis *b);
 TINYI_FN tiny_status tinyi_mace_poly_make(tiny_ctx *ctx, const tgnn_mace *m, int t, tinyi_mace_poly *p);

@@ -567,6 +567,8 @@ static void test_files(void)
     swapped(ctx, path, "layer.0.out.0", "layer.9.out.0", "tensor layer.0.out.0 is missing");
     swapped(ctx, path, "couple.0.3.index", "couple.0.4.index", "needs an index");
     swapped(ctx, path, "\\\"channels\\\":2", "\\\"channels\\\":4", "the description needs");
+    /* memory is taken only for what the file can hold */
+    swapped(ctx, path, "\\\"readout\\\":16", "\\\"readout\\\":99", "the description needs");
     swapped(ctx, path, "\\\"layers\\\":2", "\\\"layers\\\":3", "for 3 layers");
     swapped(ctx, path, "\\\"layers\\\"", "\\\"lawyer\\\"", "unknown value");
     swapped(ctx, path, "\"mace\"", "\"face\"", "must have one \"mace\"");
