@@ -446,6 +446,20 @@ TINYI_FN tiny_tensor tinyi_nn_run(tiny_tape *tape, const tllm_nn *nn, const tiny
     return h;
 }
 
+TINYI_FN tiny_tensor tinyi_nn_loss(tiny_tape *tape, const tllm_nn *nn, const tllm_nn_set *set, const uint32_t *sample,
+                                   tiny_idx n)
+{
+    const tiny_tensor x = tiny_tape_rows(tape, &set->x, sample, n),
+                      label = tiny_tape_rows(tape, &set->label, sample, n);
+    const tiny_param *p = tllm_nn_params(nn, NULL);
+    size_t k, n_weight;
+    tiny_tensor y;
+    (void)tllm_nn_weights(nn, &n_weight);
+    for (k = 0; k < n_weight; k++) (void)tiny_tape_param(tape, &p[k]);
+    y = tinyi_nn_run(tape, nn, &x, TINYI_NORM_TRAIN, NULL);
+    return tiny_tape_cross_entropy(tape, &y, &label, 0.0);
+}
+
 TINY_API tiny_tensor tllm_nn_run(tiny_tape *tape, const tllm_nn *nn, const tiny_tensor *x, int train)
 {
     return tinyi_nn_run(tape, nn, x, train ? TINYI_NORM_TRAIN : TINYI_NORM_RUNNING, NULL);

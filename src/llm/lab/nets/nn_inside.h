@@ -20,6 +20,9 @@ typedef struct tinyi_nn_taps { const tiny_tensor *add; tiny_tensor *in, *out, *a
 
 TINYI_FN tiny_tensor tinyi_nn_run(tiny_tape *tape, const tllm_nn *nn, const tiny_tensor *x, tinyi_nn_norm norm,
                                   const tinyi_nn_taps *taps);
+/* Mean cross-entropy of n samples of a set. The weights are the first parameters of the tape. */
+TINYI_FN tiny_tensor tinyi_nn_loss(tiny_tape *tape, const tllm_nn *nn, const tllm_nn_set *set, const uint32_t *sample,
+                                   tiny_idx n);
 TINYI_FN tiny_ctx *tinyi_nn_ctx(const tllm_nn *nn);
 /* value and gradient of all weights, one after the other */
 TINYI_FN void *tinyi_nn_theta(const tllm_nn *nn, int grad);

@@ -274,16 +274,8 @@ static tiny_status tinyi_popup_choose(tinyi_popup *q)
 
 static tiny_tensor tinyi_popup_loss(tiny_tape *tape, void *user, const uint32_t *sample, tiny_idx n)
 {
-    tinyi_popup *q = (tinyi_popup *)user;
-    const tiny_tensor x = tiny_tape_rows(tape, &q->set.x, sample, n),
-                      label = tiny_tape_rows(tape, &q->set.label, sample, n);
-    const tiny_param *p = tllm_nn_params(q->nn, NULL);
-    size_t k, n_weight;
-    tiny_tensor y;
-    (void)tllm_nn_weights(q->nn, &n_weight);
-    for (k = 0; k < n_weight; k++) (void)tiny_tape_param(tape, &p[k]);
-    y = tinyi_nn_run(tape, q->nn, &x, TINYI_NORM_TRAIN, NULL);
-    return tiny_tape_cross_entropy(tape, &y, &label, 0.0);
+    const tinyi_popup *q = (const tinyi_popup *)user;
+    return tinyi_nn_loss(tape, q->nn, &q->set, sample, n);
 }
 
 static tiny_status tinyi_popup_gradients(void *user)
