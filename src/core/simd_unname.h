@@ -146,4 +146,3 @@
 #undef V_EXTRA
 #undef TINYI_SIMD_NEW
 #undef TINYI_W
-#undef TINYI_W_LOADED

@@ -18,7 +18,8 @@ typedef __m128i TINY_FN(tinyi_bits128);
 #define TINYI_W_FROM(p) ((const TINY_FN(tinyi_bits128) *)(const void *)(p))
 #define TINYI_W_TO(p) ((TINY_FN(tinyi_bits128) *)(void *)(p))
 /* clang for WebAssembly (seen with emscripten 3.1.6) moves a load that fills all lanes (v128.load32_splat,
- * load64_splat) past stores to the same place: what is loaded for that rests in a register first */
+ * load64_splat) past stores to the same place: what is loaded for that rests in a register first. The name stays after
+ * a pass, for kernels of a second header. */
 #if defined __wasm__ && TINYI_CLANG
 #define TINYI_W_LOADED(x) if (!__builtin_constant_p(x)) __asm__("" : "+r"(x))
 TINYI_FORCE_INLINE TINY_FN(tinyi_bits128) TINY_FN(tinyi_low)(const void *p)
