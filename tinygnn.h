@@ -254,67 +254,67 @@
  *   56714  gnn/equivariant/tdn_inside.h
  *   56776  gnn/equivariant/tdn.c
  *   57389  gnn/equivariant/neighbours.c
- *   57808  gnn/equivariant/mace_inside.h
- *   57952  gnn/equivariant/mace.c
- *   58374  gnn/operator/modes_inside.h
- *   58415  gnn/operator/modes.c
- *   59181  gnn/operator/spectral.c
- *   59824  gnn/operator/fno.c
- *   60515  gnn/prune/cnn.c
- *   60961  gnn/prune/group.c
- *   61264  gnn/prune/meta.c
- *   62031  gnn/operator/lines_inside.h
- *   62049  gnn/operator/lines.c
- *   62616  gnn/operator/oneway.c
- *   62927  gnn/operator/unet.c
- *   63443  gnn/operator/deeponet_inside.h
- *   63463  gnn/operator/deeponet.c
- *   64267  gnn/render/nerf_inside.h
- *   64340  gnn/render/nerf.c
- *   64723  gnn/train/data.c
- *   64933  gnn/graph/coarsen.c
- *   65364  gnn/graph/refine.c
- *   65747  gnn/graph/inflate.c
- *   66119  gnn/graph/words.c
- *   66338  gnn/layer/net_file.c
- *   66820  gnn/train/pass.c
- *   67455  gnn/quant/nibble.c
- *   67463  gnn/train/kit_inside.h
- *   67498  gnn/train/kit.c
- *   67622  gnn/train/nodes.c
- *   67801  gnn/train/graphs.c
- *   68107  gnn/train/links.c
- *   68418  gnn/train/tape_pool.c
- *   68446  gnn/quant/quant_file.c
- *   68812  gnn/equivariant/harmonics_twice.c
- *   69358  gnn/equivariant/product_code.c
- *   69759  gnn/equivariant/product_kinds.c
- *   70304  gnn/equivariant/product_measure.c
- *   70492  gnn/equivariant/product_fold.c
- *   71298  gnn/equivariant/tdn_run.c
- *   71673  gnn/equivariant/paths_conv.c
- *   72025  gnn/equivariant/paths_plan.c
- *   72398  gnn/equivariant/mace_couple.c
- *   72674  gnn/equivariant/mace_file.c
- *   73057  gnn/equivariant/mace_plain.c
- *   73344  gnn/equivariant/mace_plan.c
- *   73594  gnn/equivariant/mace_run.c
- *   74371  gnn/operator/patches.c
- *   74753  gnn/operator/oneway_fit.c
- *   74997  gnn/operator/wave.c
- *   75238  gnn/operator/deeponet_fit.c
- *   75519  gnn/render/spikes_inside.h
- *   75546  gnn/render/march.c
- *   76004  gnn/render/spikes.c
- *   76381  gnn/render/nerf_ref.c
- *   76615  gnn/render/nerf_fit.c
- *   76727  gnn/targets.c
- *   76731  gnn/tinygnn.c
- *   76737  the kernels of each target: this header again
- *   76904  core/simd.h, the vectors of one target
- *   78742  math/kernels.h
- *   85174  gnn/kernels.h
- *   87406  the licence
+ *   57806  gnn/equivariant/mace_inside.h
+ *   57951  gnn/equivariant/mace.c
+ *   58377  gnn/operator/modes_inside.h
+ *   58418  gnn/operator/modes.c
+ *   59184  gnn/operator/spectral.c
+ *   59827  gnn/operator/fno.c
+ *   60518  gnn/prune/cnn.c
+ *   60965  gnn/prune/group.c
+ *   61268  gnn/prune/meta.c
+ *   62036  gnn/operator/lines_inside.h
+ *   62054  gnn/operator/lines.c
+ *   62621  gnn/operator/oneway.c
+ *   62932  gnn/operator/unet.c
+ *   63448  gnn/operator/deeponet_inside.h
+ *   63468  gnn/operator/deeponet.c
+ *   64272  gnn/render/nerf_inside.h
+ *   64347  gnn/render/nerf.c
+ *   64730  gnn/train/data.c
+ *   64940  gnn/graph/coarsen.c
+ *   65371  gnn/graph/refine.c
+ *   65754  gnn/graph/inflate.c
+ *   66126  gnn/graph/words.c
+ *   66345  gnn/layer/net_file.c
+ *   66827  gnn/train/pass.c
+ *   67462  gnn/quant/nibble.c
+ *   67470  gnn/train/kit_inside.h
+ *   67505  gnn/train/kit.c
+ *   67629  gnn/train/nodes.c
+ *   67808  gnn/train/graphs.c
+ *   68114  gnn/train/links.c
+ *   68425  gnn/train/tape_pool.c
+ *   68453  gnn/quant/quant_file.c
+ *   68819  gnn/equivariant/harmonics_twice.c
+ *   69365  gnn/equivariant/product_code.c
+ *   69766  gnn/equivariant/product_kinds.c
+ *   70311  gnn/equivariant/product_measure.c
+ *   70499  gnn/equivariant/product_fold.c
+ *   71305  gnn/equivariant/tdn_run.c
+ *   71680  gnn/equivariant/paths_conv.c
+ *   72032  gnn/equivariant/paths_plan.c
+ *   72405  gnn/equivariant/mace_couple.c
+ *   72681  gnn/equivariant/mace_file.c
+ *   73064  gnn/equivariant/mace_plain.c
+ *   73351  gnn/equivariant/mace_plan.c
+ *   73601  gnn/equivariant/mace_run.c
+ *   74378  gnn/operator/patches.c
+ *   74760  gnn/operator/oneway_fit.c
+ *   75004  gnn/operator/wave.c
+ *   75245  gnn/operator/deeponet_fit.c
+ *   75526  gnn/render/spikes_inside.h
+ *   75553  gnn/render/march.c
+ *   76011  gnn/render/spikes.c
+ *   76388  gnn/render/nerf_ref.c
+ *   76622  gnn/render/nerf_fit.c
+ *   76740  gnn/targets.c
+ *   76744  gnn/tinygnn.c
+ *   76750  the kernels of each target: this header again
+ *   76917  core/simd.h, the vectors of one target
+ *   78756  math/kernels.h
+ *   85188  gnn/kernels.h
+ *   87419  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.2.0
@@ -7989,7 +7989,7 @@ TINYI_C_END
  *
  * A ray is sampled at equal steps inside a box. Density and features are read between the corners of voxels; the colour
  * of a sample comes from a network of two hidden layers. Its neurons are spikes over time, and the samples of a ray are
- * the time, so that behind the first layer it only adds. */
+ * the time, so that after the first layer it only adds. */
 #ifndef TINYI_NERF_H
 #define TINYI_NERF_H
 TINYI_C_BEGIN
@@ -16757,7 +16757,7 @@ TINY_API tiny_status tiny_fault_open(tiny_ctx *ctx, const tiny_fault_desc *desc,
 TINY_API tiny_net *tiny_fault_net(tiny_fault *f) { return f ? &f->net : NULL; }
 TINY_API tiny_status tiny_fault_rate(tiny_ctx *ctx, tiny_fault *f, double bits_per_second)
 {
-    if (!f) return TINY_E_ARGUMENT;
+    if (!f) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_fault_rate needs a fault");
     if (!(bits_per_second >= 0.0 && bits_per_second <= 1e15))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "fault: %g bits a second is not in 0 to 1e15", bits_per_second);
     f->desc.bits_per_second = bits_per_second;
@@ -57448,7 +57448,7 @@ static void tinyi_nb_complete(const int *periodic, double *row)
 TINYI_FN tiny_status tinyi_cell_of(tiny_ctx *ctx, const tgnn_structure *s, tinyi_cell *cell)
 {
     double edges = 1.0, c[3];
-    int k, j, any = 0, n = 0;
+    int k, j, any = 0;
     tiny_idx i;
     if (s->n < 0 || s->n > 0x3fffffff)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "structure: %td atoms, there can be 0 to %d", s->n, 0x3fffffff);
@@ -57469,13 +57469,11 @@ TINYI_FN tiny_status tinyi_cell_of(tiny_ctx *ctx, const tgnn_structure *s, tinyi
                     return tinyi_fail(ctx, TINY_E_NUMERIC,
                                       "structure: row %d of the cell is not finite, or longer than a million", k + 1);
             edges *= tinyi_nb_length(cell->row + 3 * k);
-            n = k;
         }
-    /* with one periodic direction the complement cannot fail; with two, the area is that of the two rows */
     if (any && edges == 0.0)
         return tinyi_fail(ctx, TINY_E_NUMERIC,
                           "structure: a periodic row of the cell is zero, so the cell has no volume");
-    (void)n;
+    /* The units that are added leave the size of the volume that of the periodic rows: their length or area. */
     tinyi_nb_complete(s->periodic, cell->row);
     tinyi_nb_cross(cell->row + 3, cell->row + 6, c);
     cell->volume = cell->row[0] * c[0] + cell->row[1] * c[1] + cell->row[2] * c[2];
@@ -57930,7 +57928,8 @@ TINYI_FN tiny_status tinyi_mace_check(tiny_ctx *ctx, const char *what, tgnn_mace
 /* A model of a checked description: its paths, and the lists of its parameters, all 0. Bases that are not given are
  * made. */
 TINYI_FN tiny_status tinyi_mace_make(tiny_ctx *ctx, const tgnn_mace_desc *desc,
-                                     tinyi_mace_basis given[TINYI_MACE_SIDE][3], tgnn_mace **out);
+                                     tinyi_mace_basis given[TINYI_MACE_SIDE][3], const char *path, double most_values,
+                                     tgnn_mace **out);
 TINYI_FN tiny_status tinyi_mace_basis_make(tiny_ctx *ctx, int l_max, int l, int nu, tinyi_mace_basis *out);
 TINYI_FN void tinyi_mace_basis_free(tiny_ctx *ctx, tinyi_mace_basis *b);
 TINYI_FN tiny_status tinyi_mace_poly_make(tiny_ctx *ctx, const tgnn_mace *m, int t, tinyi_mace_poly *p);
@@ -58166,7 +58165,8 @@ static void tinyi_mace_list(tgnn_mace *m)
 }
 
 TINYI_FN tiny_status tinyi_mace_make(tiny_ctx *ctx, const tgnn_mace_desc *desc,
-                                     tinyi_mace_basis given[TINYI_MACE_SIDE][3], tgnn_mace **out)
+                                     tinyi_mace_basis given[TINYI_MACE_SIDE][3], const char *path, double most_values,
+                                     tgnn_mace **out)
 {
     tgnn_mace *m = (tgnn_mace *)tinyi_alloc(ctx, 1, sizeof *m);
     tgnn_so3 *so3 = NULL;
@@ -58197,7 +58197,10 @@ TINYI_FN tiny_status tinyi_mace_make(tiny_ctx *ctx, const tgnn_mace_desc *desc,
     for (t = 0; !st && t < desc->layers; t++) st = tinyi_mace_poly_make(ctx, m, t, &m->poly[t]);
     if (!st) {
         tinyi_mace_list(m);
-        if (m->n_values > 1e9)
+        if (m->n_values > most_values && path)         /* before memory is taken for them */
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description needs %.0f numbers, the file has at most %.0f",
+                            path, m->n_values, most_values);
+        else if (m->n_values > 1e9)
             st = tinyi_fail(ctx, TINY_E_OVERFLOW, "mace: a model of %.3g numbers, the limit is 1e9", m->n_values);
     }
     if (!st) {
@@ -58334,7 +58337,7 @@ TINY_API tiny_status tgnn_mace_open(tiny_ctx *ctx, const tgnn_mace_desc *desc, t
     if (!desc || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mace: a description and an output are needed");
     d = *desc;
     st = tinyi_mace_check(ctx, "mace", &d);
-    if (!st) st = tinyi_mace_make(ctx, &d, NULL, out);
+    if (!st) st = tinyi_mace_make(ctx, &d, NULL, NULL, 1e9, out);
     if (!st) tinyi_mace_random(*out);
     return st;
 }
@@ -60931,7 +60934,8 @@ TINY_API tiny_status tgnn_cnn_fit(tgnn_cnn *cnn, const tgnn_images *set, const t
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
     memset(&t, 0, sizeof t);
-    if (!(d.lr >= 0.0 && d.lr < 1e6)) return tinyi_fail(cnn->ctx, TINY_E_ARGUMENT, "cnn: a rate of %g", d.lr);
+    if (!(d.lr >= 0.0 && d.lr < 1e6))
+        return tinyi_fail(cnn->ctx, TINY_E_ARGUMENT, "cnn: a rate of %g is not in 0 (the default) to 1e6", d.lr);
     f.cnn = cnn;
     f.d = &d;
     st = tinyi_cnn_rows(cnn, set, 0, set->x.dim[0], &f.set);
@@ -61816,7 +61820,8 @@ TINY_API tiny_status tgnn_meta_forces(const tgnn_cnn *cnn, double alpha, double 
     tiny_idx c;
     if (!cnn) return TINY_E_ARGUMENT;
     if (!(alpha > 0.0 && alpha < 1e9))
-        return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_ARGUMENT, "meta: forces with alpha %g", alpha);
+        return tinyi_fail(tinyi_cnn_ctx(cnn), TINY_E_ARGUMENT,
+                          "meta: forces with alpha %g; it must be above 0 and below 1e9", alpha);
     st = tgnn_cnn_importance(cnn, NULL, 0, force);
     if (st) return st;
     tgnn_cnn_ties(cnn, group);
@@ -61870,8 +61875,8 @@ TINY_API tiny_status tgnn_meta_gradient(tgnn_cnn *cnn, const tgnn_images *set, t
     if (st) return st;
     if (!batch) batch = TINYI_MIN(500, set->x.dim[0]);
     if (batch < 1 || batch > set->x.dim[0] || !(reg >= 0.0 && reg < 1e9))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "meta: batches of %td of %td images, reg %g", batch, set->x.dim[0],
-                          reg);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "meta: batches of %td of %td images, reg %g: a batch "
+                          "has 1 to all images, and reg is not below 0", batch, set->x.dim[0], reg);
     force = (double *)tinyi_alloc(ctx, (size_t)tgnn_cnn_nodes(cnn), sizeof *force);
     if (!force) return tiny_ctx_status(ctx);
     st = tgnn_meta_forces(cnn, alpha, force);
@@ -61984,8 +61989,8 @@ TINY_API tiny_status tgnn_meta_train(tgnn_meta *meta, const tgnn_cnn *const *net
     if (d.alpha == 0.0) d.alpha = 16.0;
     if (d.reg == 0.0) d.reg = 10.0;
     if (!nets || !n || n > 65536 || d.epochs < 1 || !(d.lr > 0.0 && d.lr < 1e6))
-        return tinyi_fail(meta->ctx, TINY_E_ARGUMENT, "meta: %zu networks, %lld epochs, a rate of %g", n,
-                          (long long)d.epochs, d.lr);
+        return tinyi_fail(meta->ctx, TINY_E_ARGUMENT, "meta: %zu networks, %lld epochs, a rate of %g: at "
+                          "least one network and epoch, and a rate above 0 are needed", n, (long long)d.epochs, d.lr);
     for (k = 0; k < n; k++)
         if (!nets[k]) return tinyi_fail(meta->ctx, TINY_E_ARGUMENT, "meta: network %zu is missing", k);
     memset(&o, 0, sizeof o);
@@ -64312,6 +64317,8 @@ TINYI_FN tiny_idx tinyi_nerf_most(const tgnn_nerf *net);
 TINYI_FN tiny_idx tinyi_nerf_walk(const tgnn_nerf *net, const float *ray, tinyi_nerf_sample *sample, float *rest,
                                   uint64_t *n_samples, tiny_idx *n_points);
 /* The first of n values at each corner around a place, and the parts of the eight corners. */
+/* fills in the defaults of a description */
+TINYI_FN tiny_status tinyi_nerf_check(tiny_ctx *ctx, tgnn_nerf_desc *d);
 TINYI_FN tiny_idx tinyi_nerf_corners(const tgnn_nerf *net, const float *at, tiny_idx step[8], float part[8]);
 TINYI_FN int tinyi_nerf_unit(const float *ray, float *unit);        /* the direction of length 1; 0: there is none */
 TINYI_FN void tinyi_nerf_input(const tgnn_nerf *net, const float *at, const float *unit, float *x);
@@ -64358,7 +64365,7 @@ TINY_API double tgnn_nerf_energy(const tgnn_nerf_count *count)
 
 /* ---- open and close */
 
-static tiny_status tinyi_nerf_check(tiny_ctx *ctx, tgnn_nerf_desc *d)
+TINYI_FN tiny_status tinyi_nerf_check(tiny_ctx *ctx, tgnn_nerf_desc *d)
 {
     int i, box = 0;
     for (i = 0; i < 3; i++) box |= d->low[i] != 0.0 || d->high[i] != 0.0;
@@ -71223,7 +71230,7 @@ static tiny_tensor tinyi_pf_mixed(tiny_tape *tape, const tiny_tensor *x, const t
     return tiny_tape_call(tape, TINY_OP_MATMUL, &by, x, NULL, NULL, NULL);
 }
 
-/* every channel of t beside every one of the n others: (n, u, 1, d) or (n, 1, v, d), repeated, then (n, u v, d) */
+/* every channel of t with every one of the n others: (n, u, 1, d) or (n, 1, v, d), repeated, then (n, u v, d) */
 static tiny_tensor tinyi_pf_pairs(tiny_tape *tape, const tiny_tensor *t, tiny_idx others, int second)
 {
     tiny_idx dim[3];
@@ -72933,7 +72940,7 @@ static tiny_status tinyi_mace_load(tinyi_mace_reader *r, const tiny_file *file, 
     st = tinyi_st_walk(r->ctx, r->path, file->bytes, file->n_bytes, &sink);
     for (l = 0; !st && l <= desc.l_max; l++)
         for (nu = 0; !st && nu < 3; nu++) st = tinyi_mace_basis_read(r, &desc, l, nu);
-    if (!st) st = tinyi_mace_make(r->ctx, &desc, r->basis, out);
+    if (!st) st = tinyi_mace_make(r->ctx, &desc, r->basis, r->path, (double)file->n_bytes / 4.0, out);
     for (i = 0; !st && i < (size_t)(*out)->n_params; i++) st = tinyi_mace_fill(r, &(*out)->param[i]);
     for (i = 0; !st && i < r->n_tensors; i++)
         if (!r->used[i]) {
@@ -74800,7 +74807,7 @@ static double tinyi_factors_unit(double *x, tiny_idx n)
 /* factor r from what is left: power iteration from the largest number, scale in way 0 */
 static void tinyi_factors_power(tinyi_factors *s, int r)
 {
-    tiny_idx at, i, best = 0;
+    tiny_idx at, i = 0, best = 0;
     double scale = 0.0;
     int step, w;
     for (at = 1; at < s->total; at++)
@@ -76009,7 +76016,7 @@ TINY_API tiny_status tgnn_nerf_backward(tiny_ctx *ctx, tgnn_nerf *net, const tin
  *          tau, s = [h >= 1], v = h (1 - s); rgb = sigmoid of the last one. Time runs over the points of a ray; v = 0
  *          at its start. Back: ds/dh = 4 g (1 - g), g = sigmoid(4 (h - 1)); v keeps its gradient by 1 - s, s in it is
  *          constant.
- * Bits     spikes are sets of bits; the layers behind them add the rows of weights that are set and count them. A step
+ * Bits     spikes are sets of bits; the layers after them add the rows of weights that are set and count them. A step
  *          without a point has the input 0: no neuron can fire in it, so it only lets v fade, and the result of a ray
  *          has the same bits as that of a padded tensor. Rays run one after the other: there is no padding to skip.
  * Left out spikes as inputs of the first layer (Bernoulli); times that are learnt for each neuron */
@@ -76206,8 +76213,8 @@ static double tinyi_spike_unroll(float *d, const float *h, const float *slope, c
         v = start * fade;
         d_leak += dh * (z - v) / leak;
         back = dh * (1.0 - leak);
-        if (gap && i > 0 && gap[i] > 0) {
-            d_leak -= (double)gap[i] * back * v / (1.0 - leak);
+        if (gap && i > 0 && gap[i] > 0) {   /* not divided by 1 - leak, which may be 0 */
+            d_leak -= (double)gap[i] * dh * v;
             back *= fade;
         }
         d[at] = (float)(dh * leak);
@@ -76676,10 +76683,16 @@ TINY_API tiny_status tgnn_nerf_fit(tiny_ctx *ctx, tgnn_nerf *net, const tgnn_ner
         if (!(c - c == 0.0f))
             return tinyi_fail(ctx, TINY_E_NUMERIC, "nerf: the colour of ray %td is not finite", i / 3);
     }
+    resize = desc->size[0] || desc->size[1] || desc->size[2];
+    if (resize) {                           /* a third of the steps later it would be too late */
+        tgnn_nerf_desc later = net->desc;
+        for (k = 0; k < 3; k++) later.size[k] = desc->size[k];
+        st = tinyi_nerf_check(ctx, &later);
+        if (st) return st;
+    }
     batch = desc->batch ? desc->batch : 512;
     memset(&s, 0, sizeof s);
     s.steps = desc->steps ? desc->steps : 1000;
-    resize = desc->size[0] || desc->size[1] || desc->size[2];
     fall = tinyi_log64(desc->decay > 0.0 ? desc->decay : 0.1) / (double)s.steps;
     room = (float *)tinyi_alloc(ctx, (size_t)batch, 12 * sizeof *room);
     if (!room) return tiny_ctx_status(ctx);
@@ -77444,7 +77457,8 @@ typedef __m128i TINY_FN(tinyi_bits128);
 #define TINYI_W_FROM(p) ((const TINY_FN(tinyi_bits128) *)(const void *)(p))
 #define TINYI_W_TO(p) ((TINY_FN(tinyi_bits128) *)(void *)(p))
 /* clang for WebAssembly (seen with emscripten 3.1.6) moves a load that fills all lanes (v128.load32_splat,
- * load64_splat) past stores to the same place: what is loaded for that rests in a register first */
+ * load64_splat) past stores to the same place: what is loaded for that rests in a register first. The name stays after
+ * a pass, for kernels of a second header. */
 #if defined __wasm__ && TINYI_CLANG
 #define TINYI_W_LOADED(x) if (!__builtin_constant_p(x)) __asm__("" : "+r"(x))
 TINYI_FORCE_INLINE TINY_FN(tinyi_bits128) TINY_FN(tinyi_low)(const void *p)
@@ -87400,7 +87414,6 @@ static TINYI_UNUSED void TINY_FN(tinyi_pass_of_tinygnn)(void) {}        /* clang
 #undef V_EXTRA
 #undef TINYI_SIMD_NEW
 #undef TINYI_W
-#undef TINYI_W_LOADED
 
 #endif /* TINYI_STITCH_PART */
 
