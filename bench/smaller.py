@@ -2,14 +2,14 @@
 """bench/smaller.py - every way of this library to make a model smaller, on one model, in one table
 
     make smaller
-    python3 bench/smaller.py BUILD [--stories N] [--rounds N] [--check]
+    python3 bench/smaller.py BUILD [--stories N] [--rounds N] [--check | --draw]
 
 The story model is quantized, rotated, sliced and pruned by the programs of examples/. build/judge reads held-out
 stories with each result: the smallest possible loss of their language is known, so it prints by how many bits a token a
 model exceeds it. build/bench-model decodes with each file in turn, and each speed is the median of the rounds. Writes
 docs/dev/smaller.tsv, docs/img/smaller.svg and the rows between the marks of docs/guide/smaller-models.md. --check makes
 and judges three of the models with few stories and writes nothing outside BUILD."""
-import argparse, json, os, statistics, subprocess, sys
+import argparse, json, math, os, statistics, subprocess, sys
 
 BASE = 'examples/models/story.gguf'
 PAGE, TABLE, PICTURE = 'docs/guide/smaller-models.md', 'docs/dev/smaller.tsv', 'docs/img/smaller.svg'
@@ -92,49 +92,61 @@ COLOURS = {'base': '#444', 'rounding': '#0072b2', 'GPTQ': '#56b4e9', 'AWQ': '#00
            'zeros': '#cc79a7', 'neurons, heads': '#882255',
            'smaller network': '#e69f00'}
 
+def ticks(lo, hi):
+    """ about five round numbers """
+    step = 10.0 ** math.floor(math.log10((hi - lo) / 4))
+    step *= min((1, 2, 5, 10), key=lambda k: abs((hi - lo) / (step * k) - 5))
+    return [step * k for k in range(math.ceil(lo / step), math.floor(hi / step) + 1)]
+
+# of the number beside a point: where it begins, and how it is anchored
+BESIDE = [(6, 4, 'start'), (-6, 4, 'end'), (0, -7, 'middle'), (0, 15, 'middle'), (6, -5, 'start'), (-6, -5, 'end'),
+          (6, 13, 'start'), (-6, 13, 'end'), (0, -17, 'middle'), (0, 25, 'middle'), (12, -14, 'start'),
+          (-12, -14, 'end'), (12, 23, 'start'), (-12, 23, 'end'), (0, -27, 'middle'), (0, 35, 'middle')]
+
 def panel(rows, key, x0, title, labels):
     """ bits above the floor, on a logarithmic axis, against rows[key] """
-    import math
     w, h, top = 330, 300, 50
-    xs = [r[key] for r in rows]
-    lo, hi = min(xs) * 0.9, max(xs) * 1.08
-    ys = [max(r['excess'], 1e-4) for r in rows]
-    y0, y1 = math.floor(math.log10(min(ys))), math.ceil(math.log10(max(ys)))
+    xs, ys = [r[key] for r in rows], [r['excess'] for r in rows]
+    lo, hi = min(xs) - 0.06 * (max(xs) - min(xs)), max(xs) + 0.06 * (max(xs) - min(xs))
+    y0, y1 = math.log(min(ys) * 0.9), math.log(max(ys) * 1.1)
     X = lambda v: x0 + (v - lo) / (hi - lo) * w
-    Y = lambda v: top + h - (math.log10(max(v, 1e-4)) - y0) / (y1 - y0) * h
+    Y = lambda v: top + h - (math.log(v) - y0) / (y1 - y0) * h
     out = ['<text x="%d" y="30" font-size="14">%s</text>' % (x0, title),
            '<rect x="%d" y="%d" width="%d" height="%d" fill="none" stroke="#999"/>' % (x0, top, w, h)]
-    for e in range(y0, y1 + 1):
-        out.append('<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#ddd"/>' % (x0, x0 + w, Y(10 ** e), Y(10 ** e)))
-        if labels: out.append('<text x="%d" y="%.1f" text-anchor="end">%g</text>' % (x0 - 5, Y(10 ** e) + 4, 10 ** e))
-    for i in range(5):
-        v = lo + (hi - lo) * i / 4
-        out.append('<text x="%.1f" y="%d" text-anchor="middle">%.3g</text>' % (X(v), top + h + 16, v))
-    placed = []
-    for r, x, y in sorted(zip(rows, xs, ys), key=lambda t: t[2]):
-        cx, cy = X(x), Y(y)
+    for v in (m * 10.0 ** e for e in range(-4, 2) for m in (1, 1.5, 2, 3, 4, 5, 6, 7, 8)):
+        if not y0 < math.log(v) < y1: continue
+        out.append('<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#ddd"/>' % (x0, x0 + w, Y(v), Y(v)))
+        if labels: out.append('<text x="%d" y="%.1f" text-anchor="end">%.3g</text>' % (x0 - 5, Y(v) + 4, v))
+    for v in ticks(lo, hi):
+        out.append('<text x="%.1f" y="%d" text-anchor="middle">%.5g</text>' % (X(v), top + h + 16, v))
+    points = [(X(x), Y(y)) for x, y in zip(xs, ys)]
+    boxes = [(x - 4, y - 4, x + 4, y + 4) for x, y in points]
+    for k, (r, (x, y)) in enumerate(zip(rows, points)):
+        name = str(k + 1)
         out.append('<circle cx="%.1f" cy="%.1f" r="4" fill="%s"><title>%s: %s</title></circle>' % (
-            cx, cy, COLOURS[r['kind']], r['kind'], r['name']))
-        ty = cy + 4
-        while any(abs(ty - b) < 10 and abs(cx - a) < 70 for a, b in placed): ty -= 10
-        placed.append((cx, ty))
-        left = cx > x0 + w * 0.62
-        out.append('<text x="%.1f" y="%.1f" font-size="9" text-anchor="%s">%s</text>' % (
-            cx + (-7 if left else 7), ty, 'end' if left else 'start', r['name']))
+            x, y, COLOURS[r['kind']], r['kind'], r['name']))
+        for dx, dy, anchor in BESIDE:
+            left = x + dx - {'start': 0, 'middle': 3 * len(name), 'end': 6 * len(name)}[anchor]
+            box = (left, y + dy - 8, left + 6 * len(name), y + dy)
+            if not any(a[0] < box[2] and box[0] < a[2] and a[1] < box[3] and box[1] < a[3] for a in boxes): break
+        boxes.append(box)
+        out.append('<text x="%.1f" y="%.1f" font-size="10" text-anchor="%s">%s</text>' % (x + dx, y + dy, anchor, name))
     return out
 
 def picture(rows):
     for r in rows: r['mb'] = r['bytes'] / 1e6
-    out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 440" font-family="sans-serif" font-size="11">',
-           '<rect width="800" height="440" fill="white"/>',
+    lines = -(-len(rows) // 4)
+    high = 400 + 16 * lines
+    out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 %d" font-family="sans-serif" font-size="11">'
+           % high, '<rect width="800" height="%d" fill="white"/>' % high,
            '<text x="14" y="200" transform="rotate(-90 14 200)" text-anchor="middle">bits a token above the floor'
            '</text>']
     out += panel(rows, 'mb', 60, 'against the size of the file, MB', True)
     out += panel(rows, 'decode', 440, 'against the speed, tokens/s, one thread', False)
-    for i, (kind, colour) in enumerate(COLOURS.items()):
-        x = 60 + i * 88
-        out.append('<circle cx="%d" cy="405" r="4" fill="%s"/><text x="%d" y="409">%s</text>' % (
-            x, colour, x + 8, kind))
+    for k, r in enumerate(rows):
+        x, y = 60 + k // lines * 180, 396 + k % lines * 16
+        out.append('<circle cx="%d" cy="%d" r="4" fill="%s"/><text x="%d" y="%d">%d  %s</text>' % (
+            x, y - 4, COLOURS[r['kind']], x + 8, y, k + 1, r['name']))
     return '\n'.join(out + ['</svg>']) + '\n'
 
 def write(path, text):
@@ -147,8 +159,15 @@ def main():
     ap.add_argument('--stories', type=int, default=1000, help='held-out stories that each model reads')
     ap.add_argument('--rounds', type=int, default=5, help='decoding runs of each model, in turn')
     ap.add_argument('--check', action='store_true', help='three models and few stories, printed only')
+    ap.add_argument('--draw', action='store_true', help='only the picture, from docs/dev/smaller.tsv')
     a = ap.parse_args()
     ways = WAYS
+    if a.draw:
+        lines = [line.rstrip('\n').split('\t') for line in open(TABLE) if not line.startswith('#')]
+        rows = [dict(zip(lines[0], line)) for line in lines[1:]]
+        for r in rows: r.update({k: float(r[k]) for k in ('bytes', 'excess', 'decode')})
+        write(PICTURE, picture(rows))
+        return
     if a.check:
         ways = [w for w in WAYS if w[1] in ('as it is (Q8_0)', 'Q4_0', 'story-small, trained alone')]
         a.stories, a.rounds = 10, 1
