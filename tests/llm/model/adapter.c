@@ -153,16 +153,18 @@ static tiny_status logits_of(tiny_ctx *ctx, const tllm_model *model, const tllm_
     tllm_state *s = NULL;
     tllm_about about;
     tiny_status st;
+    int32_t token[TOKENS];
     int i;
     tllm_model_about(model, &about);
     memset(&d, 0, sizeof d);
     d.n_ctx = 32;
+    for (i = 0; i < TOKENS; i++) token[i] = about.is_encoder ? text_of[i] : text_of[i] % (int32_t)about.n_out;
     st = tllm_state_open(ctx, model, &d, &s);
     for (i = 0; i < n && !st; i++) st = tllm_state_attach(s, a[i], weight[i]);
-    if (!st && about.is_encoder) st = tllm_forward_all(s, text_of, TOKENS, out);
+    if (!st && about.is_encoder) st = tllm_forward_all(s, token, TOKENS, out);
     else
         for (i = 0; i < TOKENS && !st; i += chunk)
-            st = tllm_forward(s, text_of + i, chunk, i, chunk, out + (size_t)i * (size_t)about.n_out);
+            st = tllm_forward(s, token + i, chunk, i, chunk, out + (size_t)i * (size_t)about.n_out);
     tllm_state_close(ctx, s);
     return st;
 }

@@ -588,24 +588,27 @@ static void add_tensor(tiny_ctx *ctx, tllm_writer *w, const char *name, uint64_t
 /* latent attention with attn_kv_b: for each head the rows of its key part, then those of its value part */
 static void make_kv_b(tiny_ctx *ctx, tllm_writer *w, const tllm_gguf *g)
 {
-    enum { NOPE = 16, RANK = 32, VALUE = 16, HEADS = 4 };
+    const tllm_gguf_tensor *key = tllm_gguf_tensor_find(g, "blk.0.attn_k_b.weight"),
+                           *value = tllm_gguf_tensor_find(g, "blk.0.attn_v_b.weight");
+    const size_t plain = (size_t)key->dim[0], rank = (size_t)key->dim[1], heads = (size_t)key->dim[2],
+                 wide = (size_t)value->dim[1], each = plain + wide;
     static char name[2][64];
-    int layer, h, i, j;
+    size_t h, i, j;
+    int layer;
     for (layer = 0; layer < 2; layer++) {
         const float *k, *v;
-        float *kv = (float *)t_keep(sizeof *kv * RANK * HEADS * (NOPE + VALUE));
+        float *kv = (float *)t_keep(sizeof *kv * rank * heads * each);
         (void)snprintf(name[layer], sizeof name[0], "blk.%d.attn_k_b.weight", layer);
         k = floats_of(g, name[layer]);
         (void)snprintf(name[layer], sizeof name[0], "blk.%d.attn_v_b.weight", layer);
         v = floats_of(g, name[layer]);
-        for (h = 0; h < HEADS; h++)
-            for (j = 0; j < RANK; j++) {
-                for (i = 0; i < NOPE; i++) kv[(h * (NOPE + VALUE) + i) * RANK + j] = k[(h * RANK + j) * NOPE + i];
-                for (i = 0; i < VALUE; i++)
-                    kv[(h * (NOPE + VALUE) + NOPE + i) * RANK + j] = v[(h * VALUE + i) * RANK + j];
+        for (h = 0; h < heads; h++)
+            for (j = 0; j < rank; j++) {
+                for (i = 0; i < plain; i++) kv[(h * each + i) * rank + j] = k[(h * rank + j) * plain + i];
+                for (i = 0; i < wide; i++) kv[(h * each + plain + i) * rank + j] = v[(h * wide + i) * rank + j];
             }
         (void)snprintf(name[layer], sizeof name[0], "blk.%d.attn_kv_b.weight", layer);
-        add_tensor(ctx, w, name[layer], RANK, HEADS * (NOPE + VALUE), kv);
+        add_tensor(ctx, w, name[layer], rank, heads * each, kv);
     }
 }
 
