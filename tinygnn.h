@@ -418,7 +418,7 @@
  *     TINYGNN_WITH_POTENTIAL   LAB    MACE potentials: energies, forces and stress of atoms, lists of neighbours in
  *                                 cells
  *     TINYGNN_WITH_OPERATOR    LAB    neural operators: spectral convolutions, Fourier networks, DeepONets, one-way
- *                                 filters, patches, random fields, waves
+ *                                 filters, random fields, waves
  *     TINYGNN_WITH_METAPRUNE   LAB    meta pruning: small convolution networks, groups of channels, a graph network
  *                                 that rewrites networks
  *     TINYGNN_WITH_RENDER      LAB    radiance fields on voxels, coloured by spiking networks

@@ -61,16 +61,6 @@ typedef struct work {
     float *at;                              /* the points of the grid as a list */
 } work;
 
-static void *need(void *p)
-{
-    if (!p) {
-        say("out of memory");
-        exit(1);
-    }
-    return p;
-}
-static float *floats(int n) { return (float *)need(calloc((size_t)n + 1, sizeof(float))); }
-
 /* ---- data */
 
 /* c0 ... c4 of the reaction; a sample of its own draws the strength and the form */

@@ -107,6 +107,17 @@ static inline void say(const char *sentence)
     fprintf(stderr, "%s%s\n", strncmp(sentence, PROGRAM ": ", sizeof PROGRAM + 1) ? PROGRAM ": " : "", sentence);
 }
 
+/* For memory without which a program cannot go on. */
+static inline void *need(void *p)
+{
+    if (!p) {
+        say("out of memory");
+        exit(1);
+    }
+    return p;
+}
+static inline float *floats(tiny_idx n) { return (float *)need(calloc((size_t)n + 1, sizeof(float))); }
+
 /* The command line is invalid: return refused(...) or wrong(...) from main. */
 static inline int refused(const char *format, ...)
 {

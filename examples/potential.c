@@ -72,15 +72,6 @@ typedef struct work {
     int want_stress;
 } work;
 
-static void *need(void *p)
-{
-    if (!p) {
-        say("out of memory");
-        exit(1);
-    }
-    return p;
-}
-
 /* ---- extended XYZ */
 
 static int bad(const work *w, const char *what)

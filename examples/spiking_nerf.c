@@ -52,15 +52,6 @@ typedef struct job {
 } job;
 typedef struct result { double psnr, seconds; tgnn_nerf_count count; } result;
 
-static void *need(void *p)
-{
-    if (!p) {
-        say("out of memory");
-        exit(1);
-    }
-    return p;
-}
-
 /* ---- the scene */
 
 /* the nearest surface of a ray: its colour, or white */

@@ -55,14 +55,6 @@ typedef struct work {
     tiny_rng rng;
 } work;
 
-static void *need(void *p)
-{
-    if (!p) {
-        say("out of memory");
-        exit(1);
-    }
-    return p;
-}
 static double *numbers(size_t n) { return (double *)need(calloc(n + 1, sizeof(double))); }
 
 /* ---- the known potential */

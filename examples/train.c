@@ -22,12 +22,6 @@ typedef struct net {
     int64_t per_epoch;
 } net;
 
-static void *need(void *p)
-{
-    if (!p) { fprintf(stderr, "train: out of memory\n"); exit(1); }
-    return p;
-}
-
 static set set_of(uint32_t n, int conv)
 {
     set s;

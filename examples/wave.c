@@ -52,17 +52,6 @@ typedef struct work {
     set train, test;
 } work;
 
-static void *need(void *p)
-{
-    if (!p) {
-        say("out of memory");
-        exit(1);
-    }
-    return p;
-}
-
-static float *floats(tiny_idx n) { return (float *)need(calloc((size_t)n + 1, sizeof(float))); }
-
 static tiny_status solve(work *w, const char *name, set *s, int trajectories, uint64_t first)
 {
     const int each = (int)w->data.pairs;

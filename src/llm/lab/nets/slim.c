@@ -15,7 +15,7 @@
  * Cost     of encode: m times that of a member. A step of training runs the encoder once and the tail four times.
  * Error    a code inside of the clamp is off by at most step / 2. Members run one at a time, so that their bits cannot
  *          depend on m.
- * Left out mimicry of a pretrained head (MSE of features), which the specification calls optional: the tasks here
+ * Left out mimicry of a pretrained head (MSE of features), which is optional: the tasks here
  *          train from nothing in a minute. */
 #include "llm/lab/nets/slim_inside.h"
 #include "math/init.h"
