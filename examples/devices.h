@@ -125,7 +125,8 @@ static inline tiny_status devices_draw(tiny_ctx *ctx, const char *svg, const dev
     size_t at = 0;
     int pass, t, i;
     tiny_idx c;
-#define PUT(...) do { if (at < sizeof text) at += (size_t)snprintf(text + at, sizeof text - at, __VA_ARGS__); } while (0)
+#define PUT(...) \
+    do { if (at < sizeof text) at += (size_t)snprintf(text + at, sizeof text - at, __VA_ARGS__); } while (0)
     for (pass = 0; pass < 2; pass++) {      /* first the length, then the bars */
         const double scale = pass && end[2] > from ? 620 / (end[2] - from) : 0;
         memset(loaded, 0, sizeof loaded);
@@ -133,7 +134,7 @@ static inline tiny_status devices_draw(tiny_ctx *ctx, const char *svg, const dev
         if (pass) {
             PUT("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"760\" height=\"%d\" font-family=\"sans-serif\" "
                 "font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", 60 + 40 * n);
-            PUT("<text x=\"110\" y=\"16\">two tokens, %.1f ms each: computing (blue), reading from disk (orange)</text>\n",
+            PUT("<text x=\"110\" y=\"16\">two tokens, %.1f ms each: computing (blue), reading (orange)</text>\n",
                 500 * (end[2] - from));
             for (i = 0; i < n; i++)
                 PUT("<text x=\"4\" y=\"%d\">%.14s</text>\n", 48 + 40 * i, all->name[of[i]]);

@@ -7,6 +7,9 @@
  *
  * The text is that of the model in memory, bit for bit; --check shows it. After a run come the bytes that the window
  * held, next to the formula, and how long the computation waited for the disk. */
+#if !defined _DEFAULT_SOURCE && !defined _WIN32
+#define _DEFAULT_SOURCE 1                   /* kill, of world.h */
+#endif
 #define TINYLLM_WITH_RING
 #define TINYLLM_WITH_HALDA
 #define TINY_WITH_TCP

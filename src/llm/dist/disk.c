@@ -46,7 +46,13 @@ struct tllm_disk {
 
 /* ---- the head of the file ---------------------------------------------------------------------------------------- */
 
-typedef struct tinyi_disk_head { tinyi_in *in; tiny_ctx *ctx; unsigned char *p; size_t n, room, at; int ends; } tinyi_disk_head;
+typedef struct tinyi_disk_head {
+    tinyi_in *in;
+    tiny_ctx *ctx;
+    unsigned char *p;
+    size_t n, room, at;
+    int ends;
+} tinyi_disk_head;
 
 /* more bytes from `at` on are in memory, or the head ends here: what is wrong there is for the reader of GGUF to say */
 static int tinyi_disk_more(tinyi_disk_head *h, uint64_t more)
@@ -135,7 +141,7 @@ static tiny_status tinyi_disk_read_head(tllm_disk *q)
     return tinyi_gguf_build_head(q->ctx, q->path, 0, &file, (size_t)q->in.n_bytes, &q->g);
 }
 
-/* ---- which tensors ------------------------------------------------------------------------------------------------ */
+/* ---- which tensors ----------------------------------------------------------------------------------------------- */
 
 static int tinyi_disk_ends_with(tllm_text name, size_t from, const char *s)
 {
@@ -195,7 +201,7 @@ static tiny_status tinyi_disk_fix(tllm_disk *q)
     return st;
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 static void tinyi_disk_add(tllm_disk *q, tinyi_disk_block *b, const tinyi_lm_w *w)
 {
@@ -431,7 +437,7 @@ TINY_API void tllm_disk_look(const tllm_disk *q, tllm_disk_about *about)
     about->window_bytes = tllm_slots_peak(q->bytes, q->n_slots, q->d.window);
 }
 
-/* ---- what the pass calls ------------------------------------------------------------------------------------------ */
+/* ---- what the pass calls ----------------------------------------------------------------------------------------- */
 
 TINYI_FN void tinyi_lm_disk_enter(tinyi_lm_fwd *f, tiny_idx layer, int half)
 {

@@ -148,8 +148,8 @@ TINY_API tiny_status tllm_loader_open(tiny_ctx *ctx, const tllm_loader_desc *des
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_loader_open needs the sizes of the blocks, a function that reads "
                           "them, and an output pointer");
     if (desc->n < 1 || desc->window < 0 || !(desc->bytes_per_second >= 0))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%td blocks, a window of %td and %g bytes per second: there is at least "
-                          "one block, and nothing is negative", desc->n, desc->window, desc->bytes_per_second);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%td blocks, a window of %td and %g bytes per second: there is at "
+                          "least one block, and nothing is negative", desc->n, desc->window, desc->bytes_per_second);
     for (i = 0; i < desc->n; i++)
         if (desc->bytes[i] > SIZE_MAX / 4)
             return tinyi_fail(ctx, TINY_E_OVERFLOW, "block %td is larger than this machine can address", i);

@@ -22,8 +22,8 @@ typedef struct tllm_loader_desc {
     tiny_idx n;                             /* blocks */
     const uint64_t *bytes;                  /* (n), copied */
     tiny_idx window;                        /* slots; 0: 2; at most n are used */
-    /* Reads block i to `to`. Called on the loader's thread, one call at a time. After a failure says has the reason, and
-     * every later acquire fails with it. */
+    /* Reads block i to `to`. Called on the loader's thread, one call at a time. After a failure says has the reason;
+     * acquire fails with it, and reads no more. */
     tiny_status (*read)(void *user, tiny_idx block, void *to, char says[TLLM_LOADER_SAYS]);
     void *user;
     double bytes_per_second;                /* reads no faster, like a slow disk; 0: no limit */

@@ -108,7 +108,7 @@ static tiny_status tinyi_ring_states(tllm_ring *r, int peer, int sends, tiny_idx
     return TINY_OK;
 }
 
-/* ---- what the pass calls ------------------------------------------------------------------------------------------ */
+/* ---- what the pass calls ----------------------------------------------------------------------------------------- */
 
 TINYI_FN int tinyi_lm_ring_head(const tllm_model *m) { return m->ring->rank == 0; }
 TINYI_FN void tinyi_lm_ring_abort(const tllm_model *m)
@@ -132,8 +132,8 @@ TINYI_FN void tinyi_lm_ring_begin(tinyi_lm_fwd *f, tiny_idx rows, const int32_t 
         for (i = 1; i < f->n && plain; i++) plain &= f->row[4 * i + 3] == f->row[3] + i;
         if (!plain) {
             f->st = tinyi_fail(f->ctx, TINY_E_UNSUPPORTED,
-                               "%s: a ring computes up to %td tokens of sequence 0 at a time, at positions one after the "
-                               "other, with the results of the last ones", f->m->path, r->n_batch);
+                               "%s: a ring computes up to %td tokens of sequence 0 at a time, at positions one after "
+                               "the other, with the results of the last ones", f->m->path, r->n_batch);
             return;
         }
         tinyi_put_le(r->head, TINYI_RING_PIECE, 4);

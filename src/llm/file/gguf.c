@@ -240,8 +240,8 @@ static tiny_status tinyi_gguf_part(tiny_ctx *ctx, tinyi_store_part *p, tinyi_sto
     return TINY_OK;
 }
 
-TINYI_FN tiny_status tinyi_gguf_build_head(tiny_ctx *ctx, const char *path, int is_path, tiny_file *file, size_t n_whole,
-                                           tllm_gguf **out)
+TINYI_FN tiny_status tinyi_gguf_build_head(tiny_ctx *ctx, const char *path, int is_path, tiny_file *file,
+                                           size_t n_whole, tllm_gguf **out)
 {
     tinyi_store_part first;
     tllm_gguf *g = NULL;

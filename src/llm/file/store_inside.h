@@ -82,8 +82,8 @@ TINYI_FN tiny_status tinyi_store_made(tiny_ctx *ctx, tllm_gguf *g);
 TINYI_FN tiny_status tinyi_gguf_build(tiny_ctx *ctx, const char *path, int is_path, tiny_file *file, tllm_gguf **out);
 /* The same if file has only the bytes up to the data of the tensors, of n_whole. The data pointers then lie outside of
  * it: they are its start plus the offset in the file. */
-TINYI_FN tiny_status tinyi_gguf_build_head(tiny_ctx *ctx, const char *path, int is_path, tiny_file *file, size_t n_whole,
-                                           tllm_gguf **out);
+TINYI_FN tiny_status tinyi_gguf_build_head(tiny_ctx *ctx, const char *path, int is_path, tiny_file *file,
+                                           size_t n_whole, tllm_gguf **out);
 
 /* the bytes of a value as in the file: the number, the text with its length, or the items */
 TINYI_FN void tinyi_store_value(const tllm_meta *m, const unsigned char **at, size_t *n_bytes);

@@ -284,8 +284,8 @@ static tiny_status tinyi_halda_check(tiny_ctx *ctx, const tllm_halda_model *m, c
     if (!(m->layer_bytes > 0 && m->layer_bytes < 1e18) || !(m->held_bytes >= 0 && m->held_bytes < 1e18) ||
         !(m->input_bytes >= 0 && m->input_bytes < 1e18) || !(m->output_bytes >= 0 && m->output_bytes < 1e18) ||
         !(m->output_s >= 0 && m->output_s < 1e9))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a layer of %g bytes with %g of keys and values, %g and %g bytes at the "
-                          "ends, %g s: negative or not finite", m->layer_bytes, m->held_bytes, m->input_bytes,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a layer of %g bytes with %g of keys and values, %g and %g bytes at "
+                          "the ends, %g s: negative or not finite", m->layer_bytes, m->held_bytes, m->input_bytes,
                           m->output_bytes, m->output_s);
     for (i = 0; i < n; i++) {
         if (!(d[i].layer_s >= 0 && d[i].layer_s < 1e9) || !(d[i].accel_s > -1e9 && d[i].accel_s < 1e9) ||
@@ -337,8 +337,8 @@ TINY_API tiny_status tllm_halda(tiny_ctx *ctx, const tllm_halda_model *model, co
         h.n = left;
     }
     if (st == TINY_E_UNSUPPORTED)
-        return tinyi_fail(ctx, st, "%td layers of %g bytes do not fit the memory of %d devices, and too few of them may "
-                          "read from disk", model->n_layer, h.b2, n);
+        return tinyi_fail(ctx, st, "%td layers of %g bytes do not fit the memory of %d devices, and too few of them "
+                          "may read from disk", model->n_layer, h.b2, n);
     if (st) return st;
     *plan = best;
     memset(plan->window, 0, sizeof plan->window);

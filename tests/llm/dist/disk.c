@@ -31,8 +31,8 @@ static void test_shares(void)
     T_CLOSE(n.attn, 2 * 2 * 4096.0 * 4096 / 4 + 4096, 0);
     T_CLOSE(n.ffn, 3 * 4096.0 * 2752 + 4096, 0);
     T_CLOSE(n.output - n.input, 4096, 0);
-    /* 8 key heads by 0.5, 0.3, 0.2: 4, 2.4, 1.6, and one is left for the last. 11008 neurons in 32s: 5504, 3302 -> 3296,
-     * 2201 -> 2176, and 32 are left for the last */
+    /* 8 key heads by 0.5, 0.3, 0.2: 4, 2.4, 1.6, and one is left for the last. 11008 neurons in 32s: 5504, 3302 ->
+     * 3296, 2201 -> 2176, and 32 are left for the last */
     T_OK(tllm_tp_split(ctx, &grouped, 3, odd, 32, p));
     T_TRUE(p[0].n_kv == 4 && p[1].n_kv == 2 && p[2].n_kv == 2);
     T_TRUE(p[0].n_head == 16 && p[1].n_head == 8 && p[2].n_head == 8 && p[2].head0 == 24);
@@ -126,7 +126,7 @@ static void test_times(void)
     T_OK(tllm_slots_run(ctx, &t, 1, &a));
     T_TRUE(a.stall > 0);
     T_PROOF("distributed 1", "retention: r=5 gives T=2, r=1 gives T=1, (5,8,1,18,30) is infeasible and its stall told");
-    {                                       /* what is kept is not read: the predictor agrees that r=5 and T=2 is steady */
+    {                                       /* what is kept is not read: the predictor finds r=5 and T=2 steady too */
         tllm_slots_times k = { 11, 17, 5, 18, 30, 32, 8, 2 };
         T_OK(tllm_slots_run(ctx, &k, 1, &a));
         T_CLOSE(a.stall, 18, 1e-9);

@@ -3,7 +3,7 @@
  * Truth    the worked example of the entry; every division of the layers tried in turn; sums by hand. */
 #include "t.h"
 
-/* ---- the problem inside: against every k, window and number of layers on the accelerator -------------------------- */
+/* ---- the problem inside: against every k, window and number of layers on the accelerator ------------------------- */
 
 enum { DEVICES = 3 };
 static int may(const tllm_halda_row *r, int w, int n, int W)
@@ -86,11 +86,13 @@ static void test_brute(void)
     t_close(ctx);
 }
 
-/* ---- the worked example ------------------------------------------------------------------------------------------- */
+/* ---- the worked example ------------------------------------------------------------------------------------------ */
 
 static void test_worked(void)
 {
-    tllm_halda_row row[3] = { { 8, 0, 10 / 24.0, 0, 4, 0 }, { 12, 0, 8 / 24.0, 0, 4, 0 }, { 50, 0, 4 / 24.0, 0, 3, 0 } };
+    tllm_halda_row row[3] = { { 8, 0, 10 / 24.0, 0, 4, 0 },
+                              { 12, 0, 8 / 24.0, 0, 4, 0 },
+                              { 50, 0, 4 / 24.0, 0, 3, 0 } };
     const double gb = 1e9;
     tllm_halda_model m;
     tllm_device d[3];
@@ -127,7 +129,7 @@ static void test_worked(void)
     T_OK(tllm_halda(ctx, &m, d, 3, &p));
     T_TRUE(p.window[0] == 14 && p.window[1] == 10 && p.window[2] == 0 && p.n_used == 2);
     T_CLOSE(p.layers_s, 232, 1e-9);
-    T_PROOF("distributed 1", "Halda worked: (10,8,6) at 476; with more memory the slow device is dropped, (14,10) at 232");
+    T_PROOF("distributed 1", "Halda worked: (10,8,6) at 476; with more memory the slow one is dropped, (14,10) at 232");
     /* device 1 gets an accelerator of 4 layers that is 10 s faster: it has 4 layers there, and 10 in memory */
     d[1].accel_s = -10;
     d[1].accel_memory = 4 * m.layer_bytes;
@@ -224,7 +226,7 @@ static void test_bad(void)
     t_close(ctx);
 }
 
-/* ---- a ring in time ----------------------------------------------------------------------------------------------- */
+/* ---- a ring in time ---------------------------------------------------------------------------------------------- */
 
 static void test_ring(void)
 {
