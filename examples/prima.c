@@ -51,7 +51,7 @@ enum { RUN, PLAN, PIECE = 32 };
 typedef struct text { char *at; size_t n, room; } text;
 static struct {
     const char *path, *word, *list, *svg;
-    int command, window, resident, keep, n, check, quiet, context;
+    int command, window, resident, keep, n, n_list, check, quiet, context;
     double memory, disk;
     world w;
     tiny_idx layers[WORLD_MOST];
@@ -208,6 +208,11 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
     memset(&rd, 0, sizeof rd);
     memset(&result, 0, sizeof result);
     memset(layers, 0, sizeof layers);
+    if (net->world > WORLD_MOST || (run.list && run.n_list != net->world)) {
+        fprintf(stderr, "prima: --layers has %d numbers for %d ranks, of which there are at most %d\n", run.n_list,
+                net->world, WORLD_MOST);
+        return TINY_E_ARGUMENT;
+    }
     for (i = 0; i < net->world && run.list; i++) layers[i] = run.layers[i];
     dd.path = run.path;
     if (!run.list && net->world > 1) {      /* the number of layers, from a file that is not mapped */
@@ -276,7 +281,11 @@ static int read_layers(void)
         else run.layers[n++] = (tiny_idx)v;
     }
     free(copy);
-    if (bad || n != run.w.ranks)
+    run.n_list = n;
+#ifndef WORLD_MPI                           /* there mpirun tells how many ranks there are */
+    bad |= n != run.w.ranks;
+#endif
+    if (bad)
         return refused("--layers %s: one whole number for each of %d ranks, such as 2,1", run.list, run.w.ranks);
     return 0;
 }
@@ -319,6 +328,7 @@ int main(int argc, char **argv)
     cd.user = &ctx;
     cd.n_threads = 1;
     cd.cancel = cancelled;
+    if (run.check && !run.quiet) fputs("the text of the model in memory comes first, for --check\n", stderr);
     if (run.command == PLAN || run.check) {
         if (tiny_ctx_open(&cd, &ctx)) return 1;
         if (run.command == PLAN)

@@ -448,6 +448,7 @@ TINYI_FN void tinyi_lm_disk_enter(tinyi_lm_fwd *f, tiny_idx layer, int half)
     b = q->of[2 * layer + (half & 1)];
     if (b < 0 || q->block[b].slot < 0) return;
     f->st = tllm_loader_acquire(q->loader, q->block[b].slot, &data);
+    if (f->st && f->ctx != q->ctx) (void)tinyi_fail(f->ctx, f->st, "%s", tiny_ctx_message(q->ctx));
     if (f->st) return;
     q->entered = b;
     tinyi_disk_show(q, &q->block[b], data);

@@ -436,6 +436,8 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
     s->ctx = ctx;
     s->m = m;
     s->comm = desc ? desc->comm : NULL;
+    if (TINYI_LM_DISK(m) && ctx->desc.accel)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model that stays on disk cannot use an accelerator", m->path);
     if (!TINYI_HAS(RANKS) && s->comm)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: models over several ranks are not compiled into this program",
                           m->path);

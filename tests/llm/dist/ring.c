@@ -10,7 +10,7 @@ enum { MOST = 3, STEPS = 6, PROMPT = 40, BATCH = 16, TOKENS = 24 };
 typedef struct told {
     int world, window, virtual_clock, tcp;
     tiny_idx layers[MOST], other[MOST];     /* other: what rank 1 believes, if not 0 */
-    int stop_at, absent, n_batch;
+    int stop_at, absent, n_batch, kill_at;  /* kill_at: 1 + the message that rank 1 sends no more */
     double layer_ns[MOST];
     uint64_t timeout;
     tiny_local *local;
@@ -85,6 +85,9 @@ static void on_rank(int rank, void *arg)
     tllm_disk *disk = NULL;
     tllm_ring *ring = NULL;
     tiny_tcp *tcp = NULL;
+    tiny_fault *fault = NULL;
+    tiny_fault_at kill;
+    tiny_fault_desc fd;
     const char *peers[MOST];
     int i, left = t->stop_at;
     tiny_status st;
@@ -115,6 +118,18 @@ static void on_rank(int rank, void *arg)
         if (!st) st = tiny_tcp_open(ctx, &td, &tcp);
         rd.net = tiny_tcp_net(tcp);
     } else rd.net = tiny_local_net(t->local, rank);
+    if (!st && t->kill_at && rank == 1) {
+        memset(&fd, 0, sizeof fd);
+        kill.to = -1;
+        kill.message = (uint64_t)t->kill_at - 1;
+        kill.kind = TINY_FAULT_KILL;
+        kill.by = 0;
+        fd.inner = rd.net;
+        fd.at = &kill;
+        fd.n_at = 1;
+        st = tiny_fault_open(ctx, &fd, &fault);
+        rd.net = tiny_fault_net(fault);
+    }
     rd.model = m;
     rd.n_ctx = 128;
     rd.n_batch = BATCH;
@@ -134,6 +149,7 @@ static void on_rank(int rank, void *arg)
     if (disk) tllm_disk_close(disk);
     else tllm_model_close(ctx, m);
     tllm_gguf_close(ctx, file);
+    tiny_fault_close(ctx, fault);
     tiny_tcp_close(ctx, tcp);
     tiny_ctx_close(ctx);
 }
@@ -304,6 +320,11 @@ static void test_failures(void)
     T_EQ_INT(t.st[1], TINY_E_CANCELLED);
     T_TRUE(t.st[0] == TINY_E_PEER && t.st[2] == TINY_E_PEER);
     t.stop_at = 0;
+    for (t.kill_at = 1; t.kill_at < 9; t.kill_at++) {       /* rank 1 is killed at each of its first messages */
+        if (!over(&t)) return;
+        for (i = 0; i < 3; i++) T_TRUE(t.st[i] != TINY_OK);
+    }
+    t.kill_at = 0;
     t.n_batch = 2 * BATCH;                  /* pieces that are larger than those of the others */
     if (!over(&t)) return;
     T_EQ_INT(t.st[0], TINY_E_UNSUPPORTED);
@@ -354,11 +375,99 @@ static void test_failures(void)
     t_close(ctx);
 }
 
+/* ---- a rank 0 that lies -------------------------------------------------------------------------------------------- */
+
+typedef struct lie { uint32_t kind, n, rows; uint64_t pos, held; int sends; float x; } lie;
+typedef struct lies { tiny_local *local; lie what; tiny_status st; char says[300]; } lies;
+static void put(unsigned char *p, uint64_t v, int n)
+{
+    int i;
+    for (i = 0; i < n; i++) p[i] = (unsigned char)(v >> 8 * i);
+}
+static void raw(tiny_net *net, unsigned kind, void *data, size_t n)
+{
+    tiny_message m;
+    memset(&m, 0, sizeof m);
+    m.tag = (uint64_t)kind << 8 | 251;
+    m.data = data;
+    m.n = n;
+    while (!m.whole) if (net->send(net, 1, &m)) return;
+}
+static void lying(int rank, void *arg)
+{
+    static const tiny_idx layers[2] = { 2, 2 };
+    lies *l = (lies *)arg;
+    tiny_ctx *ctx = t_rank_ctx(TINY_TARGET_AUTO);
+    tiny_net *net = tiny_local_net(l->local, rank);
+    tllm_ring_desc d;
+    tllm_gguf *file = NULL;
+    tllm_model *m = NULL;
+    tllm_ring *ring = NULL;
+    unsigned char head[32];
+    float *x = (float *)calloc((size_t)n_embd, sizeof *x);
+    tiny_status st = tllm_file_open(ctx, story, &file);
+    if (!st) st = tllm_model_open(ctx, file, &m);
+    memset(&d, 0, sizeof d);
+    memset(head, 0, sizeof head);
+    d.model = m;
+    d.net = net;
+    d.layers = layers;
+    d.n_ctx = 64;
+    d.n_batch = BATCH;
+    d.timeout_ns = UINT64_C(60000000000);
+    if (!st) st = tllm_ring_open(ctx, &d, &ring);
+    if (!st && rank) {
+        l->st = tllm_ring_follow(ring, NULL, NULL);
+        (void)snprintf(l->says, sizeof l->says, "%s", tiny_ctx_message(ctx));
+    } else if (!st) {
+        put(head, l->what.kind, 4);
+        put(head + 4, l->what.n, 4);
+        put(head + 8, l->what.rows, 4);
+        put(head + 16, l->what.pos, 8);
+        put(head + 24, l->what.held, 8);
+        raw(net, 1, head, sizeof head);
+        x[3] = l->what.x;
+        if (l->what.sends) raw(net, 16 + 2, x, (size_t)n_embd * sizeof *x);
+    }
+    net->close(net);
+    tllm_ring_close(ring);
+    tllm_model_close(ctx, m);
+    tllm_gguf_close(ctx, file);
+    tiny_ctx_close(ctx);
+    free(x);
+}
+static void test_lies(void)
+{
+    static const lie all[] = { { 9, 1, 1, 0, 0, 0, 0 },          { 1, 0, 0, 0, 0, 0, 0 },
+                               { 1, BATCH + 1, 1, 0, 0, 0, 0 },  { 1, UINT32_MAX, 1, 0, 0, 0, 0 },
+                               { 1, 1, 2, 0, 0, 0, 0 },          { 1, 1, 1, UINT64_MAX, 0, 0, 0 },
+                               { 1, 1, 1, 0, 5, 0, 0 },          { 1, 1, 1, 0, UINT64_MAX, 0, 0 },
+                               { 1, 1, 1, 0, 0, 1, NAN },        { 1, 1, 1, 0, 0, 1, INFINITY } };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    size_t k;
+    for (k = 0; k < T_COUNT(all); k++) {
+        tiny_local_desc line;
+        lies l;
+        memset(&line, 0, sizeof line);
+        memset(&l, 0, sizeof l);
+        line.world = 2;
+        l.what = all[k];
+        T_OK(tiny_local_open(ctx, &line, &l.local));
+        if (!t_ranks(2, lying, &l)) { tiny_local_close(ctx, l.local); break; }
+        tiny_local_close(ctx, l.local);
+        if (!T_EQ_INT(l.st, TINY_E_PROTOCOL) ||
+            !T_TRUE(strstr(l.says, all[k].sends ? "not finite" : "a piece that there is not") != NULL))
+            printf("  lie %d: %s\n", (int)k, l.says);
+    }
+    t_close(ctx);
+}
+
 int main(void)
 {
     T_RUN(test_threads);
     T_RUN(test_tcp);
     T_RUN(test_clock);
     T_RUN(test_failures);
+    T_RUN(test_lies);
     return t_done();
 }
