@@ -48,7 +48,7 @@ static const char usage[] =
     "plan:\n"
     "  --ms X           milliseconds that a message takes between two machines; default: 0.1\n"
     "  --mbit X         megabits a second of the line; default: 1000\n"
-    "  --devices TABLE  which layers each device of a table should compute in a ring: examples/devices.h tells its form\n";
+    "  --devices TABLE  which layers each device of a table should compute in a ring (see examples/devices.h)\n";
 
 enum { KEY, MASTER, WORKER, PLAN, BATCH = 64, PLAN_BYTES = 16 };
 static struct {

@@ -195,7 +195,7 @@ void bench_disk(void)
     }
     bd_write(ctx);
     bd_turn(ctx, &row[0], 0, 0);            /* the file into the system's cache */
-    for (k = 0; k < rounds; k++) {          /* the disk of a round: a block takes 1.5 times as long as its computation */
+    for (k = 0; k < rounds; k++) {          /* its disk takes 1.5 times as long for a block as computing */
         bd_turn(ctx, &row[0], k, 0);
         rate[k] = layer * BD_LAYERS / (1.5e-3 * row[0].ms[k]);
         for (i = 1; i < BD_ROWS; i++) bd_turn(ctx, &row[i], k, row[i].window ? rate[k] : 0);

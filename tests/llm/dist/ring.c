@@ -375,7 +375,7 @@ static void test_failures(void)
     t_close(ctx);
 }
 
-/* ---- a rank 0 that lies -------------------------------------------------------------------------------------------- */
+/* ---- a rank 0 that lies ------------------------------------------------------------------------------------------ */
 
 typedef struct lie { uint32_t kind, n, rows; uint64_t pos, held; int sends; float x; } lie;
 typedef struct lies { tiny_local *local; lie what; tiny_status st; char says[300]; } lies;
