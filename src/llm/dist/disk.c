@@ -6,8 +6,9 @@
  *          peak of rank 0 is lower: the output block and what follows or precedes it.
  * Memory   a tensor that is no block (norms, biases, factors) is read once. The tensor of a block has the data NULL
  *          except between enter and leave.
- * Left out slices of a layer (a cut model): each rank of a ring has whole layers. Advice to the system about a mapped
- *          file: owned buffers have an exact peak. */
+ * Cut      of a model that is cut over ranks, rows are read at once and columns row by row, into rows without gaps. The
+ *          block is released before the sum over ranks, which so overlaps with reading.
+ * Left out advice to the system about a mapped file: owned buffers have an exact peak. */
 #include "llm/dist/disk.h"
 #include "llm/plan/slots.h"
 #include "llm/file/store_inside.h"
@@ -15,7 +16,11 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct tinyi_disk_part { size_t tensor, at; } tinyi_disk_part;      /* its number; offset in the block */
+typedef struct tinyi_disk_part {            /* a matrix, or a rank's part of it */
+    tllm_gguf_tensor *t;                    /* whose data is set while its block is there */
+    uint64_t from;                          /* offset in the file */
+    size_t at, rows, row_bytes, row_step;   /* at: in the block. In the file rows are row_step apart */
+} tinyi_disk_part;
 typedef struct tinyi_disk_block {
     size_t first, n;                        /* of the parts */
     uint64_t bytes;
@@ -164,16 +169,25 @@ static int tinyi_disk_moves(tllm_text name)
 }
 static size_t tinyi_disk_up(size_t n) { return (n + 63) & ~(size_t)63; }
 
-static tiny_status tinyi_disk_get(tllm_disk *q, size_t tensor, unsigned char *to)
+/* ctx NULL: on the loader's thread. *n: bytes of the row that could not be read */
+static tiny_status tinyi_disk_get(tiny_ctx *ctx, tinyi_in *in, const tinyi_disk_part *p, unsigned char *to, size_t *n)
 {
-    const tllm_gguf_tensor *t = &q->g->tensor[tensor];
-    size_t n = 0;
-    tiny_status st = tinyi_in_seek(q->ctx, &q->in, q->offset[tensor]);
-    if (!st) st = tinyi_in_read(q->ctx, &q->in, to, t->bytes, &n);
-    if (!st && n < t->bytes)
-        st = tinyi_fail(q->ctx, TINY_E_IO, "%s: the file became shorter: tensor %.*s ends after %zu of %zu bytes",
-                        q->path, (int)TINYI_MIN(t->name.n, 80), t->name.at, n, t->bytes);
+    size_t i;
+    tiny_status st = TINY_OK;
+    for (i = 0; i < p->rows && !st; i++) {
+        *n = 0;
+        st = tinyi_in_seek(ctx, in, p->from + (uint64_t)i * p->row_step);
+        if (!st) st = tinyi_in_read(ctx, in, to + i * p->row_bytes, p->row_bytes, n);
+        if (!st && *n < p->row_bytes) st = TINY_E_IO;
+    }
     return st;
+}
+static tiny_status tinyi_disk_get_now(tllm_disk *q, const tinyi_disk_part *p, unsigned char *to)
+{
+    size_t n = 0;
+    if (!tinyi_disk_get(q->ctx, &q->in, p, to, &n)) return TINY_OK;
+    return tinyi_fail(q->ctx, TINY_E_IO, "%s: tensor %.*s cannot be read: %zu of %zu bytes", q->path,
+                      (int)TINYI_MIN(p->t->name.n, 80), p->t->name.at, n, p->row_bytes);
 }
 
 /* offsets of all tensors; those that are no block are read */
@@ -193,24 +207,62 @@ static tiny_status tinyi_disk_fix(tllm_disk *q)
     if (!q->fixed) return tiny_ctx_status(q->ctx);
     q->fixed_bytes = bytes;
     for (i = 0; i < q->g->n_tensors && !st; i++) {
+        tinyi_disk_part p;
         if (tinyi_disk_moves(q->g->tensor[i].name)) continue;
-        st = tinyi_disk_get(q, i, q->fixed + at);
-        q->g->tensor[i].data = q->fixed + at;
-        at += tinyi_disk_up(q->g->tensor[i].bytes);
+        p.t = &q->g->tensor[i];
+        p.from = q->offset[i];
+        p.at = at;
+        p.rows = 1;
+        p.row_bytes = p.row_step = p.t->bytes;
+        st = tinyi_disk_get_now(q, &p, q->fixed + at);
+        p.t->data = q->fixed + at;
+        at += tinyi_disk_up(p.t->bytes);
     }
     return st;
 }
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
-static void tinyi_disk_add(tllm_disk *q, tinyi_disk_block *b, const tinyi_lm_w *w)
+/* An address that matrices have while the model is cut: views then hold their offset. It is never read. */
+#define TINYI_DISK_BASE ((uintptr_t)4096)
+static void tinyi_disk_base(tllm_disk *q, int on)
 {
-    const size_t tensor = w && w->t ? (size_t)(w->t - q->g->tensor) : q->g->n_tensors;
-    if (tensor >= q->g->n_tensors || q->g->tensor[tensor].data) return;
-    q->part[q->n_parts].tensor = tensor;
-    q->part[q->n_parts++].at = (size_t)b->bytes;
+    size_t i;
+    for (i = 0; i < q->g->n_tensors; i++)
+        if (tinyi_disk_moves(q->g->tensor[i].name))
+            q->g->tensor[i].data = on ? (const unsigned char *)TINYI_DISK_BASE : NULL;
+}
+
+/* w: memory of the model, which nobody else has seen yet */
+static void tinyi_disk_add(tllm_disk *q, tinyi_disk_block *b, tinyi_lm_w *w)
+{
+    tinyi_disk_part *p = &q->part[q->n_parts];
+    tllm_gguf_tensor *t;
+    size_t i = 0;
+    if (!w || !w->t) return;
+    while (i < q->g->n_tensors && q->g->tensor[i].name.at != w->t->name.at) i++;        /* a view has the same name */
+    if (i == q->g->n_tensors || q->g->tensor[i].data) return;
+    t = &q->g->tensor[i];
+    p->at = (size_t)b->bytes;
+    p->from = q->offset[i];
+    p->rows = 1;
+    p->row_bytes = p->row_step = t->bytes;
+    p->t = t;
+    if (w->t != t) {                        /* a rank's part: rows, or columns, which are then stored without gaps */
+        p->t = (tllm_gguf_tensor *)(uintptr_t)w->t;
+        p->from += (uint64_t)((uintptr_t)w->t->data - TINYI_DISK_BASE);
+        p->t->data = NULL;
+        p->row_bytes = p->row_step = (size_t)w->n_out * w->row_bytes;
+        if (w->row_step != w->row_bytes) {
+            p->rows = (size_t)w->n_out;
+            p->row_bytes = w->row_bytes;
+            p->row_step = w->row_step;
+            w->row_step = w->row_bytes;
+        }
+    }
+    q->n_parts++;
     b->n++;
-    b->bytes += tinyi_disk_up(q->g->tensor[tensor].bytes);
+    b->bytes += tinyi_disk_up(p->rows * p->row_bytes);
 }
 
 static tiny_status tinyi_disk_check(tllm_disk *q)
@@ -243,20 +295,24 @@ static tiny_status tinyi_disk_blocks(tllm_disk *q)
     q->block = (tinyi_disk_block *)tinyi_alloc(q->ctx, n, sizeof *q->block);
     q->of = q->block ? (int *)tinyi_alloc(q->ctx, n, sizeof *q->of) : NULL;
     q->cycle = q->of ? (tiny_idx *)tinyi_alloc(q->ctx, n, sizeof *q->cycle) : NULL;
-    q->part = q->cycle ? (tinyi_disk_part *)tinyi_alloc(q->ctx, q->g->n_tensors + 1, sizeof *q->part) : NULL;
+    q->part = q->cycle ? (tinyi_disk_part *)tinyi_alloc(q->ctx, q->g->n_tensors + 3 * (size_t)m->n_layer + 1,
+                                                     sizeof *q->part) : NULL;
     if (!q->part) return tiny_ctx_status(q->ctx);
     memset(q->block, 0, n * sizeof *q->block);
     for (i = 0; i <= m->n_layer; i++) {
-        const int ends = i == m->n_layer, here = ends ? q->d.rank == 0
-                         : !q->d.layers || tllm_ring_owner(q->d.layers, q->d.world, i) == q->d.rank;
+        const int ends = i == m->n_layer, ring = q->d.layers != NULL,
+                  here = ends ? !q->d.no_output && (!ring || q->d.rank == 0)
+                              : !ring || tllm_ring_owner(q->d.layers, q->d.world, i) == q->d.rank;
         for (half = 0; half < 2 - ends; half++) {
             tinyi_disk_block *b = &q->block[q->n_blocks];
             q->of[2 * i + half] = -1;
             if (!here) continue;
             b->first = q->n_parts;
-            for (k = 0; !ends && !half && k < TINYI_COUNT(attn); k++) tinyi_disk_add(q, b, m->layer[i].w[attn[k]]);
-            for (k = 0; !ends && half && k < TINYI_COUNT(ffn); k++) tinyi_disk_add(q, b, m->layer[i].w[ffn[k]]);
-            if (ends) tinyi_disk_add(q, b, m->output_w);
+            for (k = 0; !ends && !half && k < TINYI_COUNT(attn); k++) 
+                tinyi_disk_add(q, b, (tinyi_lm_w *)(uintptr_t)m->layer[i].w[attn[k]]);
+            for (k = 0; !ends && half && k < TINYI_COUNT(ffn); k++) 
+                tinyi_disk_add(q, b, (tinyi_lm_w *)(uintptr_t)m->layer[i].w[ffn[k]]);
+            if (ends) tinyi_disk_add(q, b, (tinyi_lm_w *)(uintptr_t)m->output_w);
             q->model_bytes += b->bytes;
             if (!b->n) continue;            /* a layer without a network, or one that is in memory */
             b->slot = half && q->d.keep && own % q->d.keep == 0 ? -1 : q->n_slots;
@@ -276,7 +332,7 @@ static void tinyi_disk_show(const tllm_disk *q, const tinyi_disk_block *b, const
     size_t k;
     for (k = 0; k < b->n; k++) {
         const tinyi_disk_part *p = &q->part[b->first + k];
-        q->g->tensor[p->tensor].data = data ? data + p->at : NULL;
+        p->t->data = data ? data + p->at : NULL;
     }
 }
 
@@ -291,7 +347,7 @@ static tiny_status tinyi_disk_keep(tllm_disk *q)
         b->kept = (unsigned char *)tinyi_alloc(q->ctx, (size_t)b->bytes, 1);
         if (!b->kept) return tiny_ctx_status(q->ctx);
         for (k = 0; k < b->n && !st; k++)
-            st = tinyi_disk_get(q, q->part[b->first + k].tensor, b->kept + q->part[b->first + k].at);
+            st = tinyi_disk_get_now(q, &q->part[b->first + k], b->kept + q->part[b->first + k].at);
         tinyi_disk_show(q, b, b->kept);
         q->fixed_bytes += b->bytes;
         q->n_kept++;
@@ -307,11 +363,9 @@ static tiny_status tinyi_disk_load(void *user, tiny_idx slot, void *to, char say
     size_t k, n = 0;
     for (k = 0; k < b->n; k++) {
         const tinyi_disk_part *p = &q->part[b->first + k];
-        const tllm_gguf_tensor *t = &q->g->tensor[p->tensor];
-        if (tinyi_in_seek(NULL, &q->ahead, q->offset[p->tensor]) ||
-            tinyi_in_read(NULL, &q->ahead, (unsigned char *)to + p->at, t->bytes, &n) || n < t->bytes) {
+        if (tinyi_disk_get(NULL, &q->ahead, p, (unsigned char *)to + p->at, &n)) {
             (void)snprintf(says, TLLM_LOADER_SAYS, "%.100s: tensor %.*s cannot be read: %zu of %zu bytes", q->path,
-                           (int)TINYI_MIN(t->name.n, 40), t->name.at, n, t->bytes);
+                           (int)TINYI_MIN(p->t->name.n, 40), p->t->name.at, n, p->row_bytes);
             return TINY_E_IO;
         }
     }
@@ -335,6 +389,11 @@ static tiny_status tinyi_disk_fill(tllm_disk *q)
     if (!st) st = tllm_model_open(q->ctx, q->g, &q->m);
     if (!st) st = tinyi_disk_check(q);
     if (!st && q->d.layers) st = tinyi_ring_check(q->ctx, q->path, q->m->n_layer, q->d.layers, q->d.rank, q->d.world);
+    if (!st && !q->d.layers && q->d.world > 1) {
+        tinyi_disk_base(q, 1);
+        st = tllm_model_cut(q->ctx, q->m, q->d.rank, q->d.world);
+        tinyi_disk_base(q, 0);
+    }
     if (!st) st = tinyi_disk_blocks(q);
     if (!st) st = tinyi_disk_keep(q);
     if (!st && q->m->top.w[TINYI_T_TOKEN_EMBD]) {
@@ -383,7 +442,6 @@ TINY_API tiny_status tllm_disk_open(tiny_ctx *ctx, const tllm_disk_desc *desc, t
     q->d = *desc;
     q->entered = -1;
     if (!q->d.window) q->d.window = 2;
-    if (!q->d.layers) q->d.rank = 0;
     n = strlen(desc->path) + 1;
     q->path = (char *)tinyi_alloc(ctx, n, 1);
     if (!q->path) st = tiny_ctx_status(ctx);
@@ -446,6 +504,9 @@ TINYI_FN void tinyi_lm_disk_enter(tinyi_lm_fwd *f, tiny_idx layer, int half)
     int b;
     if (f->st || f->dry) return;
     b = q->of[2 * layer + (half & 1)];
+    if (b < 0 && half == 2)
+        f->st = tinyi_fail(f->ctx, TINY_E_ARGUMENT, "%s: results are wanted on a rank that was opened without output",
+                           q->path);
     if (b < 0 || q->block[b].slot < 0) return;
     f->st = tllm_loader_acquire(q->loader, q->block[b].slot, &data);
     if (f->st && f->ctx != q->ctx) (void)tinyi_fail(f->ctx, f->st, "%s", tiny_ctx_message(q->ctx));

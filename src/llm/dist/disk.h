@@ -27,10 +27,12 @@ typedef struct tllm_disk_desc {             /* all zero but path: the sensible d
     tiny_idx keep;
     double bytes_per_second;                /* reads no faster, to try a slow disk; 0: no limit */
     int no_thread;
-    /* for a ring (llm/dist/ring.h): only the layers of this rank are ever read. layers: (world) as in tllm_ring_desc;
-     * NULL: all layers. Rank 0 alone has the embedding and the output */
+    /* one of several ranks; world 0 or 1: the whole model. With layers (world), as in tllm_ring_desc: a rank of a ring,
+     * which only reads its own layers; rank 0 alone has the output. layers NULL: the model is cut as by tllm_model_cut,
+     * and only this rank's rows and columns of the matrices are kept */
     const tiny_idx *layers;
     int rank, world;
+    int no_output;                          /* nonzero: no results are wanted on this rank, and the output is not read */
 } tllm_disk_desc;
 
 typedef struct tllm_disk_about {

@@ -441,6 +441,136 @@ static void test_models(void)
     t_close(ctx);
 }
 
+/* ---- a model that is cut over ranks: each reads its part ---------------------------------------------------------- */
+
+typedef struct cut {
+    const char *path;
+    int window, no_output;
+    tiny_local *local;
+    float *out[2];
+    tiny_status st[2];
+    char says[2][300];
+    tllm_disk_about about[2];
+} cut;
+static void on_rank(int rank, void *arg)
+{
+    cut *c = (cut *)arg;
+    tiny_ctx *ctx = t_rank_ctx(TINY_TARGET_AUTO);
+    tiny_comm_desc cd;
+    tllm_state_desc sd;
+    tllm_disk_desc d;
+    tiny_comm *comm = NULL;
+    tllm_disk *q = NULL;
+    tllm_gguf *file = NULL;
+    tllm_model *m = NULL;
+    tllm_state *s = NULL;
+    tllm_about about;
+    int32_t token[9];
+    int i;
+    tiny_status st;
+    memset(&cd, 0, sizeof cd);
+    memset(&sd, 0, sizeof sd);
+    memset(&d, 0, sizeof d);
+    cd.net = tiny_local_net(c->local, rank);
+    cd.timeout_ns = UINT64_C(60000000000);
+    st = tiny_comm_open(ctx, &cd, &comm);
+    d.path = c->path;
+    d.window = c->window;
+    d.rank = rank;
+    d.world = 2;
+    d.no_output = c->no_output && rank;
+    if (!st && c->window) {
+        st = tllm_disk_open(ctx, &d, &q);
+        m = tllm_disk_model(q);
+    } else if (!st) {
+        st = tllm_file_open(ctx, c->path, &file);
+        if (!st) st = tllm_model_open(ctx, file, &m);
+        if (!st) st = tllm_model_cut(ctx, m, rank, 2);
+    }
+    sd.comm = comm;
+    sd.n_ctx = 32;
+    sd.n_batch = 16;
+    if (!st) tllm_model_about(m, &about);
+    if (!st) st = tllm_state_open(ctx, m, &sd, &s);
+    for (i = 0; i < 9; i++) token[i] = (int32_t)(i * 5 + 1);
+    if (!st) st = tllm_forward(s, token, 7, 0, c->no_output ? 0 : 1, c->no_output ? NULL : c->out[rank]);
+    for (i = 7; i < 9 && !st; i++)
+        st = tllm_forward(s, token + i, 1, i, c->no_output ? 0 : 1, c->no_output ? NULL : c->out[rank] +
+                                                                        (i - 6) * about.n_out);
+    c->st[rank] = st;
+    if (c->no_output && !st) (void)tllm_forward(s, token, 1, 9, 1, c->out[rank]);      /* rank 1 cannot */
+    (void)snprintf(c->says[rank], sizeof c->says[rank], "%s", tiny_ctx_message(ctx));
+    tllm_disk_look(q, &c->about[rank]);
+    tllm_state_close(ctx, s);
+    tiny_comm_close(comm);
+    if (q) tllm_disk_close(q);
+    else tllm_model_close(ctx, m);
+    tllm_gguf_close(ctx, file);
+    tiny_ctx_close(ctx);
+}
+static int two(cut *c)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_local_desc line;
+    int i, ok;
+    memset(&line, 0, sizeof line);
+    line.world = 2;
+    for (i = 0; i < 2; i++) c->out[i] = t_guarded(3 * 4096);
+    T_OK(tiny_local_open(ctx, &line, &c->local));
+    ok = t_ranks(2, on_rank, c);
+    tiny_local_close(ctx, c->local);
+    t_close(ctx);
+    return ok;
+}
+static void test_cut(void)
+{
+    static const char *const fused[] = { "oracle/llm/phi3.gguf", "oracle/llm/gpt2.gguf", "oracle/llm/llama-bf16.gguf" };
+    cut whole, c;
+    int i, w, k;
+    for (k = -1; k < (int)T_COUNT(fused); k++) {            /* story.gguf is in blocks, the others are not */
+        const char *path = k < 0 ? story : t_one_of(fused[k]);
+        if (!path) continue;
+        memset(&whole, 0, sizeof whole);
+        whole.path = path;
+        if (!two(&whole)) return;
+        for (w = 1; w < 4; w++) {
+            memset(&c, 0, sizeof c);
+            c.path = path;
+            c.window = w;
+            if (!two(&c)) return;
+            for (i = 0; i < 2; i++) {
+                if (!T_EQ_INT(c.st[i], TINY_OK)) printf("  %s, rank %d: %s\n", path, i, c.says[i]);
+                T_SAME(c.out[i], whole.out[i], 3 * 4096);
+                T_EQ_INT((intmax_t)c.about[i].loader.peak, (intmax_t)c.about[i].window_bytes);
+            }
+        }
+    }
+    T_PROOF("distributed 1", "loader under a cut model: bits of the cut model in memory, peak equals the formula");
+    memset(&c, 0, sizeof c);                /* a rank that needs no results holds two blocks of its part, and no output */
+    c.path = story;
+    c.window = 2;
+    c.no_output = 1;
+    if (!two(&c)) return;
+    T_EQ_INT(c.st[1], TINY_OK);
+    if (!T_TRUE(strstr(c.says[1], "without output") != NULL)) printf("  %s\n", c.says[1]);
+    T_EQ_INT((intmax_t)c.about[1].n_blocks, 8);
+    T_TRUE(c.about[1].loader.peak < c.about[0].loader.peak);
+    {
+        tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+        tllm_disk_desc d;
+        tllm_disk_about all;
+        tllm_disk *q;
+        memset(&d, 0, sizeof d);
+        d.path = story;
+        d.no_output = 1;
+        T_OK(tllm_disk_open(ctx, &d, &q));
+        tllm_disk_look(q, &all);            /* halves of the same two blocks, but for the gaps between matrices */
+        T_CLOSE(2.0 * (double)c.about[1].loader.peak, (double)all.window_bytes, 2048);
+        tllm_disk_close(q);
+        t_close(ctx);
+    }
+}
+
 /* ---- what is wrong ----------------------------------------------------------------------------------------------- */
 
 static const char cut_path[] = "build/disk-cut.gguf";
@@ -486,6 +616,10 @@ static void test_bad(void)
         d.layers = none;
         T_STATUS(tllm_disk_open(ctx, &d, &q), TINY_E_ARGUMENT, "rank 1 has 0");
         d.layers = NULL;
+        d.world = 3;                        /* of the 4 key heads of the model */
+        d.rank = 0;
+        T_STATUS(tllm_disk_open(ctx, &d, &q), TINY_E_SHAPE, "cannot be divided by 3 ranks");
+        d.world = 0;
     }
     /* cut at every length of its head in turn, and with wrong bytes: the sentence of the ordinary reader */
     T_OK(tiny_file_copy(ctx, "examples/models/story-small.gguf", &file));
@@ -554,6 +688,7 @@ int main(void)
     T_RUN(test_story);
     T_RUN(test_session);
     T_RUN(test_models);
+    T_RUN(test_cut);
     T_RUN(test_bad);
     return t_done();
 }
