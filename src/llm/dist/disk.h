@@ -32,7 +32,7 @@ typedef struct tllm_disk_desc {             /* all zero but path: the sensible d
      * and only this rank's rows and columns of the matrices are kept */
     const tiny_idx *layers;
     int rank, world;
-    int no_output;                          /* nonzero: no results are wanted on this rank, and the output is not read */
+    int no_output;                          /* nonzero: no results are wanted on this rank, the output is not read */
 } tllm_disk_desc;
 
 typedef struct tllm_disk_about {

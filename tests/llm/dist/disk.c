@@ -441,7 +441,7 @@ static void test_models(void)
     t_close(ctx);
 }
 
-/* ---- a model that is cut over ranks: each reads its part ---------------------------------------------------------- */
+/* ---- a model that is cut over ranks: each reads its part --------------------------------------------------------- */
 
 typedef struct cut {
     const char *path;
@@ -524,7 +524,8 @@ static int two(cut *c)
 }
 static void test_cut(void)
 {
-    static const char *const fused[] = { "oracle/llm/phi3.gguf", "oracle/llm/gpt2.gguf", "oracle/llm/llama-bf16.gguf" };
+    static const char *const fused[] = { "oracle/llm/phi3.gguf", "oracle/llm/gpt2.gguf",
+                                         "oracle/llm/llama-bf16.gguf" };
     cut whole, c;
     int i, w, k;
     for (k = -1; k < (int)T_COUNT(fused); k++) {            /* story.gguf is in blocks, the others are not */
@@ -546,7 +547,7 @@ static void test_cut(void)
         }
     }
     T_PROOF("distributed 1", "loader under a cut model: bits of the cut model in memory, peak equals the formula");
-    memset(&c, 0, sizeof c);                /* a rank that needs no results holds two blocks of its part, and no output */
+    memset(&c, 0, sizeof c);                /* a rank that needs no results holds two blocks of its part, no output */
     c.path = story;
     c.window = 2;
     c.no_output = 1;
