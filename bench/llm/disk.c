@@ -253,8 +253,8 @@ void bench_disk(void)
         b_verdict("ring of 2, window 2, against its own in memory", row[5].ratio, "<", 1.1);
         b_headline("prima", "TPI-LLM, 7B: 2.6 s a token at 1.7 GB, 1.2 s at 4.5 GB in memory: 2.2 times as long",
                    "model of 101 MB, disk 1.5 times as slow as computing, passes of 128 tokens, medians of 7",
-                   "one rank, window 1: %.2f times as long as in memory, window 2: %.2f with %.1f MB of %.0f MB held; cut "
-                   "over two ranks 4 ms apart %.2f and %.2f, with %.1f MB held",
+                   "one rank, window 1: %.2f times as long as in memory, window 2: %.2f with %.1f MB of %.0f MB held; "
+                   "cut over two ranks 4 ms apart %.2f and %.2f, with %.1f MB held",
                    row[1].ratio, row[2].ratio, 1e-6 * (double)row[2].about.loader.peak, 1e-6 * layer * BD_LAYERS,
                    row[7].ratio, row[8].ratio, 1e-6 * (double)row[8].about.loader.peak);
         b_headline("prima", "prima.cpp, 70B on four home devices: 674 ms a token, one device with llama.cpp 10120 ms",
