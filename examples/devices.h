@@ -5,8 +5,8 @@
  *     laptop    9           6000     1500
  *     phone     30          2000     400           android
  *
- * build/prima run tells the first and the third number of a machine. Systems: linux (if none is given), android, macos,
- * unified (macOS with an accelerator in the same memory), other. */
+ * build/prima run prints the first and the third number of the machine on which it runs. Systems: linux (if none is
+ * given), android, macos, unified (macOS with an accelerator in the same memory), other. */
 
 enum { DEVICES = 16 };
 typedef struct devices {

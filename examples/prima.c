@@ -39,6 +39,7 @@ static const char usage[] =
     "  --memory MB    megabytes of address space that the system allows this process (not on Windows)\n"
     "  --disk MB      megabytes per second: reads no faster; default: no limit\n"
     "  --n N          tokens to write; default: 64\n"
+    "  --batch N      tokens of the prompt in one pass over the file; default: 32\n"
     "  --check        computes the text in memory first, and ends with status 1 if the other one differs\n"
     "  --quiet        writes neither the text nor the figures\n"
     "  --ranks N      ranks on this machine, 1 to 16: threads; each computes some layers in turn\n"
@@ -47,11 +48,11 @@ static const char usage[] =
     "plan:\n"
     "  --svg FILE     draw two tokens in time\n";
 
-enum { RUN, PLAN, PIECE = 32 };
+enum { RUN, PLAN };
 typedef struct text { char *at; size_t n, room; } text;
 static struct {
     const char *path, *word, *list, *svg;
-    int command, window, resident, keep, n, n_list, check, quiet, context;
+    int command, window, resident, keep, n, n_list, batch, check, quiet, context;
     double memory, disk;
     world w;
     tiny_idx layers[WORLD_MOST];
@@ -126,7 +127,7 @@ static tiny_status write_text(tiny_ctx *ctx, tllm_model *m, int shows, text *t, 
     memset(&g, 0, sizeof g);
     memset(&sd, 0, sizeof sd);
     sd.n_ctx = run.context;
-    sd.n_batch = PIECE;
+    sd.n_batch = run.batch;
     g.n_most = (size_t)run.n;
     g.text = shows ? show_text : keep_text;
     g.user = t;
@@ -155,7 +156,8 @@ static tiny_status in_memory(tiny_ctx *ctx, text *t, double *ms)
 
 /* ---- a rank ------------------------------------------------------------------------------------------------------ */
 
-static void tell(const tllm_disk_about *a, const tllm_ring_counts *c, const tllm_generate_result *r, int ranks)
+static void tell(const tllm_disk_about *a, const tllm_ring_counts *c, const tllm_generate_result *r, int ranks,
+                 tiny_idx n_layer)
 {
     const double tokens = (double)(r->n_made ? r->n_made : 1), mb = 1e-6;
     fprintf(stderr, "\n%zu tokens, %.1f ms each", r->n_made, 1e3 * r->made_seconds / tokens);
@@ -174,6 +176,10 @@ static void tell(const tllm_disk_about *a, const tllm_ring_counts *c, const tllm
                 mb * (double)a->loader.bytes / (tokens + 1),
                 a->loader.read_ns ? 1e3 * (double)a->loader.bytes / (double)a->loader.read_ns : 0.0,
                 1e-6 * (double)a->loader.stall_ns / (tokens + 1));
+    if (ranks == 1)
+        fprintf(stderr, "for a table of devices: %.3g ms a layer, %.0f MB/s of disk\n",
+                (1e3 * r->made_seconds / tokens - 1e-6 * (double)a->loader.stall_ns / (tokens + 1)) / (double)n_layer,
+                a->loader.read_ns ? 1e3 * (double)a->loader.bytes / (double)a->loader.read_ns : 0.0);
     if (ranks > 1)
         fprintf(stderr, "ring: %llu passes, %llu messages of %.1f KB from this rank, %.1f ms a pass for the others\n",
                 (unsigned long long)c->pieces, (unsigned long long)c->hops,
@@ -243,7 +249,7 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
     rd.net = net;
     rd.layers = layers;
     rd.n_ctx = run.context;
-    rd.n_batch = PIECE;
+    rd.n_batch = run.batch;
     rd.timeout_ns = UINT64_C(600000000000);
     if (!st && net->world > 1) st = tllm_ring_open(ctx, &rd, &ring);
     if (!st && net->rank) st = tllm_ring_follow(ring, NULL, NULL);
@@ -251,7 +257,10 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
     if (!st && !net->rank && ring) st = tllm_ring_stop(ring);
     counts = tllm_ring_count(ring);
     tllm_disk_look(disk, &about);
-    if (!st && !net->rank && !run.quiet) tell(&about, &counts, &result, net->world);
+    if (!st && !net->rank && !run.quiet) {
+        tllm_model_about(m, &what);
+        tell(&about, &counts, &result, net->world, what.n_layer);
+    }
     if (!st && !net->rank && run.check) {
         if (got.n == run.want.n && !memcmp(got.at, run.want.at, got.n))
             fprintf(stderr, "check: the %zu bytes of text are those of the model in memory\n", got.n);
@@ -306,6 +315,7 @@ int main(int argc, char **argv)
                                A_NUMBER("r --memory", &run.memory, 1, 1e9),
                                A_NUMBER("r --disk", &run.disk, 0.001, 1e6),
                                A_WHOLE("r --n", &run.n, 1, 1e6),
+                               A_WHOLE("r --batch", &run.batch, 1, 4096),
                                A_FLAG("r --check", &run.check),
                                A_FLAG("r --quiet", &run.quiet),
                                A_TEXT("r --layers", &run.list),
@@ -317,6 +327,7 @@ int main(int argc, char **argv)
     run.window = 2;
     run.n = 64;
     run.context = 512;
+    run.batch = 32;
     run.w.ranks = 1;
     READ_OPTIONS(argc, argv, usage, options);
     if (read_layers()) return 2;
