@@ -386,7 +386,7 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
     f->used = used;
 }
 
-TINYI_FN void tinyi_lm_ffn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+static void tinyi_lm_ffn_any(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     const size_t used = f->used;
     if (f->st) return;
@@ -418,6 +418,12 @@ TINYI_FN void tinyi_lm_ffn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
         if (TINYI_LM_ARCH(f->m)->ffn & TINYI_LM_F_HALF) tinyi_lm_scale(f, y, y, 0.5f, f->n * l->d_out);
     }
     f->used = used;
+}
+TINYI_FN void tinyi_lm_ffn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+{
+    if (TINYI_LM_DISK(f->m)) tinyi_lm_disk_enter(f, l->i, 1);
+    tinyi_lm_ffn_any(f, l, y, h);
+    if (TINYI_LM_DISK(f->m)) tinyi_lm_disk_leave(f, l->i, 1);
 }
 
 /* gemma4 with experts: y = rms(ffn(rms(x))) + rms(experts(rms(x))); the router reads rms(x without weights) / sqrt(D) *

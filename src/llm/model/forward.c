@@ -107,10 +107,8 @@ TINYI_FN void tinyi_lm_mix(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, c
 
 TINYI_FN void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
-    if (TINYI_LM_DISK(f->m)) tinyi_lm_disk_enter(f, l->i, 1);
     if (TINYI_LM_ARCH(f->m)->ffn & TINYI_LM_F_CHANNEL) tinyi_lm_channel_run(f, l, y, h);
     else tinyi_lm_ffn_run(f, l, y, h);
-    if (TINYI_LM_DISK(f->m)) tinyi_lm_disk_leave(f, l->i, 1);
 }
 
 /* ---- how a half reaches the stream ------------------------------------------------------------------------------ */
