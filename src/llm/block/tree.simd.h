@@ -127,8 +127,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_step)(v_f32 *acc, const v_i8 *c, cons
 
 /* ---- the end of a row whose length k is no multiple of 256
  *
- * Its last super-block is read whole: what follows belongs to the next rows. Codes there meet activations of 0, and their
- * scales must be finite, or are taken out. Where too few rows follow, the end is copied. */
+ * Its last super-block is read whole: what follows belongs to the next rows. Codes there meet activations of 0, and
+ * their scales must be finite, or are taken out. Where too few rows follow, the end is copied. */
 
 /* of the last super-block of `full` bytes, those after `rest` lie beyond the end; rows: how many follow */
 #define TINYI_TREE_BEYOND(rows, w_row, full, rest) ((ptrdiff_t)(rows) * (w_row) < (ptrdiff_t)((full) - (rest)))
