@@ -736,56 +736,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_put)(unsigned char *code, int i, v_i8
 }
 TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
 
-#if TINYI_BLK_ANY_BOOKS
-static void TINY_FN(tinyi_tree_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row,
-                                     size_t n_row, const tinyi_q8 *x, size_t k, size_t n, tinyi_book_get get,
-                                     size_t bytes)
-{
-    const __m256i pick = _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0),
-                  bit = _mm256_set1_epi64x((long long)0x8040201008040201u);
-    const float shared = V_VNNI ? -128.0f : 0.0f;
-    for (; n_row; n_row--, w += w_row, y += y_row) {
-        const unsigned char *b = w;
-        v_f32 acc[TINYI_BLK_FEW][2];
-        size_t at, r;
-        for (r = 0; r < n; r++) acc[r][0] = acc[r][1] = v_zero();
-        for (at = 0; at < k; at += 256, b += bytes) {
-            tinyi_book t;
-            v_i8 c[8];
-            v_f32 s[2];
-            int i;
-            for (i = 0; i < (int)bytes; i += 64) TINYI_BLK_AHEAD(b + 2048 + i);
-            get(&t, b);
-            TINYI_BLK_EACH(i, 8) {
-                const __m256i minus = _mm256_cmpeq_epi8(
-                    vb_and(_mm256_shuffle_epi8(_mm256_set1_epi32((int)tinyi_q_u32(t.sign + 4 * i)), pick), bit), bit);
-                c[i] = vb_sub(vb_xor(vb_load(t.code + 32 * i), minus), minus);
-                if (V_VNNI) c[i] = vb_xor(c[i], vb_set(-128));
-            }
-            TINY_FN(tinyi_tree_times)(s, v_set(t.d), TINY_FN(tinyi_tree_order)(TINYI_BLK_128(t.k)));
-            for (r = 0; r < n; r++) {
-                const size_t p = r * 256 * x->blocks + at;
-                TINY_FN(tinyi_tree_step)
-                (acc[r], c, s, s, shared, x->code + p, x->d + p / 16, x->sum + p / 16, TINYI_BLK_BOOK, 0);
-            }
-        }
-        for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_add(acc[r][0], acc[r][1]));
-    }
-}
-#define TINYI_BLK_WITH_BOOK(name, values, bytes, traits)                                                             \
-    static void TINY_FN(tinyi_tree_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row,   \
-                                               size_t n_row, const tinyi_q8 *x, size_t k)                            \
-    {                                                                                                                \
-        TINY_FN(tinyi_tree_book)(y, y_row, 0, w, w_row, n_row, x, k, 1, tinyi_book_##name, bytes);                   \
-    }                                                                                                                \
-    static void TINY_FN(tinyi_tree_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w,     \
-                                               ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
-    {                                                                                                                \
-        TINY_FN(tinyi_tree_book)(y, y_row, y_x, w, w_row, n_row, x, k, n, tinyi_book_##name, bytes);                 \
-    }
-TINYI_BLKS_BOOKS(TINYI_BLK_WITH_BOOK)
-#undef TINYI_BLK_WITH_BOOK
-#endif
+#include "llm/block/book.simd.h"
 
 /* an expanded row is used by formats of one kind alike: what fits is what the largest codes of the kind need; with VNNI
  * there is nothing to fit */
