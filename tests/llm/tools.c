@@ -306,11 +306,6 @@ static void test_numbers(void)
                 { "fusemax 1-pass m=-1", "not -1" },
                 { "fusemax 1-pass m=0", "not 0" },
                 { "fusemax --plan 64 64 1000 1x", "QUERIES: a whole number" },
-                { "phases simulate --rate 0", "--rate takes a number from" },
-                { "phases simulate --svg x", "simulate takes no --svg" },
-                { "phases simulate --together 2 --answers 1", "--together is one kind of instance" },
-                { "phases measure", "which model?" },
-                { "phases goodput m", "only measure reads a model" },
                 { "needle --seeds 1x", "not 1x" },
                 { "needle --epochs 2.5", "--epochs takes a whole number" },
                 { "needle --what 1", "unknown option: --what" },
@@ -562,30 +557,6 @@ static void test_target_of_the_environment(void)
     else (void)unsetenv("TINY_TARGET");
 }
 
-/* goodputs, a placement and a profile of this machine, which the simulator reads */
-static void test_phases(void)
-{
-    char path[400];
-    if (!is_there() || run("", "phases --help") == 127) return;
-    T_EQ_INT(run("", "phases goodput --requests 200 --svg %s/g.svg", folder), 0);
-    SAYS("2 together");
-    T_TRUE(slurp("g.svg", said, sizeof said) > 0 && strstr(said, "</svg>"));
-    T_EQ_INT(run("", "phases place --requests 100 --devices 2 --rate 5"), 0);
-    SAYS("is better");
-    T_EQ_INT(run("", "phases place --memory 10"), 1);
-    COMPLAINS("fits into no placement");
-    T_EQ_INT(run("", "phases measure examples/models/story.gguf -o %s/profile", folder), 0);
-    T_EQ_INT(run("", "phases simulate --profile %s/profile --requests 50 --together 1 --prompt 100", folder), 0);
-    SAYS("to the first token  mean");
-    spill("odd", "tp 1 few 0 stage 0 prompt 1 2\n");
-    (void)snprintf(path, sizeof path, "%s/odd", folder);
-    T_EQ_INT(run("", "phases simulate --profile %s", path), 1);
-    COMPLAINS("line 1: expected");
-    spill("odd", "# nothing\n");
-    T_EQ_INT(run("", "phases simulate --profile %s", path), 1);
-    COMPLAINS("no line with times");
-}
-
 /* the load generator counts the tokens that the server at folder/socket was asked for, and names what failed */
 static void try_load(void)
 {
@@ -686,7 +657,6 @@ int main(void)
     T_RUN(test_needle);
     T_RUN(test_bench_model);
     T_RUN(test_numbers);
-    T_RUN(test_phases);
     T_RUN(test_same_sentences);
     T_RUN(test_bin);
     T_RUN(test_weave);
