@@ -145,7 +145,6 @@
 #include "llm/attention/position.h"
 #include "llm/lab/gla/gla.h"
 #include "llm/plan/cascade.h"
-#include "llm/plan/phases.h"
 #include "llm/compress/oneshot.h"
 #include "llm/compress/prune.h"
 #include "llm/compress/slice.h"
