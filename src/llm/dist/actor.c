@@ -439,6 +439,7 @@ tiny_status tinyi_actor_begin(tinyi_actors *r, int a)
     s->call.id = (uint64_t)d->rank << 48 | (uint64_t)d->thread << 32 | (uint64_t)a;
     s->call.item = s->fired;
     s->call.ns = d->ns;
+    s->call.at = r->now;
     s->busy = 1;
     return d->act(&s->call);
 }

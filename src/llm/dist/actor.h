@@ -44,6 +44,7 @@ typedef struct tllm_actor_call {
     void *out[TLLM_ACTOR_PORTS];
     int end;                                /* the call may set it */
     uint64_t ns;                            /* simulated: how long this call takes; the call may change it */
+    uint64_t at;                            /* simulated: when it begins; else 0 */
 } tllm_actor_call;
 /* A status other than TINY_OK ends the run on all ranks. The function runs on a thread of the run's context, so it may
  * not call the library with that context. */

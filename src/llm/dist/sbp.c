@@ -131,7 +131,7 @@ TINY_API char *tllm_sbp_text(const tllm_sbp_layout *l, char text[TLLM_SBP_NAME])
     int a;
     if (!text) return NULL;
     for (a = 0; a < 2; a++) {
-        const int s = l ? l->s[a] : TLLM_SBP_ANY;
+        const int s = l ? l->s[a] : 0;
         (void)snprintf(one[a], sizeof one[a], s >= TLLM_SBP_S ? "S%d" : s == TLLM_SBP_B ? "B" : s == TLLM_SBP_P ? "P"
                                                                                                                 : "?",
                        (s - TLLM_SBP_S) % 10);

@@ -409,7 +409,7 @@ static int tinyi_sbp_is(int pair, const unsigned char s[2])
 {
     unsigned char p[2];
     tinyi_sbp_unpack(pair, p);
-    return p[0] == s[0] && p[1] == (s[1] == TLLM_SBP_ANY ? TLLM_SBP_B : s[1]);
+    return p[0] == s[0] && p[1] == TINYI_MAX((int)s[1], (int)TLLM_SBP_B);
 }
 /* the figures of the picked candidates */
 static void tinyi_sbp_fill(const tinyi_sbp_search *h, tllm_sbp_plan *plan)
