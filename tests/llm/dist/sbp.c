@@ -158,14 +158,14 @@ static tiny_status convert(boxes *all, const boxes *b, int rank, tiny_ctx *ctx, 
 
 static void convert_all(t_net *j, int rank, tiny_ctx *ctx, tiny_net *net)
 {
-    static const tiny_idx shapes[3][4] = { { 7, 5, 1, 1 }, { 2, 3, 4, 1 }, { 1, 1, 1, 1 } };
-    static const int n_dims[3] = { 2, 3, 0 };
+    static const tiny_idx shapes[4][4] = { { 7, 5, 1, 1 }, { 1, 3, 1, 1 }, { 2, 3, 4, 1 }, { 1, 1, 1, 1 } };
+    static const int n_dims[4] = { 2, 2, 3, 0 };
     boxes *all = (boxes *)j->arg, one = *all;
     tiny_coll c;
     int s, f, t, g, u;
     memset(&c, 0, sizeof c);
     c.net = net;
-    for (s = 0; s < (one.which == 2 ? 1 : 3); s++) {
+    for (s = 0; s < (one.which == 2 ? 2 : 4); s++) {
         const int end = S0 + n_dims[s], second = one.which == 2 ? end : B + 1;
         one.n_dim = n_dims[s];
         memcpy(one.dim, shapes[s], sizeof one.dim);
