@@ -2,7 +2,8 @@
  * Method   the rules of actor.c, with a heap of the calls that will return and the items that will arrive. At each time
  *          everything that can begin begins, in the order of the list.
  * Formula  an item of n bytes that is announced to another rank at t leaves at max(t + a, landing free) + a, or when
- *          the link is free. The link is busy for n b seconds; then the producer's buffer is free. It arrives a later. */
+ *          the link is free. The link is busy for n b seconds; then the producer's buffer is free. The item arrives a
+ *          later. */
 #include "llm/dist/actor_inside.h"
 #include <string.h>
 

@@ -98,12 +98,29 @@ static tiny_status tinyi_sbp_infer(tiny_ctx *ctx, const tllm_sbp_graph *g, tllm_
     return tinyi_sbp_shape_check(ctx, n->n_dim, n->dim, NULL);
 }
 
+/* Graphs are open structs: what a program may have written is checked again. */
 static tiny_status tinyi_sbp_graph_check(tiny_ctx *ctx, const tllm_sbp_graph *g)
 {
+    int i, k;
     if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "the graph is NULL");
     if (g->n_node < 0 || g->n_node > TLLM_SBP_NODES)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "a graph of %d nodes, there may be at most %d", g->n_node,
                           TLLM_SBP_NODES);
+    for (i = 0; i < g->n_node; i++) {
+        const tllm_sbp_node *n = &g->node[i];
+        const int w = tinyi_sbp_width(tinyi_sbp_place_of(g, i));
+        tiny_status st = tinyi_sbp_shape_check(ctx, n->n_dim, n->dim, NULL);
+        int ok = n->op >= 0 && n->op < TLLM_SBP_OPS && n->like >= 0 && n->like <= i;
+        if (!st) st = tinyi_sbp_place_check(ctx, tinyi_sbp_place_of(g, i));
+        if (st) return st;
+        for (k = 0; k < 2; k++) {
+            ok = ok && n->s[k] < TLLM_SBP_S + n->n_dim && !(k && w == 1 && n->s[k] > TLLM_SBP_B);
+            ok = ok && n->in[k] >= 0 && n->in[k] < TINYI_MAX(i, 1);
+        }
+        if (!ok)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "node %d (%s): its operation, operands or state are invalid", i,
+                              tinyi_sbp_op_name(n->op));
+    }
     return TINY_OK;
 }
 

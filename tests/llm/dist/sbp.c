@@ -914,6 +914,12 @@ static void test_bad(void)
     T_OK(tllm_sbp_plan_make(ctx, &g, NULL, &plan));
     T_STATUS(tllm_sbp_run(ctx, &c, &g, &plan, in, NULL), TINY_E_ARGUMENT, "is an input, and its piece is NULL");
     T_STATUS(tllm_sbp_layout_of(ctx, &g, &plan, 99, &a), TINY_E_ARGUMENT, "no node 99");
+    id = g.n_node - 1;
+    g.node[id].s[0] = 99;
+    T_STATUS(tllm_sbp_plan_make(ctx, &g, NULL, &plan), TINY_E_ARGUMENT, "operands or state are invalid");
+    g.node[id].s[0] = 0;
+    g.node[id].in[0] = id;
+    T_STATUS(tllm_sbp_plan_make(ctx, &g, NULL, &plan), TINY_E_ARGUMENT, "operands or state are invalid");
     memset(&g, 0, sizeof g);
     g.place.n[0] = 1;
     for (i = 0; i < TLLM_SBP_NODES; i++) T_OK(tllm_sbp_input(ctx, &g, "x", 2, dim, &id));
