@@ -160,10 +160,14 @@ static void convert_all(t_net *j, int rank, tiny_ctx *ctx, tiny_net *net)
 {
     static const tiny_idx shapes[4][4] = { { 7, 5, 1, 1 }, { 1, 3, 1, 1 }, { 2, 3, 4, 1 }, { 1, 1, 1, 1 } };
     static const int n_dims[4] = { 2, 2, 3, 0 };
-    boxes *all = (boxes *)j->arg, one = *all;
+    boxes *all = (boxes *)j->arg, one;
     tiny_coll c;
     int s, f, t, g, u;
     memset(&c, 0, sizeof c);
+    memset(&one, 0, sizeof one);            /* not a copy of all, which other ranks write */
+    one.from = all->from;
+    one.to = all->to;
+    one.which = all->which;
     c.net = net;
     for (s = 0; s < (one.which == 2 ? 2 : 4); s++) {
         const int end = S0 + n_dims[s], second = one.which == 2 ? end : B + 1;
