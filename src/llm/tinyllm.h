@@ -158,6 +158,7 @@
 #include "llm/dist/lead.h"
 #include "llm/dist/sbp.h"
 #include "llm/dist/actor.h"
+#include "llm/serve/distserve.h"
 #include "llm/round/watch.h"
 #include "llm/round/fold.h"
 #include "llm/round/scaled.h"
