@@ -212,7 +212,6 @@ static int tinyi_ds_batch(tinyi_ds *s, tinyi_ds_instance *x, double *ms)
         tokens += l;
         squares += (double)l * l;
         tinyi_ds_push(s, &batch, r);
-        if (tokens >= s->prompt_tokens) break;
     }
     *ms = tllm_dist_prefill_ms(s->c->prefill.profile, s->pp[0], tokens, squares);
     return batch.n ? batch.first : -1;

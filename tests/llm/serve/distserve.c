@@ -147,10 +147,10 @@ static void test_events(void)
     T_CLOSE(t[0].done, .023, 1e-12);
     T_CLOSE(t[1].done, .023, 1e-12);
     T_CLOSE(sum.moved, 0, 0);
-    {   /* 7 pages of 16 tokens: a text of 100 + 12 tokens needs 8, so two never run at once on 12 */
+    {   /* pages of 16 tokens: a prompt takes 4, the whole text 6, so two do not fit to their ends into 9 */
         static const tllm_dist_request tight[3] = { { 0, 60, 30 }, { 0, 60, 30 }, { 0, 60, 30 } };
         c = split(&plain, 1, 1);
-        c.decode.pages = 9;                 /* a prompt takes 4 pages, the whole text 6: the second is put aside */
+        c.decode.pages = 9;                 /* the second is put aside */
         c.accept = 1;
         T_OK(tllm_dist_simulate(ctx, &c, tight, 3, t, &sum));
         T_TRUE(sum.swaps >= 1 && t[2].done > t[0].done);
@@ -161,8 +161,37 @@ static void test_events(void)
         c.prefill.pages = 9;
         T_OK(tllm_dist_simulate(ctx, &c, tight, 3, t, &sum));
         T_TRUE(sum.swaps >= 1);
+        /* one runs at a time; the second waits with 4 of 9 pages, so the first has to make room for it */
+        c = split(&plain, 1, 1);
+        c.decode.pages = 9;
+        c.rows = 1;
+        c.accept = 1;
+        T_OK(tllm_dist_simulate(ctx, &c, tight, 3, t, &sum));
+        T_TRUE(sum.swaps >= 1);
+        c = split(&plain, 1, 0);
         c.prefill.pages = 5;
         T_STATUS(tllm_dist_simulate(ctx, &c, tight, 3, t, &sum), TINY_E_ARGUMENT, "request 0 needs 6 pages");
+    }
+    {   /* One runs, one waits with 5 of 100 pages, which is a twentieth: no other is fetched. Prefill holds three. */
+        tllm_dist_request six[6];
+        tllm_dist_time u[6];
+        int i;
+        for (i = 0; i < 6; i++) {
+            six[i].arrival = 0;
+            six[i].prompt = 70;
+            six[i].output = 150;
+        }
+        c = split(&plain, 1, 1);
+        c.decode.pages = 100;
+        c.prefill.pages = 17;
+        c.prompt_tokens = 1;
+        c.rows = 1;
+        T_OK(tllm_dist_simulate(ctx, &c, six, 6, u, &sum));
+        T_CLOSE(u[4].first, .050, 1e-12);
+        T_CLOSE(u[5].first, .010 + .149 + .010, 1e-9);     /* when the first text is complete and the third fetched */
+        c.accept = 1;
+        T_OK(tllm_dist_simulate(ctx, &c, six, 6, u, &sum));
+        T_CLOSE(u[5].first, .060, 1e-12);
     }
     t_close(ctx);
     T_PROOF("serving 4", "moved bytes equal the formula");
@@ -282,7 +311,9 @@ static void test_placement(void)
         list[1].decode[1][i] /= 1.7;
     }
     for (case_of = 0; case_of < 4; case_of++) {
-        tllm_dist_cluster cluster = { 2, 4, 30e9, 0 };
+        tllm_dist_cluster cluster = { 2, case_of % 2 ? 3 : 4, 30e9, 0 };
+        const int in_node = cluster.devices;
+        int fewest = 99;
         const tllm_dist_limits *limits = case_of < 2 ? &tight : &loose;
         tllm_dist_plan plan;
         double best[TLLM_DIST_ROLES] = { 0 }, rate;
@@ -292,13 +323,17 @@ static void test_placement(void)
         load.prompt_spread = load.output_spread = case_of < 2 ? 0 : .6;
         T_OK(tllm_dist_place(ctx, &cluster, &model, list, 2, NULL, &load, limits, 40, &plan));
         for (i = 0; i < 2; i++)             /* all of them */
-            for (pp = 1; pp <= 8 / (i + 1); pp++)
+            for (pp = 1; pp <= 2 * in_node / (i + 1); pp++)
                 for (role = 1; role < TLLM_DIST_ROLES; role++) {
                     tllm_dist_config c = split(&list[i], 1, 1);
                     if (40 % pp) continue;
                     c.role = role;
                     c.prefill.pp = c.decode.pp = pp;
                     T_OK(tllm_dist_goodput(ctx, &c, &load, limits, NULL, &rate));
+                    if (role == TLLM_DIST_TOGETHER && rate >= best[role]) {
+                        const int n = tllm_dist_devices(&c);
+                        fewest = rate > best[role] || n < fewest ? n : fewest;
+                    }
                     if (rate > best[role]) best[role] = rate;
                 }
         T_CLOSE(plan.together, best[TLLM_DIST_TOGETHER], 1e-12);
@@ -313,7 +348,7 @@ static void test_placement(void)
                         for (role = 1; role <= 2; role++) {        /* nodes that a part spans */
                             tllm_dist_config c = split(&list[i], 1, 1);
                             if (pp % role || pd % role || 40 % pp || 40 % pd) continue;
-                            if ((i + 1) * pp / role + (j + 1) * pd / role > 4) continue;
+                            if ((i + 1) * pp / role + (j + 1) * pd / role > in_node) continue;
                             c.decode.profile = &list[j];
                             c.prefill.pp = pp;
                             c.decode.pp = pd;
@@ -323,6 +358,7 @@ static void test_placement(void)
         T_CLOSE(plan.split, best[0], 1e-12);
         T_CLOSE(plan.goodput, best[0] > plan.together ? best[0] : plan.together, 1e-12);
         T_EQ_INT(plan.best.role, case_of < 2 ? TLLM_DIST_SPLIT : TLLM_DIST_TOGETHER);
+        if (plan.best.role == TLLM_DIST_TOGETHER) T_EQ_INT(tllm_dist_devices(&plan.best), fewest);
         T_TRUE(plan.prefills >= 1 && (plan.decodes >= 1) == (plan.best.role == TLLM_DIST_SPLIT));
     }
     t_close(ctx);
