@@ -281,8 +281,8 @@ void bench_sbp(void)
     units[0] = bs_units(&k, 1);
     units[1] = bs_units(&k, 2);
     b_headline("oneflow", "OneFlow: on a par with specialised libraries by annotations alone (GPUs)",
-               "bytes: 4 ranks, planned; times: 2 ranks of one thread, 64 x 256, 1 Gbit/s in memory; buffers: stages of "
-               "1, 3, 1 on the clock of the simulation",
+               "bytes: 4 ranks, planned; times: 2 ranks of one thread, 64 x 256, 1 Gbit/s in memory; buffers: stages "
+               "of 1, 3, 1 on the clock of the simulation",
                "a step of training sends, planned, %.1f MB at batch 32, width 4096 (data parallel %.0f, all in rows "
                "%.0f) and %.1f MB at batch 8192, width 256 (data %.1f, tensor %.1f); a step takes %.2f ms planned, "
                "%.2f data, %.2f tensor parallel; two buffers are %.2f times as fast as one; a call costs %.0f ns",
