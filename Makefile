@@ -162,7 +162,7 @@ smaller: $(SMALLER:%=$(BUILD)/%)  ## (10 minutes) every way to make a model smal
 picture:         ## draws docs/img/speed.svg, the picture of README.md, from docs/dev/speed.tsv
 	python3 docs/dev/speed-picture.py docs/dev/speed.tsv docs/img/speed.svg
 
-PICTURES = tdn deeponet spiking_nerf operator wave compress_net robust_nets search_net meta_prune
+PICTURES = tdn deeponet spiking_nerf operator wave compress_net robust_nets search_net meta_prune distserve
 pictures: $(PICTURES:%=$(BUILD)/%)  ## (a minute) programs that draw, with small settings, into build/pictures; ONLY=tdn
 	@BUILD=$(BUILD) ONLY='$(ONLY)' sh docs/dev/pictures.sh
 
@@ -358,6 +358,7 @@ $(BUILD)/copy/linked: $(BUILD)/story-model.h
 $(BUILD)/operator: examples/solvers.h
 $(BUILD)/deeponet: examples/solvers.h examples/picture.h
 $(BUILD)/wave: examples/picture.h
+$(BUILD)/sbp: examples/world.h
 $(BUILD)/serve: examples/serve-page.h
 
 # the page of build/serve as texts of C; committed, so that the program compiles without this rule

@@ -72,8 +72,10 @@ geometry 4 (MT-DeepONet)
 geometry 5 (SpikingNeRF)
 distributed 0 (plain family)
 distributed 1 (TPI-LLM)
+distributed 8 (OneFlow)
 serving 1 (Flover)
-serving 3 (speculative sampling)'
+serving 3 (speculative sampling)
+serving 4 (DistServe)'
 if [ "$1" != --one ]; then
     results=$BUILD/results
     [ -n "$AGAIN" ] || rm -rf "$results"

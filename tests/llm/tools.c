@@ -289,6 +289,64 @@ static void test_bench_model(void)
     T_TRUE(strlen(said) > 4 && !strcmp(said + strlen(said) - 4, "]}]\n"));
 }
 
+static void test_sbp(void)
+{
+    if (!is_there()) return;
+    if (run("", "sbp --help")) { t_skip("sbp does not run here"); return; }
+    SAYS("--plan NAME");
+    T_EQ_INT(run("", "sbp"), 2);
+    T_EQ_INT(run("", "sbp plan --plan magic"), 2);
+    COMPLAINS("there are exact greedy data tensor rows copies, not magic");
+    T_EQ_INT(run("", "sbp run --grid 2"), 2);
+    COMPLAINS("--grid takes AxB");
+    T_EQ_INT(run("", "sbp actors --times 1,2"), 2);
+    COMPLAINS("--times takes three whole numbers");
+    T_EQ_INT(run("", "sbp plan --check"), 2);
+    COMPLAINS("plan takes no --check");
+    T_EQ_INT(run("", "sbp plan --memory 0.001"), 1);
+    COMPLAINS("no plan keeps every rank below 1000 bytes");
+    T_EQ_INT(run("", "sbp plan --batch 32 --width 4096"), 0);
+    SAYS("exact             3.146");
+    SAYS("y: P -> B 3.146 MB");
+    T_EQ_INT(run("", "sbp actors"), 0);
+    SAYS("2 buffers: 62 units, 16384 bytes");
+    T_EQ_INT(run("", "sbp run --ranks 3 --batch 7 --width 24 --tcp --check"), 0);
+    SAYS("compared with one rank: the same");
+    T_EQ_INT(run("", "sbp run --grid 2x2 --batch 8 --width 24 --tcp --check"), 0);
+    SAYS("(0/1) / (2/3)");
+}
+
+static void test_distserve(void)
+{
+    char picture[200];
+    if (!is_there()) return;
+    if (run("", "distserve --help")) { t_skip("distserve does not run here"); return; }
+    SAYS("--tpot X");
+    T_EQ_INT(run("", "distserve queue --rate 16"), 0);
+    SAYS("150.0 ms");
+    SAYS("58.3 ms");
+    T_EQ_INT(run("", "distserve queue --tpot 3"), 2);
+    COMPLAINS("queue takes no --tpot");
+    T_EQ_INT(run("", "distserve simulate --requests 9"), 2);
+    COMPLAINS("--requests takes a whole number from 10");
+    T_EQ_INT(run("", "distserve simulate --requests 100 --decodes 0"), 0);
+    SAYS("on 1 devices");
+    T_EQ_INT(run("", "distserve goodput --requests 200 --seeds 1 --svg %s/g.svg", folder), 0);
+    SAYS("split serves");
+    (void)slurp("g.svg", picture, sizeof picture);
+    T_TRUE(!strncmp(picture, "<svg xmlns", 10));
+    T_EQ_INT(run("", "distserve goodput --svg %s", folder), 2);
+    COMPLAINS("this is a folder");
+    spill("profile", "1 18 .1 0 20 0 .04 7 0 .2 95\n2 11 .06\n");
+    T_EQ_INT(run("", "distserve place --profile %s/profile", folder), 1);
+    COMPLAINS("line 2 is not 11 numbers");
+    spill("profile", "1 18 .1 0 20 0 .04 7 0 .2 95\n");
+    T_EQ_INT(run("", "distserve place --profile %s/profile --requests 50 --devices 2", folder), 0);
+    SAYS("best split");
+    T_EQ_INT(run("", "distserve place --requests 50 --ttft 1"), 1);
+    COMPLAINS("no placement keeps limits of 0.001");
+}
+
 /* invalid numbers, or numbers beyond the range of an option: the fault is named, and nothing is done */
 static void test_numbers(void)
 {
@@ -653,6 +711,8 @@ int main(void)
     T_RUN(test_split);
     T_RUN(test_vision);
     T_RUN(test_nets);
+    T_RUN(test_sbp);
+    T_RUN(test_distserve);
     T_RUN(test_search_net);
     T_RUN(test_needle);
     T_RUN(test_bench_model);
