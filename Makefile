@@ -57,7 +57,7 @@ COMPILE_TEST = $(patsubst -O2,-O1,$(COMPILE))
 
 .PHONY: help all picture pictures smaller try demo machine retrain retrain-check test test-clone sweep run-tests \
     programs bench bench-quick bench-compile bench-peers bench-targets bench-arm check-scripts mutants conformance \
-    test-ports test-python fuzz asan tsan stitch stitch-check docs setup examples examples-all examples-alone \
+    mpi test-mpi test-ports test-python fuzz asan tsan stitch stitch-check docs setup examples examples-all examples-alone \
     style-check page test-serve test-page clean install uninstall shared dist
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -358,6 +358,7 @@ $(BUILD)/copy/linked: $(BUILD)/story-model.h
 $(BUILD)/operator: examples/solvers.h
 $(BUILD)/deeponet: examples/solvers.h examples/picture.h
 $(BUILD)/wave: examples/picture.h
+$(BUILD)/ranks: examples/world.h
 $(BUILD)/serve: examples/serve-page.h
 
 # the page of build/serve as texts of C; committed, so that the program compiles without this rule
@@ -369,6 +370,23 @@ page:            ## makes examples/serve-page.h from examples/serve-page.html
 
 test-serve: $(BUILD)/serve       ## build/serve by two client libraries of PyPI; EMBED=FILE adds an embedding model
 	@BUILD=$(BUILD) sh tests/serve/run.sh clients $(EMBED)
+
+# programs whose ranks are processes that mpirun starts; each takes --check, which compares with one rank
+MPI_PROGRAMS = ranks
+MPICC ?= mpicc
+MPI ?= $(BUILD)/mpi
+MPI_COMPILE = $(MPICC) $(patsubst -O2,-O1,$(CFLAGS)) $(OPENMP) -I$(INC) -I. -Iports -DTINYLLM_LINKED
+$(MPI)/net: ports/mpi/tests/net.c ports/mpi/tiny_mpi.h $(HEADERS) $(BUILD)/libtinyllm.a
+	@mkdir -p $(@D)
+	$(MPI_COMPILE) $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
+$(MPI_PROGRAMS:%=$(MPI)/%): $(MPI)/%: examples/%.c examples/options.h examples/world.h ports/mpi/tiny_mpi.h $(HEADERS) \
+    $(BUILD)/libtinyllm.a
+	@mkdir -p $(@D)
+	$(MPI_COMPILE) -DWORLD_MPI $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
+mpi: $(MPI)/net $(MPI_PROGRAMS:%=$(MPI)/%)  ## programs with ranks for mpirun, in build/mpi; MPICC=mpicc.mpich
+
+test-mpi:        ## the transport over MPI and these programs, by Open MPI and MPICH where they are installed
+	@BUILD=$(BUILD) INC=$(INC) MAKE='$(MAKE)' PROGRAMS='$(MPI_PROGRAMS)' sh ports/mpi/test.sh
 
 test-page: $(BUILD)/serve        ## the page of build/serve in headless Chromium; screenshots in build/serve-page
 	@BUILD=$(BUILD) sh tests/serve/run.sh page
