@@ -57,8 +57,8 @@ COMPILE_TEST = $(patsubst -O2,-O1,$(COMPILE))
 
 .PHONY: help all picture pictures smaller try demo machine retrain retrain-check test test-clone sweep run-tests \
     programs bench bench-quick bench-compile bench-peers bench-targets bench-arm check-scripts mutants conformance \
-    mpi test-mpi test-ports test-python fuzz asan tsan stitch stitch-check docs setup examples examples-all examples-alone \
-    style-check page test-serve test-page clean install uninstall shared dist
+    test-ports test-python fuzz asan tsan stitch stitch-check docs setup examples examples-all examples-alone mpi \
+    test-mpi style-check page test-serve test-page clean install uninstall shared dist
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -385,8 +385,11 @@ $(MPI_PROGRAMS:%=$(MPI)/%): $(MPI)/%: examples/%.c examples/options.h examples/w
 	$(MPI_COMPILE) -DWORLD_MPI $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 mpi: $(MPI)/net $(MPI_PROGRAMS:%=$(MPI)/%)  ## programs with ranks for mpirun, in build/mpi; MPICC=mpicc.mpich
 
+MPI_RANKS ?= 2 4 8
+MPI_KIND ?= openmpi mpich
 test-mpi:        ## the transport over MPI and these programs, by Open MPI and MPICH where they are installed
-	@BUILD=$(BUILD) INC=$(INC) MAKE='$(MAKE)' PROGRAMS='$(MPI_PROGRAMS)' sh ports/mpi/test.sh
+	@BUILD=$(BUILD) INC=$(INC) MAKE='$(MAKE)' PROGRAMS='$(MPI_PROGRAMS)' RANKS='$(MPI_RANKS)' KINDS='$(MPI_KIND)' \
+	  sh ports/mpi/test.sh
 
 test-page: $(BUILD)/serve        ## the page of build/serve in headless Chromium; screenshots in build/serve-page
 	@BUILD=$(BUILD) sh tests/serve/run.sh page

@@ -4,9 +4,9 @@
  *
  * The shapes are those of stories15M to 110M, TinyLlama and Llama 2; 2M has the 2048 tokens of a test. Such a model
  * generates noise. TYPE is a block format for all matrices (Q4_0, F16, ...), or Q4_K_M: Q4_K, with Q6_K for the output
- * and half of attn_v and ffn_down, the mixture that quantize makes. Blocks are drawn from a few thousand that are packed
- * once, so most of the time goes into writing the file. The vocabulary has 256 bytes, and made-up words to fill the
- * 32000 tokens of the other shapes. */
+ * and half of attn_v and ffn_down, the mixture that quantize makes. Blocks are drawn from a few thousand that are
+ * packed once, so most of the time goes into writing the file. The vocabulary has 256 bytes, and made-up words to fill
+ * the 32000 tokens of the other shapes. */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"

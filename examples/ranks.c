@@ -1,4 +1,4 @@
-/* examples/ranks.c - one model split over several ranks: threads with slow links, processes over TCP, or those of mpirun
+/* examples/ranks.c - one model split over several ranks: threads, processes over TCP, or those of mpirun
  *
  *     ranks MODEL.gguf --ranks 2 --ms 1
  *     ranks MODEL.gguf --ranks 2 --ms 1 --ladder

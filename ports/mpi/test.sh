@@ -1,10 +1,11 @@
 #!/bin/sh
-# make test-mpi: the transport over MPI and the programs of $PROGRAMS, with 2, 4 and 8 processes of this machine, for each
-# MPI that is here: Open MPI and MPICH by the names of Debian, else the mpicc and mpirun of the PATH. Where there is none
+# make test-mpi: the transport over MPI and the programs of $PROGRAMS, with 2, 4 and 8 processes of this machine, for
+# each MPI that is here: Open MPI and MPICH by the names of Debian, else the mpicc and mpirun of the PATH. Without any
 # it says so in one line. The last line is: N passed, N failed.
-#   MPI=openmpi   only this one
-#   RANKS="2 4"   these numbers of processes
+#   RANKS="2 4"       these numbers of processes
+#   KINDS="openmpi"   only this one
 BUILD=${BUILD:-build} INC=${INC:-.} MAKE=${MAKE:-make} PROGRAMS=${PROGRAMS:-ranks} RANKS=${RANKS:-2 4 8}
+KINDS=${KINDS:-openmpi mpich}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 # processes of one container may not read each other's memory; they copy through shared memory then
 export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_hwloc_base_binding_policy=none
@@ -18,10 +19,10 @@ passed=0 failed=0
 tried() { # what, status; the log says why
     if [ "$2" -eq 0 ]; then
         passed=$((passed + 1))
-        printf '%-40s %s\n' "$1" "$(tail -n 1 "$log")"
+        printf '%-60s %s\n' "$1" "$(grep -E '^([0-9]* passed|the same|rank )' "$log" | tail -n 1)"
     else
         failed=$((failed + 1))
-        printf '%-40s failed with status %s\n' "$1" "$2"
+        printf '%-60s failed with status %s\n' "$1" "$2"
         sed 's/^/    /' "$log" | head -n 40
     fi
 }
@@ -69,15 +70,15 @@ mkdir -p "$BUILD/mpi"
         "$BUILD/make-model" --shape 2M --type F16 "$BUILD/mpi/model.gguf"
 } >"$log" 2>&1 || { tried 'making a model' 1; }
 found=
-for name in openmpi mpich; do
+for name in $KINDS; do
     command -v mpicc.$name >/dev/null 2>&1 && command -v mpirun.$name >/dev/null 2>&1 || continue
     found=1
-    [ "${MPI:-$name}" = $name ] && all $name mpicc.$name mpirun.$name
+    all "$name" "mpicc.$name" "mpirun.$name"
 done
 if [ -z "$found" ]; then
     if command -v mpicc >/dev/null 2>&1 && command -v mpirun >/dev/null 2>&1; then
         mpirun --version 2>&1 | grep -q 'Open MPI' && name=openmpi || name=mpich
-        all $name mpicc mpirun
+        all "$name" mpicc mpirun
     else
         echo 'test-mpi: no mpicc and mpirun here (Debian: libopenmpi-dev openmpi-bin, or mpich): nothing was tried'
         echo '0 passed, 0 failed, 1 skipped'

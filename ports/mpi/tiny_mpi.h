@@ -489,9 +489,9 @@ static void tiny_mpi_pause(tiny_net *net, uint64_t seen, uint64_t until)
 
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
 
-/* Receives and drops what comes, so that ranks whose sends are on their way can end too, and so that nothing is left for
- * a later communicator. It needs room for all of it: MPICH ends the process if a message is truncated, whatever the
- * error handler. 1: this rank still has requests; own: only those in the caller's memory count. */
+/* Receives and drops what comes: ranks whose sends are on their way can end too, and nothing is left for a later
+ * communicator. Each message gets its room, since MPICH ends the process if one is truncated, whatever the error
+ * handler. 1: this rank still has requests; own: only those in the caller's memory count. */
 static int tiny_mpi_drain(tiny_mpi *t, int own)
 {
     int i, left = 0, flag;
@@ -512,16 +512,22 @@ static int tiny_mpi_drain(tiny_mpi *t, int own)
             unsigned char *to = p->in;
             int n = 0;
             flag = 0;
-            if (MPI_Iprobe(i, MPI_ANY_TAG, t->comm, &flag, &status) != MPI_SUCCESS || !flag) flag = 0;
-            if (flag && MPI_Get_count(&status, MPI_BYTE, &n) == MPI_SUCCESS && n > 0 && status.MPI_TAG == TINY_MPI_PIECE)
-                to = p->dropped = (unsigned char *)malloc((size_t)n);
+            if (MPI_Iprobe(i, MPI_ANY_TAG, t->comm, &flag, &status) != MPI_SUCCESS || !flag ||
+                MPI_Get_count(&status, MPI_BYTE, &n) != MPI_SUCCESS || n < 0)
+                flag = 0;
+            if (flag && status.MPI_TAG == TINY_MPI_PIECE) to = p->dropped = (unsigned char *)malloc((size_t)n + 1);
             if (flag && to && MPI_Irecv(to, n, MPI_BYTE, i, status.MPI_TAG, t->comm, &p->recv) == MPI_SUCCESS)
                 p->receiving = status.MPI_TAG == TINY_MPI_PIECE ? TINY_MPI_SHORT : status.MPI_TAG;
+            else if (p->dropped) {
+                free(p->dropped);
+                p->dropped = NULL;
+            }
         }
         (void)tiny_mpi_slots(p);
         flag = 0;
         if (p->told == 1 && (MPI_Test(&p->bye, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag)) p->told = 2;
-        left |= p->sending || p->receiving == TINY_MPI_PIECE || (!own && (p->receiving || p->n_slots || p->told != 2 || !p->ended));
+        left |= p->sending || p->receiving == TINY_MPI_PIECE;
+        left |= !own && (p->receiving || p->n_slots || p->told != 2 || !p->ended);
     }
     return left;
 }
