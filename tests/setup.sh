@@ -1,7 +1,7 @@
 #!/bin/sh
 # setup.sh test|ports|accel|mpi: what the tests, the emulated ports, the accelerator ports or ranks over MPI want beyond
-# a C compiler and make. As root on Debian or Ubuntu installs what is missing; elsewhere says which line would. Nothing here is needed:
-# what is missing is skipped by name.
+# a C compiler and make. As root on Debian or Ubuntu installs what is missing; elsewhere says which line would. Nothing
+# here is needed: what is missing is skipped by name.
 what=${1:-test}
 missing=
 want() { # package, then a test that it is there
