@@ -6,8 +6,8 @@
  * ranks that start together (MPI_Barrier); a turn is CALLS sums one after the other. The figures are medians over the
  * rounds of the time of one sum on the slowest rank, and in brackets the shortest times. Both add f32 numbers. Messages
  * carry no MAC, as MPI's carry none; the second table, of a quarter of the rounds, has what the MAC costs. Without
- * mpi_yield_when_idle MPI keeps the processor while it waits, and on a machine that does something else too its sums take
- * milliseconds. */
+ * mpi_yield_when_idle MPI keeps the processor while it waits, and its sums take milliseconds on a machine that does
+ * something else too. */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE 1
 #endif
