@@ -606,7 +606,8 @@ TINY_API tiny_status tllm_shard_graph(tiny_ctx *ctx, const tllm_gguf *file, tllm
     }
     if (!embedding || !layers || layers > TLLM_SHARD_MOST || !heads || heads > 65536 || !kv || kv > heads)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
-                          "%s: its graph is not known: it needs an embedding, layers and heads", tllm_gguf_path(file, 0));
+                          "%s: its graph is not known: it needs an embedding, layers and heads",
+                          tllm_gguf_path(file, 0));
     x = tinyi_shard_add(&m, TLLM_SHARD_LOOKUP, -1, -1, -1, embedding - 1);
     for (l = 0; l < (size_t)layers && !m.st; l++) {
         int y = tinyi_shard_add(&m, TLLM_SHARD_NORM, x, -1, -1, 0), q, k = -1, v = -1, up;
