@@ -111,7 +111,8 @@ void bench_rules(void)
         b_must(ctx, tllm_shard_cost(ctx, rules, bu_node, bu_n_nodes, &hand));
         tllm_rules_close(ctx, rules);
         ratio[i] = found.bytes / hand.bytes;
-        b_note("%-16s %d ranks: a rank sends %.0f KB a token (%lu sums, %lu collected), by hand %.0f KB (%lu, %lu): %.2f",
+        b_note("%-16s %d ranks: a rank sends %.0f KB a token (%lu sums, %lu collected), by hand %.0f KB (%lu, %lu): "
+               "%.2f",
                bu_models[i].name, BU_RANKS, 1e-3 * found.bytes, (unsigned long)found.n_sums,
                (unsigned long)found.n_collected, 1e-3 * hand.bytes, (unsigned long)hand.n_sums,
                (unsigned long)hand.n_collected, ratio[i]);
