@@ -4,11 +4,13 @@
  *     cluster worker MODEL.gguf 192.168.1.5:29500 --key home.key   on each of the others
  *     cluster master MODEL.gguf "Once upon a time" --key home.key --listen 192.168.1.5:29500 --ranks 2
  *     cluster plan MODEL.gguf --ranks 4 --ms 0.3 --mbit 940        what a token costs, without computing one
+ *     cluster rules MODEL.safetensors --ranks 4                    how a model of any architecture can be cut
  *
  * Every machine has the model file, reads its share of the weights only, and computes with it. The text is that of one
  * machine. Once a second each rank prints a line to standard error: per token the time of computing and waiting, bytes
  * and messages, and the memory of every rank. Nothing on the wire is secret: see docs/guide/cluster.md. */
 #define TINYLLM_WITH_CLUSTER
+#define TINYLLM_WITH_RULES
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "cluster"
@@ -22,6 +24,7 @@ static const char usage[] =
     "cluster master MODEL [PROMPT | -] --key FILE [options]      -: prompt from standard input\n"
     "cluster worker MODEL MASTER:PORT --key FILE [options]       computes its share for that master\n"
     "cluster plan MODEL [options]                                what a token costs, before anything is connected\n"
+    "cluster rules MODEL [--ranks N]                             how a model of any architecture can be cut\n"
     "  --key FILE       the file that cluster key wrote, the same on all machines\n"
     "  --ranks N        processes, that of the master included; default: 2\n"
     "master:\n"
@@ -47,7 +50,7 @@ static const char usage[] =
     "  --ms X           milliseconds that a message takes between two machines; default: 0.1\n"
     "  --mbit X         megabits a second of the line; default: 1000\n";
 
-enum { KEY, MASTER, WORKER, PLAN, BATCH = 64, PLAN_BYTES = 16 };
+enum { KEY, MASTER, WORKER, PLAN, RULES, BATCH = 64, PLAN_BYTES = 16 };
 static struct {
     const char *path, *word, *key, *listen;
     int command, ranks, n, top_k, context, echo, plain, no_mac, quiet;
@@ -368,6 +371,47 @@ static tiny_status plan(tiny_ctx *ctx)
     return st;
 }
 
+/* ---- rules ------------------------------------------------------------------------------------------------------- */
+
+static tiny_status rules(tiny_ctx *ctx)
+{
+    tllm_gguf *file = NULL;
+    tllm_rules *found = NULL;
+    tllm_shard_node *node = (tllm_shard_node *)need(malloc(TLLM_SHARD_MOST * sizeof *node));
+    tllm_shard_cost_of cost, hand;
+    double whole = 0, cut = 0;
+    size_t i, n = 0;
+    tiny_status st = tllm_file_open(ctx, run.path, &file);
+    if (!st) st = tllm_rules_file(ctx, file, run.ranks, &found);
+    for (i = 0; !st && i < tllm_rules_tensors(found); i++) {
+        const double bytes = (double)tllm_gguf_tensor_at(file, i)->bytes;
+        if (tllm_rules_dim(found, i) < 0) whole += bytes;
+        else cut += bytes / run.ranks;
+    }
+    if (!st) printf("%d ranks, %.1f MB a rank\n\n", run.ranks, 1e-6 * (whole + cut));
+    for (i = 0; !st && i < tllm_rules_count(found); i++) {
+        const tllm_rule *r = tllm_rules_at(found, i);
+        char key[80], how[24];
+        (void)tiny_plain(key, sizeof key, r->key.at, r->key.n);
+        (void)snprintf(how, sizeof how, "dimension %d", r->dim);
+        printf("%-30s %4zu tensors  %-11s  %s\n", key, r->n_tensors,
+               r->dim < 0 ? "whole" : r->dim == 0 ? "rows" : r->dim == 1 ? "columns" : how, r->why);
+    }
+    if (!st && tllm_shard_graph(ctx, file, node, TLLM_SHARD_MOST, &n) == TINY_OK) {
+        st = tllm_shard_cost(ctx, found, node, n, &cost);
+        if (!st) st = tllm_shard_by_hand(ctx, found, node, n);
+        if (!st) st = tllm_shard_cost(ctx, found, node, n, &hand);
+        if (!st)
+            printf("\nA rank sends %.1f KB a token (%zu sums, %zu times parts collected); by a plan by hand %.1f KB.\n",
+                   1e-3 * cost.bytes, cost.n_sums, cost.n_collected, 1e-3 * hand.bytes);
+    } else if (!st) printf("\nWhat a token costs is not known: %s\n", tiny_ctx_message(ctx));
+    if (st) say(tiny_ctx_message(ctx));
+    tllm_rules_close(ctx, found);
+    tllm_gguf_close(ctx, file);
+    free(node);
+    return st;
+}
+
 int main(int argc, char **argv)
 {
     static tiny_ctx_desc cd;
@@ -376,12 +420,12 @@ int main(int argc, char **argv)
     const char *prompt = "";
     size_t n_prompt = 0;
     tiny_status st;
-    const option options[] = { A_COMMAND("key master worker plan", &run.command),
+    const option options[] = { A_COMMAND("key master worker plan rules", &run.command),
                                THE_WORD("file", &run.path),
                                A_WORD("prompt or address", &run.word),
                                A_TEXT("mw --key", &run.key),
                                A_TEXT("m --listen", &run.listen),
-                               A_WHOLE("mp --ranks", &run.ranks, 1, TINY_NET_RANKS),
+                               A_WHOLE("mpr --ranks", &run.ranks, 1, TINY_NET_RANKS),
                                A_WHOLE("m --n", &run.n, 0, 1e9),
                                A_NUMBER("m --temp", &run.temp, 0, 100),
                                A_WHOLE("m --top-k", &run.top_k, 0, 1e9),
@@ -411,7 +455,8 @@ int main(int argc, char **argv)
     READ_OPTIONS(argc, argv, usage, options);
     if (run.command == KEY) return exit_status(make_key(run.path));
     if (run.command == WORKER && !run.word) return refused("the address of the master is missing");
-    if (run.command == PLAN && run.word) return refused("%s: plan takes a model only", run.word);
+    if (run.command >= PLAN && run.word)
+        return refused("%s: %s takes a model only", run.word, run.command == PLAN ? "plan" : "rules");
     if (run.command == MASTER && run.word && !strcmp(run.word, "-")) {
         prompt = owned = read_text("-", MOST_TEXT, 0, &n_prompt);
         if (!owned) return 1;
@@ -424,7 +469,10 @@ int main(int argc, char **argv)
     cd.user = &ctx;
     stop_on_signals();
     st = tiny_ctx_open(&cd, &ctx);
-    if (!st) st = run.command == PLAN ? plan(ctx) : take_part(ctx, prompt, n_prompt);
+    if (!st)
+        st = run.command == PLAN    ? plan(ctx)
+             : run.command == RULES ? rules(ctx)
+                                    : take_part(ctx, prompt, n_prompt);
     tiny_ctx_close(ctx);
     free(owned);
     return exit_status(stopped_by ? 128 + stopped_by : st != TINY_OK);

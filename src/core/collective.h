@@ -75,7 +75,7 @@ typedef enum tiny_coll_what {
 TINY_API double tiny_coll_cost(int what, int world, double n_bytes, const tiny_coll_line *line);    /* seconds */
 
 /* Measures the line between rank 0 and each other rank and takes the worst: 20 round trips for each of 5 sizes. Then it
- * times every way of a sum at 4 sizes, and the medians of rank 0 choose; on a virtual clock the table of costs does.
+ * times every way of a sum at 4 sizes, and the times of rank 0 choose; on a virtual clock the table of costs does.
  * All ranks get the same answer. work: 1 MiB. */
 #define TINY_COLL_SIZES 12                  /* sums of up to 1 KiB, 2 KiB, ... 1 MiB, and longer ones */
 typedef struct tiny_coll_choice { tiny_coll_line line; unsigned char way[TINY_COLL_SIZES]; } tiny_coll_choice;

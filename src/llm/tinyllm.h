@@ -159,6 +159,8 @@
 #include "llm/dist/sbp.h"
 #include "llm/dist/actor.h"
 #include "llm/serve/distserve.h"
+#include "llm/dist/rules.h"
+#include "llm/dist/shard.h"
 #include "llm/round/watch.h"
 #include "llm/round/fold.h"
 #include "llm/round/scaled.h"
