@@ -72,6 +72,7 @@ geometry 4 (MT-DeepONet)
 geometry 5 (SpikingNeRF)
 distributed 0 (plain family)
 distributed 1 (TPI-LLM)
+distributed 6 (NoLoCo)
 distributed 7 (Just One Byte)
 serving 1 (Flover)
 serving 3 (speculative sampling)'

@@ -156,6 +156,7 @@
 #include "llm/model/model.h"
 #include "llm/model/adapter.h"
 #include "llm/dist/lead.h"
+#include "llm/dist/noloco.h"
 #include "llm/dist/onebyte.h"
 #include "llm/round/watch.h"
 #include "llm/round/fold.h"

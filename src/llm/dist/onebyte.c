@@ -90,10 +90,9 @@ static void tinyi_onebyte_add(const tllm_onebyte *o, float *y, const float *x, u
                               size_t n, float c)
 {
     uint32_t bits[TINYI_OB_PIECE / 32];
-    size_t b;
     if (o->desc.normal) { tinyi_onebyte_add_normal(y, x, key, tensor, first, n, c); return; }
     if (!o->kernels) { tinyi_onebyte_add_ref(y, x, key, tensor, first, n, c); return; }
-    for (b = 0; 128 * b < n; b++) tinyi_onebyte_block(key, tensor, first / 128 + b, bits + 4 * b);
+    o->kernels->blocks(bits, key, tensor, first / 128);
     o->kernels->add(y, x, bits, n, c);
 }
 

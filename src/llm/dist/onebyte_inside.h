@@ -9,6 +9,8 @@ typedef struct tinyi_onebyte_kernels {
     tiny_target from;
     /* y[i] = x[i] + c, or x[i] - c where bit i is set; y may be x. Only sums: every target has the same bits */
     void (*add)(float *y, const float *x, const uint32_t *bits, size_t n, float c);
+    /* bits (32): the Philox blocks with this key and the counters (block to block + 7, tensor) */
+    void (*blocks)(uint32_t *bits, uint64_t key, uint64_t tensor, uint64_t block);
 } tinyi_onebyte_kernels;
 TINYI_TABLES(tinyi_onebyte_kernels, tinyi_onebyte_kernels)
 
