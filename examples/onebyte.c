@@ -17,7 +17,8 @@
 
 static const char usage[] =
     "onebyte blobs [options]        a network of 10 000 weights learns to tell ten blobs apart\n"
-    "onebyte story MODEL [options]  a LoRA adapter learns stories in which each thing is red and each friend is Anna or "
+    "onebyte story MODEL [options]  a LoRA adapter learns stories in which each thing is red and each friend is Anna "
+    "or "
     "Tom\n"
     "  --steps N      default: 1500; story: 200\n"
     "  --samples N    of a rank in a step, 1 to 200; default: 1; story: 4\n"
@@ -35,7 +36,17 @@ static const char usage[] =
     "  --quiet        print the last line only\n" WORLD_USAGE
     "The same seed gives the same weights for any number of ranks that makes the same gradients in a step.\n";
 
-enum { IN = 32, HIDDEN = 232, OUT = 10, BATCH = 32, TEST = 2000, CONTEXT = 96, RANK = 1, MOST_PLACES = 128, POINTS = 65 };
+enum {
+    IN = 32,
+    HIDDEN = 232,
+    OUT = 10,
+    BATCH = 32,
+    TEST = 2000,
+    CONTEXT = 96,
+    RANK = 1,
+    MOST_PLACES = 128,
+    POINTS = 65
+};
 
 static world w = { 2, 0, 0, 0 };
 static int command, steps, samples, normal, floats4, check, quiet;
@@ -111,7 +122,10 @@ static tiny_status blobs_run(task *t, const float *const at[4], tiny_idx n)
                 y = tiny_tensor_2d(t->y, TINY_F32, n, OUT), p[4];
     tiny_status st;
     int i;
-    for (i = 0; i < 4; i++) { p[i] = t->tensor[i]; p[i].data = (void *)(uintptr_t)at[i]; }
+    for (i = 0; i < 4; i++) {
+        p[i] = t->tensor[i];
+        p[i].data = (void *)(uintptr_t)at[i];
+    }
     p[1] = tiny_tensor_1d(p[1].data, TINY_F32, HIDDEN);
     p[3] = tiny_tensor_1d(p[3].data, TINY_F32, OUT);
     st = tiny_matmul(t->ctx, &x, &p[0], &p[1], TINY_ACT_RELU, &h);
@@ -121,7 +135,8 @@ static double nats(const float *y, int n, int right)
 {
     double most = (double)y[0], sum = 0;
     int i;
-    for (i = 1; i < n; i++) if ((double)y[i] > most) most = (double)y[i];
+    for (i = 1; i < n; i++)
+        if ((double)y[i] > most) most = (double)y[i];
     for (i = 0; i < n; i++) sum += exp((double)y[i] - most);
     return log(sum) + most - (double)y[right];
 }
@@ -151,7 +166,8 @@ static tiny_status blobs_judge(task *t, double *right)
     for (i = 0; i < TEST; i++) {
         const float *y = t->y + i * OUT;
         int best = 0;
-        for (k = 1; k < OUT; k++) if (y[k] > y[best]) best = k;
+        for (k = 1; k < OUT; k++)
+            if (y[k] > y[best]) best = k;
         n += best == t->label[i];
     }
     *right = 100.0 * n / TEST;
@@ -190,7 +206,8 @@ static tiny_status story_open(task *t)
     if (st) return st;
     tllm_model_about(t->model, &t->about);
     if (t->about.n_vocab != TLLM_STORY_VOCAB || t->about.output != TLLM_LOGITS || t->about.is_encoder) {
-        fprintf(stderr, PROGRAM ": %s: this is not a story model (examples/models, or build/train-story)\n", model_path);
+        fprintf(stderr, PROGRAM ": %s: this is not a story model (examples/models, or build/train-story)\n",
+                model_path);
         return TINY_E_UNSUPPORTED;
     }
     for (i = 0; i < tllm_gguf_n_tensors(t->file) && n < MOST_PLACES; i++) {
@@ -198,14 +215,18 @@ static tiny_status story_open(task *t)
         char name[80];
         if (x->rank != 2 || x->name.n > 60) continue;
         (void)snprintf(name, sizeof name, "%.*s", (int)x->name.n, x->name.at);
-        if (!strstr(name, ".attn_output.") && !strstr(name, ".ffn_down.") && !strstr(name, ".time_mix_output.")) continue;
+        if (!strstr(name, ".attn_output.") && !strstr(name, ".ffn_down.") && !strstr(name, ".time_mix_output."))
+            continue;
         memcpy(t->place[n++], name, sizeof name);
         scale[t->n_tensor] = 1.0f / (float)sqrt((double)x->dim[0]);
-        part(t, RANK, (tiny_idx)x->dim[0]);             /* A, at random; B is zero */
+        part(t, RANK, (tiny_idx)x->dim[0]); /* A, at random; B is zero */
         scale[t->n_tensor] = 0;
         part(t, (tiny_idx)x->dim[1], RANK);
     }
-    if (!n) { fprintf(stderr, PROGRAM ": %s has no matrix that takes an adapter\n", model_path); return TINY_E_UNSUPPORTED; }
+    if (!n) {
+        fprintf(stderr, PROGRAM ": %s has no matrix that takes an adapter\n", model_path);
+        return TINY_E_UNSUPPORTED;
+    }
     parts_made(t, scale);
     words_open(t);
     t->y = floats(CONTEXT * (tiny_idx)t->about.n_out);
@@ -309,7 +330,10 @@ static void task_close(task *t)
 
 /* ---- a run ------------------------------------------------------------------------------------------------------- */
 
-typedef struct course { int n; double at[POINTS], y[POINTS]; } course;
+typedef struct course {
+    int n;
+    double at[POINTS], y[POINTS];
+} course;
 
 static int write_whole(const char *path, const void *bytes, size_t n)
 {
@@ -344,7 +368,8 @@ static int draw(const course *c, const char *what)
                  "d=\"M60 20V220H540\" fill=\"none\"/><text x=\"60\" y=\"14\">%s</text><text x=\"54\" y=\"30\" "
                  "text-anchor=\"end\">%.3g</text><text x=\"54\" y=\"220\" text-anchor=\"end\">%.3g</text><text "
                  "x=\"540\" y=\"240\" text-anchor=\"end\">step %.0f</text><polyline fill=\"none\" stroke=\"#d62728\" "
-                 "stroke-width=\"2\" points=\"", what, high, low, c->at[c->n - 1]);
+                 "stroke-width=\"2\" points=\"",
+                 what, high, low, c->at[c->n - 1]);
     for (i = 0; i < c->n; i++)
         n += snprintf(text + n, sizeof text - (size_t)n, "%.1f,%.1f ", 60 + 480 * c->at[i] / (c->at[c->n - 1] + 1e-9),
                       220 - 195 * (c->y[i] - low) / (high - low));
@@ -378,7 +403,7 @@ static tllm_onebyte_desc describe(task *t, tiny_net *net, int each)
     d.seed = seed;
     d.normal = normal;
     d.floats = floats4;
-    d.whole = 1;                            /* all tensors are looked at together */
+    d.whole = 1; /* all tensors are looked at together */
     d.lost_ns = UINT64_C(600000000000);
     d.wait_ns = UINT64_C(60000000000);
     return d;
@@ -399,6 +424,15 @@ static tiny_status again(tiny_ctx *ctx, int each, uint64_t n, uint64_t want, int
     tllm_onebyte_close(o);
     task_close(t);
     return st;
+}
+
+static int someone_looks(void) /* standard error is a terminal */
+{
+#ifdef OPTIONS_UNIX
+    return isatty(2);
+#else
+    return 0;
+#endif
 }
 
 static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
@@ -433,8 +467,9 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
                 printf("%8llu %16.3f %12.4f\n", (unsigned long long)at, y, r.loss);
                 (void)fflush(stdout);
             }
-        } else if (!net->rank && !quiet && tiny_now_ns() - said > UINT64_C(2000000000)) {
-            fprintf(stderr, "step %llu of %d, %.0f s\r", (unsigned long long)at, steps, 1e-9 * (double)(tiny_now_ns() - start));
+        } else if (!net->rank && !quiet && someone_looks() && tiny_now_ns() - said > UINT64_C(2000000000)) {
+            fprintf(stderr, "step %llu of %d, %.0f s\r", (unsigned long long)at, steps,
+                    1e-9 * (double)(tiny_now_ns() - start));
             said = tiny_now_ns();
         }
         if (st || (!net->rank && at == (uint64_t)steps)) break;
@@ -446,7 +481,8 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
     if (!st && !net->rank) {
         size_t n = 0;
         const void *bytes_of = tllm_onebyte_log(o, &n);
-        printf("%s %.3f after %d steps; the others sent %llu bytes in all, the run is a log of %zu bytes; weights %016llx\n",
+        printf("%s %.3f after %d steps; the others sent %llu bytes in all, the run is a log of %zu bytes; weights "
+               "%016llx\n",
                what, y, steps, (unsigned long long)bytes, n, (unsigned long long)tllm_onebyte_hash(o));
         if (log_path && !write_whole(log_path, bytes_of, n)) st = TINY_E_IO;
         if (!st && out) {
@@ -457,7 +493,9 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
         if (!st && svg && !draw(&c, what)) st = TINY_E_IO;
         if (!st && check) {
             st = again(ctx, samples * net->world, (uint64_t)steps, tllm_onebyte_hash(o), &differs);
-            if (!st) puts(differs ? "one rank alone gets other weights" : "one rank alone gets the same weights, bit for bit");
+            if (!st)
+                puts(differs ? "one rank alone gets other weights"
+                             : "one rank alone gets the same weights, bit for bit");
             if (differs) st = TINY_E_NUMERIC;
         }
     }
@@ -469,13 +507,23 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
 
 int main(int argc, char **argv)
 {
-    const option options[] = { A_COMMAND("blobs story", &command), A_WORD("model", &model_path),
-                               A_WHOLE("--steps", &steps, 1, 1e7), A_WHOLE("--samples", &samples, 1, TLLM_ONEBYTE_SAMPLES),
-                               A_NUMBER("--rate", &rate, 1e-12, 100), A_NUMBER("--eps", &eps, 1e-9, 10),
-                               A_NUMBER("--half", &half, 0, 1e9), A_SEED("--seed", &seed), A_FLAG("--normal", &normal),
-                               A_FLAG("--floats", &floats4), A_TEXT("--out", &out), A_TEXT("--log", &log_path),
-                               A_TEXT("--replay", &replay), A_TEXT("--svg", &svg), A_FLAG("--check", &check),
-                               A_FLAG("--quiet", &quiet), WORLD_OPTIONS(w) };
+    const option options[] = { A_COMMAND("blobs story", &command),
+                               A_WORD("model", &model_path),
+                               A_WHOLE("--steps", &steps, 1, 1e7),
+                               A_WHOLE("--samples", &samples, 1, TLLM_ONEBYTE_SAMPLES),
+                               A_NUMBER("--rate", &rate, 1e-12, 100),
+                               A_NUMBER("--eps", &eps, 1e-9, 10),
+                               A_NUMBER("--half", &half, 0, 1e9),
+                               A_SEED("--seed", &seed),
+                               A_FLAG("--normal", &normal),
+                               A_FLAG("--floats", &floats4),
+                               A_TEXT("--out", &out),
+                               A_TEXT("--log", &log_path),
+                               A_TEXT("--replay", &replay),
+                               A_TEXT("--svg", &svg),
+                               A_FLAG("--check", &check),
+                               A_FLAG("--quiet", &quiet),
+                               WORLD_OPTIONS(w) };
     int bad;
     READ_OPTIONS(argc, argv, usage, options);
     if (command && !model_path) return wrong("story", "a model file is needed");

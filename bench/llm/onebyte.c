@@ -11,12 +11,16 @@
 #include <string.h>
 
 #ifdef TINYLLM_NO_ONEBYTE
-void bench_onebyte(void) { }
+void bench_onebyte(void) {}
 #else
 
 enum { BO_N = 1 << 22, BO_CODES = 4, IN = 32, HIDDEN = 232, OUT = 10, BATCH = 32, TEST = 1000 };
 
-typedef struct bo_job { tiny_ctx *ctx; tllm_onebyte *o; float *x; } bo_job;
+typedef struct bo_job {
+    tiny_ctx *ctx;
+    tllm_onebyte *o;
+    float *x;
+} bo_job;
 static const tllm_onebyte_code bo_code[BO_CODES] = { { 0, 20 }, { 1, 30 }, { 2, 160 }, { 3, 25 } };
 
 static void bo_update(void *arg)
@@ -43,7 +47,8 @@ static void bo_loop(void *arg)
 
 static void bo_speed(void)
 {
-    static const char *const what[4] = { "update, 4 gradients", "the same, normal", "the same, formula", "state by state" };
+    static const char *const what[4] = { "update, 4 gradients", "the same, normal", "the same, formula",
+                                         "state by state" };
     tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, 1), *plain = b_ctx(TINY_TARGET_REFERENCE, 1);
     bo_job j[4];
     b_row r[4];
@@ -74,10 +79,11 @@ static void bo_speed(void)
     }
     b_contest("One byte: an update", r, 4);
     b_verdict("state by state over ours", r[3].median_ns / r[0].median_ns, ">", 1.0);
-    b_headline("onebyte", "memory and time of inference", "4.2 million numbers, 4 gradients in a step, one thread",
-               "an update takes %.2f ns a number; with normal directions %.1f, by the formula %.1f, by a generator with a "
-               "state %.1f", r[0].median_ns / BO_N, r[1].median_ns * 64 / BO_N, r[2].median_ns * 64 / BO_N,
-               r[3].median_ns / BO_N);
+    b_headline(
+        "onebyte", "memory and time of inference", "4.2 million numbers, 4 gradients in a step, one thread",
+        "an update takes %.2f ns a number; with normal directions %.1f, by the formula %.1f, by a generator with a "
+        "state %.1f",
+        r[0].median_ns / BO_N, r[1].median_ns * 64 / BO_N, r[2].median_ns * 64 / BO_N, r[3].median_ns / BO_N);
     for (k = 0; k < 4; k++) {
         tllm_onebyte_close(j[k].o);
         b_free(j[k].x);
@@ -109,7 +115,10 @@ static void bo_run(bo_task *t, const float *const at[4], int n)
     tiny_tensor x = tiny_tensor_2d(t->x, TINY_F32, n, IN), h = tiny_tensor_2d(t->h, TINY_F32, n, HIDDEN),
                 y = tiny_tensor_2d(t->y, TINY_F32, n, OUT), p[4];
     int i;
-    for (i = 0; i < 4; i++) { p[i] = t->w[i]; p[i].data = (void *)(uintptr_t)at[i]; }
+    for (i = 0; i < 4; i++) {
+        p[i] = t->w[i];
+        p[i].data = (void *)(uintptr_t)at[i];
+    }
     b_must(t->ctx, tiny_matmul(t->ctx, &x, &p[0], &p[1], TINY_ACT_RELU, &h));
     b_must(t->ctx, tiny_matmul(t->ctx, &h, &p[2], &p[3], TINY_ACT_NONE, &y));
 }
@@ -139,7 +148,8 @@ static double bo_right(bo_task *t)
     bo_run(t, at, TEST);
     for (i = 0; i < TEST; i++) {
         int best = 0;
-        for (k = 1; k < OUT; k++) if (t->y[i * OUT + k] > t->y[i * OUT + best]) best = k;
+        for (k = 1; k < OUT; k++)
+            if (t->y[i * OUT + k] > t->y[i * OUT + best]) best = k;
         n += best == t->label[i];
     }
     return 100.0 * n / TEST;
@@ -197,7 +207,9 @@ static double bo_learn(tiny_ctx *ctx, uint64_t seed, int machines, int floats, i
     return right;
 }
 
-typedef struct bo_sum { double mean, low, high; } bo_sum;
+typedef struct bo_sum {
+    double mean, low, high;
+} bo_sum;
 static bo_sum bo_spread(const double *v, int n)
 {
     bo_sum s;
@@ -230,18 +242,21 @@ void bench_onebyte(void)
         s[m] = bo_spread(right[0][m], seeds);
         f[m] = bo_spread(right[1][m], seeds);
         at[m] = bo_spread(reached[m], seeds);
-        b_note("%d machines: %.1f %% right (%.1f to %.1f), with floats %.1f (%.1f to %.1f); half after %.0f steps (%.0f "
-               "to %.0f)", machines[m], s[m].mean, s[m].low, s[m].high, f[m].mean, f[m].low, f[m].high, at[m].mean,
-               at[m].low, at[m].high);
+        b_note(
+            "%d machines: %.1f %% right (%.1f to %.1f), with floats %.1f (%.1f to %.1f); half after %.0f steps (%.0f "
+            "to %.0f)",
+            machines[m], s[m].mean, s[m].low, s[m].high, f[m].mean, f[m].low, f[m].high, at[m].mean, at[m].low,
+            at[m].high);
     }
     if (!b_quick) {
         b_verdict("steps of 1 machine over those of 4, to half right", at[0].mean / at[2].mean, ">=", 3.0);
-        b_headline("onebyte", "one byte a gradient converges like the float version",
-                   "ten blobs, 9986 weights, 3000 evaluations for each machine, 3 seeds",
-                   "1, 2, 4 machines: %.1f, %.1f, %.1f %% right (spread %.1f, %.1f, %.1f); with floats %.1f, %.1f, %.1f; half "
-                   "right after %.0f, %.0f, %.0f steps", s[0].mean, s[1].mean, s[2].mean, s[0].high - s[0].low,
-                   s[1].high - s[1].low, s[2].high - s[2].low, f[0].mean, f[1].mean, f[2].mean, at[0].mean, at[1].mean,
-                   at[2].mean);
+        b_headline(
+            "onebyte", "one byte a gradient converges like the float version",
+            "ten blobs, 9986 weights, 3000 evaluations for each machine, 3 seeds",
+            "1, 2, 4 machines: %.1f, %.1f, %.1f %% right (spread %.1f, %.1f, %.1f); with floats %.1f, %.1f, %.1f; half "
+            "right after %.0f, %.0f, %.0f steps",
+            s[0].mean, s[1].mean, s[2].mean, s[0].high - s[0].low, s[1].high - s[1].low, s[2].high - s[2].low,
+            f[0].mean, f[1].mean, f[2].mean, at[0].mean, at[1].mean, at[2].mean);
     }
     tiny_ctx_close(ctx);
 }

@@ -6,11 +6,11 @@
  *          m_i = alpha m_i + beta mean change + gamma (mean phi - phi_i); phi_i += m_i; theta_i = phi_i
  *          alone: m_i = alpha m_i + beta change_i
  *          The printed equation has a minus before beta; the authors' program and convergence need plus.
- * Bound    the spread stays bounded for sqrt(n / (2 (n - 1))) alpha < gamma < sqrt(n (2 + alpha^2) / (2 (n - 1))), n the
- *          group: 0.5 to 1.5 for pairs and alpha 0.5. Outside of it a warning is logged.
+ * Bound    the spread stays bounded for sqrt(n / (2 (n - 1))) alpha < gamma < sqrt(n (2 + alpha^2) / (2 (n - 1))), n
+ *          the group: 0.5 to 1.5 for pairs and alpha 0.5. Outside of it a warning is logged.
  * Messages 8 bytes: (step << 8 | kind). READY(t) of both; then CONFIRM(t) of both, or GIVEUP(t) of the one whose
- *          deadline is over; LEAVE before an end. Numbers follow only two CONFIRMs, so none are sent to a replica that is late. Numbers: phi,
- *          then change, in this machine's byte order.
+ *          deadline is over; LEAVE before an end. Numbers follow only two CONFIRMs, so none are sent to a replica that
+ *          is late. Numbers: phi, then change, in this machine's byte order.
  * Error    fast against formula: 3 units of |alpha m| + |beta change| + |gamma (mean - phi)| + |phi| (fused or not).
  * Cost     memory: 7 n floats. A step: 8 n bytes out and in, for each partner.
  * Left out the mean of all replicas at the end: tiny_coll_allreduce has it. */
@@ -31,35 +31,36 @@ enum { TINYI_NL_QUEUE = 32, TINYI_NL_WORD_TAG = 0x4e4c77, TINYI_NL_PHI_TAG = 0x4
 
 /* Steps are stored plus 1; 0: none. */
 typedef struct tinyi_nl_peer {
-    int gone, joins;                        /* joins: 1 it asked, 2 welcomed, its phi is next */
-    uint64_t ready, confirm, giveup, welcome, mine;     /* mine: what we have confirmed */
-    uint64_t at;                            /* virtual clock of its last word */
+    int gone, joins;                                /* joins: 1 it asked, 2 welcomed, its phi is next */
+    uint64_t ready, confirm, giveup, welcome, mine; /* mine: what we have confirmed */
+    uint64_t at;                                    /* virtual clock of its last word */
     tiny_message in, out, phi;
     unsigned char word[8], queue[TINYI_NL_QUEUE][8];
     uint64_t queue_at[TINYI_NL_QUEUE];
-    int first, count, sending;              /* of the queue; sending: its first word is in out */
+    int first, count, sending; /* of the queue; sending: its first word is in out */
 } tinyi_nl_peer;
 
 struct tllm_noloco {
     tiny_ctx *ctx;
     tllm_noloco_desc desc;
-    const tinyi_noloco_kernels *kernels;    /* NULL: the reference */
-    int rank, world, strict;                /* strict: no deadline, no words */
+    const tinyi_noloco_kernels *kernels; /* NULL: the reference */
+    int rank, world, strict;             /* strict: no deadline, no words */
     uint64_t step, clock;
-    float *phi, *momentum, *change, *in, *sum;          /* in: phi, then change; sum: change, then phi */
-    tinyi_nl_peer *peer;                    /* (world) */
-    int early;                              /* 1 + the rank that gets phi already */
+    float *phi, *momentum, *change, *in, *sum; /* in: phi, then change; sum: change, then phi */
+    tinyi_nl_peer *peer;                       /* (world) */
+    int early;                                 /* 1 + the rank that gets phi already */
 };
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 TINY_REF_BEGIN
-static void tinyi_nl_move_ref(float *theta, float *phi, float *momentum, const float *change, const float *slow, size_t n,
-                              const tinyi_noloco_step *s)
+static void tinyi_nl_move_ref(float *theta, float *phi, float *momentum, const float *change, const float *slow,
+                              size_t n, const tinyi_noloco_step *s)
 {
     size_t i;
     for (i = 0; i < n; i++) {
-        const float m = s->alpha * momentum[i] + s->beta * s->part * change[i] + s->gamma * (s->part * slow[i] - phi[i]);
+        const float m =
+            s->alpha * momentum[i] + s->beta * s->part * change[i] + s->gamma * (s->part * slow[i] - phi[i]);
         momentum[i] = m;
         phi[i] += m;
         theta[i] = phi[i];
@@ -102,8 +103,8 @@ static void tinyi_nl_part(tiny_team *team, void *arg)
     while (tiny_take(team, (tiny_idx)o->desc.n, TINYI_NL_PIECE, &i0, &i1)) {
         const size_t n = (size_t)(i1 - i0);
         if (j->what == TINYI_NL_MOVE)
-            (k ? k->step : tinyi_nl_move_ref)(o->desc.theta + i0, o->phi + i0, o->momentum + i0, j->a + i0, j->b + i0, n,
-                                              &j->s);
+            (k ? k->step : tinyi_nl_move_ref)(o->desc.theta + i0, o->phi + i0, o->momentum + i0, j->a + i0, j->b + i0,
+                                              n, &j->s);
         else if (j->what == TINYI_NL_ADD) (k ? k->add : tinyi_nl_add_ref)(j->y + i0, j->a + i0, n);
         else (k ? k->sub : tinyi_nl_sub_ref)(j->y + i0, j->a + i0, j->b + i0, n);
     }
@@ -123,7 +124,7 @@ static tiny_status tinyi_nl_run(tllm_noloco *o, int what, float *y, const float 
     return tiny_parallel_loose(o->ctx, 0, 0, 0, tinyi_nl_part, &j);
 }
 
-static size_t tinyi_nl_odd(const float *x, size_t n)        /* the first number that is not finite; n: none */
+static size_t tinyi_nl_odd(const float *x, size_t n) /* the first number that is not finite; n: none */
 {
     size_t i;
     for (i = 0; i < n; i++)
@@ -141,7 +142,8 @@ TINY_API void tllm_noloco_order(uint64_t seed, uint64_t step, int world, uint32_
 TINY_API void tllm_noloco_route(uint64_t seed, uint64_t step, uint64_t micro, int stage, int stages, int world,
                                 uint32_t *to)
 {
-    tiny_rng r = tiny_rng_make(seed ^ 0x726f757465ull, (step + micro) * (uint64_t)(stages > 0 ? stages : 1) + (uint64_t)stage);
+    tiny_rng r =
+        tiny_rng_make(seed ^ 0x726f757465ull, (step + micro) * (uint64_t)(stages > 0 ? stages : 1) + (uint64_t)stage);
     if (to && world > 0) tiny_rng_permutation(&r, to, (uint32_t)world);
 }
 
@@ -174,7 +176,10 @@ static void tinyi_nl_say(tllm_noloco *o, int r, int kind, uint64_t step)
     tinyi_nl_peer *p = &o->peer[r];
     const int at = (p->first + p->count) % TINYI_NL_QUEUE;
     if (p->gone) return;
-    if (p->count == TINYI_NL_QUEUE) { p->gone = 1; return; }        /* it has read nothing for many steps */
+    if (p->count == TINYI_NL_QUEUE) {
+        p->gone = 1;
+        return;
+    } /* it has read nothing for many steps */
     tinyi_put_le(p->queue[at], step << 8 | (unsigned)kind, 8);
     p->queue_at[at] = o->clock;
     p->count++;
@@ -188,7 +193,7 @@ static void tinyi_nl_hear(tllm_noloco *o, tinyi_nl_peer *p)
     case TINYI_NL_GIVEUP: p->giveup = step; break;
     case TINYI_NL_JOIN: p->joins = 1; break;
     case TINYI_NL_WELCOME: p->welcome = step; break;
-    default: p->gone = 1;                   /* LEAVE, or no word at all */
+    default: p->gone = 1; /* LEAVE, or no word at all */
     }
     p->at = p->in.at;
     tinyi_nl_message(o, &p->in, TINYI_NL_WORD_TAG, p->word, 8);
@@ -237,7 +242,14 @@ static void tinyi_nl_words(tllm_noloco *o, uint64_t *next)
     }
 }
 
-enum { TINYI_NL_FOR_READY, TINYI_NL_FOR_CONFIRM, TINYI_NL_FOR_WELCOME, TINYI_NL_FOR_JOINED, TINYI_NL_FOR_SENT };
+enum {
+    TINYI_NL_FOR_READY,
+    TINYI_NL_FOR_CONFIRM,
+    TINYI_NL_FOR_WELCOME,
+    TINYI_NL_FOR_JOINED,
+    TINYI_NL_FOR_SENT,
+    TINYI_NL_FOR_LEFT
+};
 static int tinyi_nl_over(const tllm_noloco *o, int r, int what)
 {
     const tinyi_nl_peer *p = &o->peer[r];
@@ -245,19 +257,22 @@ static int tinyi_nl_over(const tllm_noloco *o, int r, int what)
     int i;
     if (what >= TINYI_NL_FOR_JOINED) {
         for (i = 0; i < o->world; i++)
-            if (!o->peer[i].gone && (what == TINYI_NL_FOR_JOINED ? o->peer[i].joins : o->peer[i].count)) return 0;
+            if (i != o->rank && !o->peer[i].gone &&
+                (what == TINYI_NL_FOR_JOINED ? o->peer[i].joins : what == TINYI_NL_FOR_LEFT || o->peer[i].count))
+                return 0;
         return 1;
     }
     if (p->gone) return 1;
     if (what == TINYI_NL_FOR_WELCOME) return p->welcome > 0;
     return p->giveup >= step || (what == TINYI_NL_FOR_READY ? p->ready : p->confirm) >= step;
 }
-/* Returns when it is over, or after wait_ns. Only a cancel fails. */
+/* Returns when it is over, or after wait_ns (FOR_LEFT: never before). Only a cancel fails. */
 static tiny_status tinyi_nl_wait(tllm_noloco *o, int r, int what)
 {
     tiny_net *net = o->desc.net;
-    const uint64_t from = tiny_now_ns(),
-                   end = o->desc.wait_ns > UINT64_MAX - from ? UINT64_MAX : from + o->desc.wait_ns;
+    const uint64_t from = tiny_now_ns(), end = what == TINYI_NL_FOR_LEFT || o->desc.wait_ns > UINT64_MAX - from
+                                                   ? UINT64_MAX
+                                                   : from + o->desc.wait_ns;
     for (;;) {
         const uint64_t seen = net->changes(net);
         uint64_t next = end;
@@ -273,8 +288,8 @@ static tiny_status tinyi_nl_wait(tllm_noloco *o, int r, int what)
 /* ---- numbers to and from replica r ------------------------------------------------------------------------------- */
 
 /* Ends when all four messages are whole. wait_ns counts from the last byte that moved. A failure of the link makes the
- * replica gone. get_only: only its phi */
-static tiny_status tinyi_nl_numbers(tllm_noloco *o, int r, int get_only, int *whole)
+ * replica gone. only: 1 its phi, 2 both phi, without the changes */
+static tiny_status tinyi_nl_numbers(tllm_noloco *o, int r, int only, int *whole)
 {
     tiny_net *net = o->desc.net;
     tinyi_nl_peer *p = &o->peer[r];
@@ -288,11 +303,12 @@ static tiny_status tinyi_nl_numbers(tllm_noloco *o, int r, int get_only, int *wh
     tinyi_nl_message(o, &change, TINYI_NL_CHANGE_TAG, o->change, bytes);
     tinyi_nl_message(o, &in[0], TINYI_NL_PHI_TAG, o->in, bytes);
     tinyi_nl_message(o, &in[1], TINYI_NL_CHANGE_TAG, o->in + n, bytes);
-    if (get_only) p->phi.whole = change.whole = in[1].whole = 1;
+    if (only) change.whole = in[1].whole = 1;
+    if (only == 1) p->phi.whole = 1;
     for (;;) {
         const uint64_t seen = net->changes(net), now = tiny_now_ns();
         uint64_t next = UINT64_MAX, sum;
-        tinyi_nl_words(o, &next);           /* our CONFIRM before the numbers; other replicas may ask something */
+        tinyi_nl_words(o, &next); /* our CONFIRM before the numbers; other replicas may ask something */
         if (!p->count && !p->phi.whole && net->send(net, r, &p->phi)) p->gone = 1;
         if (p->phi.whole && !change.whole && !p->gone && net->send(net, r, &change)) p->gone = 1;
         for (k = 0; k < 2 && !p->gone; k++)
@@ -304,7 +320,7 @@ static tiny_status tinyi_nl_numbers(tllm_noloco *o, int r, int get_only, int *wh
         if (sum != moved) {
             moved = sum;
             end = o->desc.wait_ns > UINT64_MAX - now ? UINT64_MAX : now + o->desc.wait_ns;
-        } else if (now >= end) {            /* in the middle of a message nothing else can be said to it */
+        } else if (now >= end) { /* in the middle of a message nothing else can be said to it */
             p->gone = 1;
             return TINY_OK;
         }
@@ -318,7 +334,7 @@ static tiny_status tinyi_nl_numbers(tllm_noloco *o, int r, int get_only, int *wh
         net->pause(net, seen, next);
     }
     if (net->virtual_clock)
-        for (k = 0; k < 2 - (get_only != 0); k++) o->clock = TINYI_MAX(o->clock, in[k].at);
+        for (k = 0; k < 2 - (only != 0); k++) o->clock = TINYI_MAX(o->clock, in[k].at);
     return TINY_OK;
 }
 
@@ -342,7 +358,7 @@ static tiny_status tinyi_nl_meet(tllm_noloco *o, int r, tllm_noloco_report *repo
         tinyi_nl_say(o, r, TINYI_NL_CONFIRM, o->step);
         st = tinyi_nl_wait(o, r, TINYI_NL_FOR_CONFIRM);
         if (p->confirm != step) {
-            /* It gave up. Or it said nothing: it may confirm later and then send numbers, so it cannot be heard again. */
+            /* It gave up. Or it said nothing: it may confirm later and send numbers then, so it is not heard again. */
             p->mine = 0;
             report->late += !p->gone;
             if (p->giveup < step) p->gone = 1;
@@ -391,11 +407,14 @@ static tiny_status tinyi_nl_check(tiny_ctx *ctx, const tllm_noloco_desc *d)
     if (d->join && d->wait_ns == UINT64_MAX)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "NoLoCo: a replica can only join a group with a deadline");
     if (tinyi_nl_odd(d->theta, d->n) < d->n && !d->join)
-        return tinyi_fail(ctx, TINY_E_NUMERIC, "NoLoCo: number %zu of theta is not finite", tinyi_nl_odd(d->theta, d->n));
+        return tinyi_fail(ctx, TINY_E_NUMERIC, "NoLoCo: number %zu of theta is not finite",
+                          tinyi_nl_odd(d->theta, d->n));
     tinyi_nl_bounds(d, &low, &high);
     if (!(d->gamma > low && d->gamma < high))
-        tinyi_log(ctx, TINY_LOG_WARNING, "NoLoCo: gamma %g: the replicas may drift apart, since it is not between %.3g "
-                  "and %.3g", d->gamma, low, high);
+        tinyi_log(ctx, TINY_LOG_WARNING,
+                  "NoLoCo: gamma %g: the replicas may drift apart, since it is not between %.3g "
+                  "and %.3g",
+                  d->gamma, low, high);
     return TINY_OK;
 }
 
@@ -414,7 +433,10 @@ static tiny_status tinyi_nl_enter(tllm_noloco *o)
         tinyi_nl_say(o, r, TINYI_NL_JOIN, 0);
         st = tinyi_nl_wait(o, r, TINYI_NL_FOR_WELCOME);
         if (st || p->gone) continue;
-        if (!p->welcome) { p->gone = 1; continue; }         /* it may answer later, and nobody would listen */
+        if (!p->welcome) {
+            p->gone = 1;
+            continue;
+        } /* it may answer later, and nobody would listen */
         o->step = p->welcome - 1;
         st = tinyi_nl_numbers(o, r, 1, &whole);
         p->welcome = 0;
@@ -438,7 +460,8 @@ TINY_API tiny_status tllm_noloco_open(tiny_ctx *ctx, const tllm_noloco_desc *des
     int r;
     if (out) *out = NULL;
     if (st) return st;
-    if (!desc || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "NoLoCo: a description and an output pointer are needed");
+    if (!desc || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "NoLoCo: a description and an output pointer are needed");
     d = *desc;
     if (!d.group) d.group = 2;
     if (d.alpha == 0.0) d.alpha = 0.5;
@@ -473,7 +496,10 @@ TINY_API tiny_status tllm_noloco_open(tiny_ctx *ctx, const tllm_noloco_desc *des
     memset(o->momentum, 0, d.n * sizeof(float));
     memcpy(o->phi, d.theta, d.n * sizeof(float));
     if (d.join) st = tinyi_nl_enter(o);
-    if (st) { tllm_noloco_close(o); return st; }
+    if (st) {
+        tllm_noloco_close(o);
+        return st;
+    }
     *out = o;
     return TINY_OK;
 }
@@ -488,7 +514,10 @@ TINY_API void tllm_noloco_close(tllm_noloco *o)
 
 TINY_API const float *tllm_noloco_slow(const tllm_noloco *o) { return o ? o->phi : NULL; }
 TINY_API const float *tllm_noloco_momentum(const tllm_noloco *o) { return o ? o->momentum : NULL; }
-TINY_API void tllm_noloco_spend(tllm_noloco *o, uint64_t ns) { if (o) o->clock += ns; }
+TINY_API void tllm_noloco_spend(tllm_noloco *o, uint64_t ns)
+{
+    if (o) o->clock += ns;
+}
 
 /* phi for the replica of the next step, if there is one and no deadline */
 static void tinyi_nl_early(tllm_noloco *o)
@@ -515,14 +544,20 @@ TINY_API tiny_status tllm_noloco_poll(tllm_noloco *o)
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_noloco_leave(tllm_noloco *o)
+TINY_API tiny_status tllm_noloco_leave(tllm_noloco *o, int all)
 {
     tiny_status st;
     int r;
     if (!o) return TINY_E_ARGUMENT;
-    if (o->strict) return TINY_OK;
-    for (r = 0; r < o->world; r++) if (r != o->rank) tinyi_nl_say(o, r, TINYI_NL_LEAVE, 0);
+    if (o->strict) { /* phi that left already, in both directions */
+        st = all && o->early ? tinyi_nl_numbers(o, o->early - 1, 2, &r) : TINY_OK;
+        o->early = 0;
+        return st;
+    }
+    for (r = 0; r < o->world; r++)
+        if (r != o->rank) tinyi_nl_say(o, r, TINYI_NL_LEAVE, 0);
     st = tinyi_nl_wait(o, 0, TINYI_NL_FOR_SENT);
+    if (!st && all) st = tinyi_nl_wait(o, 0, TINYI_NL_FOR_LEFT);
     for (r = 0; r < o->world; r++) o->peer[r].gone = 1;
     return st;
 }
@@ -558,11 +593,13 @@ TINY_API tiny_status tllm_noloco_outer(tllm_noloco *o, tllm_noloco_report *repor
     st = tinyi_nl_run(o, TINYI_NL_SUB, o->change, o->desc.theta, o->phi, 1.0);
     memset(o->sum, 0, 2 * n * sizeof(float));
     who = tinyi_nl_group(o);
-    for (k = 0; k < o->world && !st; k++) {             /* in the order of ranks: the same sums in the whole group */
+    for (k = 0; k < o->world && !st; k++) { /* in the order of ranks: the same sums in the whole group */
         const float *change = o->in + n, *slow = o->in;
         met = k == o->rank;
-        if (met) { change = o->change; slow = o->phi; }
-        else if (who >> k & 1) st = tinyi_nl_meet(o, k, &r, &met);
+        if (met) {
+            change = o->change;
+            slow = o->phi;
+        } else if (who >> k & 1) st = tinyi_nl_meet(o, k, &r, &met);
         if (st || !met) continue;
         r.met++;
         if (k != o->rank) r.with = k;
@@ -572,7 +609,8 @@ TINY_API tiny_status tllm_noloco_outer(tllm_noloco *o, tllm_noloco_report *repor
     /* a replica that joins gets the phi that it was promised, before it changes */
     if (!st && !o->strict) st = tinyi_nl_wait(o, 0, TINYI_NL_FOR_JOINED);
     if (st) return st;
-    for (k = 0; k < o->world; k++) if (o->peer[k].joins) o->peer[k].gone = 1;
+    for (k = 0; k < o->world; k++)
+        if (o->peer[k].joins) o->peer[k].gone = 1;
     st = tinyi_nl_run(o, TINYI_NL_MOVE, NULL, o->sum, o->sum + n, 1.0 / r.met);
     if (st) return st;
     r.step = o->step++;

@@ -7,7 +7,7 @@
  *       for (k = 0; k < 50; k++) ... a step of the own optimiser changes numbers ...
  *       tllm_noloco_outer(o, &report);                      meets one other replica; numbers are then the slow weights
  *   }
- *   tllm_noloco_leave(o);
+ *   tllm_noloco_leave(o, 1);
  *   tllm_noloco_close(o);
  *
  * A replica has slow weights phi. Its own optimiser starts from them, and after some steps the change theta - phi goes
@@ -21,8 +21,8 @@
  * wait_ns = UINT64_MAX there is no deadline and no such message: two messages in each direction, phi and the change.
  * phi then leaves at the end of the step before and travels while the replica computes.
  *
- * The replicas stay a little apart. Their spread falls with the rate of the inner steps: let it fall to zero at the end,
- * then any replica, or their mean, is the result. A star is not enough: every rank must reach every other one. */
+ * The replicas stay a little apart. Their spread falls with the rate of the inner steps: let that fall to zero at the
+ * end, then any replica, or their mean, is the result. A star is not enough: every rank must reach every other one. */
 #ifndef TINYI_NOLOCO_H
 #define TINYI_NOLOCO_H
 #include "core/net.h"
@@ -37,7 +37,7 @@ typedef struct tllm_noloco_desc {           /* zero: the value in brackets */
     int group;                              /* replicas that meet [2]; a divisor of the ranks. All: DiLoCo */
     double alpha, beta, gamma;              /* [0.5, 0.7, beta]; alpha and gamma below 0: 0 */
     uint64_t seed;                          /* of the pairs; the same on all replicas */
-    uint64_t wait_ns;                       /* for a replica that is not ready [10 s]; UINT64_MAX: as long as it takes */
+    uint64_t wait_ns;                       /* for a replica that is not ready [10 s]; UINT64_MAX: for ever */
     int join;                               /* 1: the group runs already; phi comes from one of its replicas */
 } tllm_noloco_desc;
 
@@ -59,8 +59,9 @@ TINY_API tiny_status tllm_noloco_outer(tllm_noloco *o, tllm_noloco_report *repor
 /* Answers replicas that join, and moves messages on. Call it between inner steps where they take long. */
 TINY_API tiny_status tllm_noloco_poll(tllm_noloco *o);
 /* Before a replica ends: the others then know that it will not come again. Over TCP a connection that breaks without
- * this ends the group for its other end (core/tcp.h). Later outer steps are made alone. */
-TINY_API tiny_status tllm_noloco_leave(tllm_noloco *o);
+ * this ends the group for its other end (core/tcp.h). Later outer steps are made alone. all: waits until all others
+ * have left too; the net is then free for other calls. Without a deadline all replicas must give all. */
+TINY_API tiny_status tllm_noloco_leave(tllm_noloco *o, int all);
 TINY_API const float *tllm_noloco_slow(const tllm_noloco *o);       /* phi (n) */
 TINY_API const float *tllm_noloco_momentum(const tllm_noloco *o);   /* (n) */
 TINY_API void tllm_noloco_spend(tllm_noloco *o, uint64_t ns);       /* adds computing to the virtual clock */

@@ -2,7 +2,8 @@
 static void TINY_FN(tinyi_noloco_move)(float *theta, float *phi, float *momentum, const float *change,
                                        const float *slow, size_t n, const tinyi_noloco_step *s)
 {
-    const v_f32 alpha = v_set(s->alpha), beta = v_set(s->beta * s->part), gamma = v_set(s->gamma), part = v_set(s->part);
+    const v_f32 alpha = v_set(s->alpha), beta = v_set(s->beta * s->part), gamma = v_set(s->gamma),
+                part = v_set(s->part);
     size_t i = 0;
     for (; i + V_LANES <= n; i += V_LANES) {
         const v_f32 p = v_load(phi + i), apart = v_sub(v_mul(part, v_load(slow + i)), p);
@@ -31,5 +32,6 @@ static void TINY_FN(tinyi_noloco_sub)(float *y, const float *a, const float *b, 
 }
 
 static const tinyi_noloco_kernels TINY_FN(tinyi_noloco_table) = { TINYI_PASS_TARGET, TINY_FN(tinyi_noloco_move),
-                                                                  TINY_FN(tinyi_noloco_add), TINY_FN(tinyi_noloco_sub) };
+                                                                  TINY_FN(tinyi_noloco_add),
+                                                                  TINY_FN(tinyi_noloco_sub) };
 TINYI_TABLE(tinyi_noloco_kernels, tinyi_noloco_kernels, TINY_FN(tinyi_noloco_table))

@@ -1,7 +1,7 @@
 /* src/llm/dist/onebyte.c - zeroth-order fine-tuning: directions, the byte, the update. The group: onebyte_group.c
- * Paper    E. Zelikman, Q. Huang, P. Liang, N. Haber, N. Goodman, "Just One Byte (per gradient): A Note on Low-Bandwidth
- *          Decentralized Language Model Finetuning Using Shared Randomness", 2023 (arXiv 2306.10015). The estimator is
- *          SPSA: J. Spall, 1992.
+ * Paper    E. Zelikman, Q. Huang, P. Liang, N. Haber, N. Goodman, "Just One Byte (per gradient): A Note on
+ *          Low-Bandwidth Decentralized Language Model Finetuning Using Shared Randomness", 2023 (arXiv 2306.10015).
+ *          The estimator is SPSA: J. Spall, 1992.
  * Formula  g = (L(theta + eps z) - L(theta - eps z)) / (2 eps);  theta -= lr / n sum_j g_j z_j
  *          z of element i of tensor t: bit i mod 128 of the Philox block with key h(seed, step, sample) and counter
  *          (floor(i / 128), t); set is -1. Normal: number i of the stream t of that key (core/rng.h).
@@ -9,10 +9,10 @@
  * Bits     c_j = lr / n g_j is rounded to f32 once. Then the signed c_j are summed in f32 in the order of the samples,
  *          and the sum is subtracted: no product that a compiler could fuse, so each target has the same bits. Normal
  *          numbers are multiplied in a region without fusing.
- * Cost     a sample: the numbers of theta +- eps z, two losses; an update: n directions over all numbers. A Philox block
- *          makes 128 signs: 10 rounds, 20 products.
- * Memory   the largest tensor (whole: all of them). theta itself is never changed by a loss, so nothing has to be undone
- *          and nothing drifts.
+ * Cost     a sample: the numbers of theta +- eps z, two losses; an update: n directions over all numbers. A Philox
+ *          block makes 128 signs: 10 rounds, 20 products.
+ * Memory   the largest tensor (whole: all of them). A loss never changes theta itself, so nothing has to be undone and
+ *          nothing drifts.
  * Left out the published program's perturbed eps and its web server. Its byte has 9 bits (round(16 ln |g|) to +-127 and
  *          a sign); ours is the 8 bits of the specification. */
 #include "llm/dist/onebyte_inside.h"
@@ -26,11 +26,11 @@
 
 TINYI_TABLE_CHOICE(tinyi_onebyte_kernels, tinyi_onebyte_kernels)
 
-enum { TINYI_OB_PIECE = 1024 };             /* numbers that a thread updates at a time */
+enum { TINYI_OB_PIECE = 1024 }; /* numbers that a thread updates at a time */
 
 /* ---- directions -------------------------------------------------------------------------------------------------- */
 
-static uint64_t tinyi_onebyte_mix(uint64_t x)       /* S. Vigna's splitmix64 */
+static uint64_t tinyi_onebyte_mix(uint64_t x) /* S. Vigna's splitmix64 */
 {
     x += 0x9e3779b97f4a7c15ull;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -62,7 +62,8 @@ static float tinyi_onebyte_sign(uint64_t key, size_t tensor, size_t i)
 
 TINY_REF_BEGIN
 /* the formula, element by element: y = x + c z */
-static void tinyi_onebyte_add_ref(float *y, const float *x, uint64_t key, size_t tensor, size_t first, size_t n, float c)
+static void tinyi_onebyte_add_ref(float *y, const float *x, uint64_t key, size_t tensor, size_t first, size_t n,
+                                  float c)
 {
     size_t i;
     for (i = 0; i < n; i++) y[i] = x[i] + c * tinyi_onebyte_sign(key, tensor, first + i);
@@ -86,12 +87,18 @@ static void tinyi_onebyte_sub(float *y, const float *x, size_t n)
 TINY_REF_END
 
 /* y = x + c z for at most TINYI_OB_PIECE elements from first, a multiple of 128 */
-static void tinyi_onebyte_add(const tllm_onebyte *o, float *y, const float *x, uint64_t key, size_t tensor, size_t first,
-                              size_t n, float c)
+static void tinyi_onebyte_add(const tllm_onebyte *o, float *y, const float *x, uint64_t key, size_t tensor,
+                              size_t first, size_t n, float c)
 {
     uint32_t bits[TINYI_OB_PIECE / 32];
-    if (o->desc.normal) { tinyi_onebyte_add_normal(y, x, key, tensor, first, n, c); return; }
-    if (!o->kernels) { tinyi_onebyte_add_ref(y, x, key, tensor, first, n, c); return; }
+    if (o->desc.normal) {
+        tinyi_onebyte_add_normal(y, x, key, tensor, first, n, c);
+        return;
+    }
+    if (!o->kernels) {
+        tinyi_onebyte_add_ref(y, x, key, tensor, first, n, c);
+        return;
+    }
     o->kernels->blocks(bits, key, tensor, first / 128);
     o->kernels->add(y, x, bits, n, c);
 }
@@ -226,7 +233,7 @@ TINY_API tiny_status tllm_onebyte_gradient(tllm_onebyte *o, uint32_t sample, flo
     if (mean) *mean = 0.5 * (loss[0] + loss[1]);
     loss[0] = tinyi_onebyte_quotient(o, loss);
     *g = tinyi_onebyte_finite(loss[0]) && loss[0] <= 3e38 && loss[0] >= -3e38 ? (float)loss[0]
-                                                                             : tinyi_bits_f32(0x7fc00000u);
+                                                                              : tinyi_bits_f32(0x7fc00000u);
     return TINY_OK;
 }
 
@@ -317,7 +324,8 @@ TINY_API uint64_t tllm_onebyte_hash(const tllm_onebyte *o)
     tinyi_hash_start(&h);
     for (t = 0; t < o->desc.n_tensor; t++)
         for (i = 0; i < o->n_of[t]; i += k) {
-            for (k = 0; k < 64 && i + k < o->n_of[t]; k++) tinyi_put_le32(bytes + 4 * k, tinyi_f32_bits(o->theta[t][i + k]));
+            for (k = 0; k < 64 && i + k < o->n_of[t]; k++)
+                tinyi_put_le32(bytes + 4 * k, tinyi_f32_bits(o->theta[t][i + k]));
             tinyi_hash_add(&h, bytes, 4 * k);
         }
     return tinyi_hash_value(&h);
@@ -363,7 +371,10 @@ static uint64_t tinyi_onebyte_digest(const tllm_onebyte *o)
     tinyi_hash h;
     size_t i;
     tinyi_hash_start(&h);
-    for (i = 0; i < 4; i++) { tinyi_put_le(b, tinyi_f64_bits(real[i]), 8); tinyi_hash_add(&h, b, 8); }
+    for (i = 0; i < 4; i++) {
+        tinyi_put_le(b, tinyi_f64_bits(real[i]), 8);
+        tinyi_hash_add(&h, b, 8);
+    }
     tinyi_put_le(b, d->seed, 8);
     tinyi_hash_add(&h, b, 8);
     tinyi_put_le16(b, (unsigned)d->samples);
@@ -371,7 +382,10 @@ static uint64_t tinyi_onebyte_digest(const tllm_onebyte *o)
     b[6] = (unsigned char)(d->normal != 0);
     b[7] = (unsigned char)(d->floats != 0);
     tinyi_hash_add(&h, b, 8);
-    for (i = 0; i < d->n_tensor; i++) { tinyi_put_le(b, o->n_of[i], 8); tinyi_hash_add(&h, b, 8); }
+    for (i = 0; i < d->n_tensor; i++) {
+        tinyi_put_le(b, o->n_of[i], 8);
+        tinyi_hash_add(&h, b, 8);
+    }
     return tinyi_hash_value(&h);
 }
 
@@ -403,7 +417,8 @@ TINY_API tiny_status tllm_onebyte_open(tiny_ctx *ctx, const tllm_onebyte_desc *d
     size_t n;
     if (out) *out = NULL;
     if (st) return st;
-    if (!desc || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "one byte: a description and an output pointer are needed");
+    if (!desc || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "one byte: a description and an output pointer are needed");
     d = *desc;
     if (d.eps == 0.0) d.eps = 1e-3;
     if (d.clip == 0.0) d.clip = 10.0;
@@ -435,10 +450,13 @@ TINY_API tiny_status tllm_onebyte_open(tiny_ctx *ctx, const tllm_onebyte_desc *d
                                                                                        : tiny_ctx_status(ctx);
     if (!st) {
         o->digest = tinyi_onebyte_digest(o);
-        o->desc.tensor = NULL;              /* copied */
+        o->desc.tensor = NULL; /* copied */
         st = tinyi_onebyte_group_open(o);
     }
-    if (st) { tllm_onebyte_close(o); return st; }
+    if (st) {
+        tllm_onebyte_close(o);
+        return st;
+    }
     *out = o;
     return TINY_OK;
 }

@@ -5,9 +5,9 @@
  * Record   of rank 0 to all: kind u8, machines u64 (bit m: machine m is in it), codes of all machines (none where there
  *          is none), and the hash of theta before the step when step mod check is 0.
  * Theta    step u64, the codes of the median, numbers.
- * Order    messages of two ranks keep their order, and rank 0 sends each record once to each machine. So a machine knows
- *          the size of what comes next from its own step. Rank 0 never waits for a send: a slow machine gets its records
- *          later, from the log.
+ * Order    messages of two ranks keep their order, and rank 0 sends each record once to each machine. So a machine
+ *          knows the size of what comes next from its own step. Rank 0 never waits for a send: a slow machine gets its
+ *          records later, from the log.
  * Log      "ONEBYTE1", digest of the description u64, world u16, samples u16, 4 zero bytes; then the records. */
 #include "llm/dist/onebyte_inside.h"
 #include "core/bytes.h"
@@ -17,8 +17,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TINYI_OB_LEAVE = 252, TINYI_OB_ASK, TINYI_OB_STATE, TINYI_OB_REPLAY };       /* requests, as counts of lists */
-enum { TINYI_OB_CODES, TINYI_OB_THETA, TINYI_OB_END };                              /* kinds of records */
+enum { TINYI_OB_LEAVE = 252, TINYI_OB_ASK, TINYI_OB_STATE, TINYI_OB_REPLAY }; /* requests, as counts of lists */
+enum { TINYI_OB_CODES, TINYI_OB_THETA, TINYI_OB_END };                        /* kinds of records */
 enum { TINYI_OB_LIST_TAG = 'l', TINYI_OB_RECORD_TAG = 'r', TINYI_OB_STATE_TAG = 's' };
 
 static size_t tinyi_ob_width(const tllm_onebyte *o) { return o->desc.floats ? 4 : 1; }
@@ -30,7 +30,7 @@ static size_t tinyi_ob_record(const tllm_onebyte *o, int world, uint64_t step)
     return TINYI_ONEBYTE_RECORD + (size_t)world * (size_t)o->desc.samples * tinyi_ob_width(o) +
            (tinyi_ob_hashed(o, step) ? 8 : 0);
 }
-static size_t tinyi_ob_place(const tllm_onebyte *o, uint64_t step)      /* of a record in the log */
+static size_t tinyi_ob_place(const tllm_onebyte *o, uint64_t step) /* of a record in the log */
 {
     return TINYI_ONEBYTE_LOG_HEAD + (size_t)step * tinyi_ob_record(o, o->world, 1 - (uint64_t)(o->desc.check == 1)) -
            (o->desc.check == 1 ? 8 * (size_t)step : 0) +
@@ -133,7 +133,7 @@ static tiny_status tinyi_ob_state_take(tllm_onebyte *o, const unsigned char *at)
         return tinyi_fail(o->ctx, TINY_E_PROTOCOL, "one byte: the codes next to the theta of rank 0 are invalid");
     memset(o->histogram, 0, sizeof o->histogram);
     o->n_ring = o->at_ring = 0;
-    for (i = 0; i < n; i++)                 /* the oldest first */
+    for (i = 0; i < n; i++) /* the oldest first */
         tinyi_onebyte_remember(o, at[12 + (next + TINYI_ONEBYTE_RING - n + i) % TINYI_ONEBYTE_RING]);
     o->step = tinyi_le64(at);
     at += 12 + TINYI_ONEBYTE_RING;
@@ -200,8 +200,9 @@ TINY_API tiny_status tllm_onebyte_replay(tllm_onebyte *o, const void *log, size_
     if (!o) return TINY_E_ARGUMENT;
     if (!log) return tinyi_fail(o->ctx, TINY_E_ARGUMENT, "one byte: the log is NULL");
     if (o->step || o->greeted || o->rank)
-        return tinyi_fail(o->ctx, TINY_E_ARGUMENT, o->rank ? "one byte: rank 0 replays a log and sends it to the others"
-                                                           : "one byte: a log is replayed before the first step");
+        return tinyi_fail(o->ctx, TINY_E_ARGUMENT,
+                          o->rank ? "one byte: rank 0 replays a log and sends it to the others"
+                                  : "one byte: a log is replayed before the first step");
     if (n_bytes < TINYI_ONEBYTE_LOG_HEAD || memcmp(at, "ONEBYTE1", 8))
         return tinyi_fail(o->ctx, TINY_E_FORMAT, "one byte: these %zu bytes are not a log", n_bytes);
     world = tinyi_le16(at + 16);
@@ -221,9 +222,10 @@ TINY_API tiny_status tllm_onebyte_replay(tllm_onebyte *o, const void *log, size_
             return tinyi_fail(o->ctx, TINY_E_FORMAT, "one byte: step %llu of the log is invalid",
                               (unsigned long long)o->step);
         if (tinyi_ob_hashed(o, o->step) && tinyi_le64(at + size - 8) != tllm_onebyte_hash(o))
-            return tinyi_fail(o->ctx, TINY_E_FORMAT,
-                              "one byte: at step %llu theta differs from that of the log: did it begin with other numbers?",
-                              (unsigned long long)o->step);
+            return tinyi_fail(
+                o->ctx, TINY_E_FORMAT,
+                "one byte: at step %llu theta differs from that of the log: did it begin with other numbers?",
+                (unsigned long long)o->step);
         st = tinyi_ob_log(o, size);
         if (st) break;
         memcpy(o->log + o->n_log, at, size);
@@ -252,7 +254,7 @@ static void tinyi_ob_hold(const tllm_onebyte *o, tinyi_onebyte_peer *p, const un
     for (s = 0; s < o->desc.samples; s++)
         if (s < count) memcpy(p->held + (size_t)s * width, codes + (size_t)s * width, width);
         else tinyi_ob_put(o, p->held + (size_t)s * width, tinyi_bits_f32(0x7fc00000u));
-    p->have = count > 0 ? 1 : -1;           /* -1: it has none for this step */
+    p->have = count > 0 ? 1 : -1; /* -1: it has none for this step */
 }
 
 /* a list of rank r */
@@ -264,7 +266,7 @@ static void tinyi_ob_take(tllm_onebyte *o, int r)
     if (p->list[0] != r || (!p->joined && count < TINYI_OB_LEAVE) || (p->joined && count >= TINYI_OB_STATE) ||
         (count > o->desc.samples && count < TINYI_OB_LEAVE) || (count < TINYI_OB_LEAVE && !behind && p->have) ||
         (count < TINYI_OB_LEAVE && behind >= 32768u)) {
-        o->refused++;                       /* a list for another machine, or a second one */
+        o->refused++; /* a list for another machine, or a second one */
         if (p->joined && !p->have) tinyi_ob_hold(o, p, NULL, 0);
         return;
     }
@@ -279,7 +281,7 @@ static void tinyi_ob_take(tllm_onebyte *o, int r)
     } else if (!behind) {
         tinyi_ob_hold(o, p, p->list + 4, count);
         p->late = 0;
-    } else if (behind == 1) p->late = 0;    /* the step was closed a little too early for it */
+    } else if (behind == 1) p->late = 0; /* the step was closed a little too early for it */
 }
 
 /* Takes a copy of theta for the ranks that want it; one copy at a time. */
@@ -341,7 +343,10 @@ static tiny_status tinyi_ob_poll(tllm_onebyte *o, uint64_t *next)
         tinyi_onebyte_peer *p = &o->peer[r];
         while (!p->gone) {
             const tiny_status st = net->recv(net, r, &p->in);
-            if (st == TINY_E_PEER) { tinyi_ob_drop(o, p); break; }
+            if (st == TINY_E_PEER) {
+                tinyi_ob_drop(o, p);
+                break;
+            }
             if (st) return tinyi_ob_broken(o, st);
             if (!p->in.whole) {
                 if (!net->virtual_clock && p->in.at) *next = TINYI_MIN(*next, p->in.at);
@@ -356,7 +361,10 @@ static tiny_status tinyi_ob_poll(tllm_onebyte *o, uint64_t *next)
             if (!p->sending && !tinyi_ob_next(o, p)) break;
             p->sending = 1;
             st = net->send(net, r, &p->out);
-            if (st == TINY_E_PEER) { tinyi_ob_drop(o, p); break; }
+            if (st == TINY_E_PEER) {
+                tinyi_ob_drop(o, p);
+                break;
+            }
             if (st) return tinyi_ob_broken(o, st);
             if (!p->out.whole) break;
             tinyi_ob_sent(o, p);
@@ -438,7 +446,10 @@ static tiny_status tinyi_ob_lead(tllm_onebyte *o, tllm_onebyte_report *r)
     if (st) return st;
     for (m = 1; m < o->world; m++) {
         tinyi_onebyte_peer *p = &o->peer[m];
-        if (p->joined && !p->have) { p->late = 1; r->late++; }
+        if (p->joined && !p->have) {
+            p->late = 1;
+            r->late++;
+        }
         if (p->joined && p->have > 0) {
             who |= (uint64_t)1 << m;
             memcpy(at + TINYI_ONEBYTE_RECORD + (size_t)m * part, p->held, part);
@@ -487,7 +498,8 @@ static tiny_status tinyi_ob_move(tllm_onebyte *o, tiny_message *m, int out, int 
         *whole = m->whole;
         if (m->whole || (!wait && !m->begun)) break;
         if (tiny_now_ns() >= end) {
-            (void)snprintf(net->says, sizeof net->says, "rank 0 has sent nothing for %.3g s", 1e-9 * (double)o->desc.lost_ns);
+            (void)snprintf(net->says, sizeof net->says, "rank 0 has sent nothing for %.3g s",
+                           1e-9 * (double)o->desc.lost_ns);
             net->gone = 1;
             return tinyi_ob_broken(o, TINY_E_TIMEOUT);
         }
@@ -607,8 +619,7 @@ TINY_API tiny_status tllm_onebyte_step(tllm_onebyte *o, tllm_onebyte_report *rep
     if (report) *report = r;
     if (!o) return TINY_E_ARGUMENT;
     if (!o->desc.loss) return tinyi_fail(o->ctx, TINY_E_ARGUMENT, "one byte: the description has no loss to compute");
-    if (o->ended && !o->rank)
-        return tinyi_fail(o->ctx, TINY_E_ARGUMENT, "one byte: rank 0 has ended this run");
+    if (o->ended && !o->rank) return tinyi_fail(o->ctx, TINY_E_ARGUMENT, "one byte: rank 0 has ended this run");
     st = o->rank ? tinyi_ob_follow(o, &r) : tinyi_ob_lead(o, &r);
     r.step = o->step;
     r.clock = o->clock;

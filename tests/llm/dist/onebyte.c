@@ -28,7 +28,7 @@ static void test_byte(void)
     T_TRUE(worst <= exp(1.0 / 16) - 1.0 + 1e-7 && worst > 0.0644);
     T_EQ_INT(tllm_onebyte_encode(0.0), 0);
     T_EQ_INT(tllm_onebyte_encode(1.0), 64);
-    T_EQ_INT(tllm_onebyte_encode(-1e-30), 129);         /* cut to the range, not to zero */
+    T_EQ_INT(tllm_onebyte_encode(-1e-30), 129); /* cut to the range, not to zero */
     T_EQ_INT(tllm_onebyte_encode(1e30), 127);
     T_EQ_INT(tllm_onebyte_encode(INFINITY), 128);
     T_EQ_INT(tllm_onebyte_encode(NAN), 128);
@@ -66,7 +66,7 @@ typedef struct model {
     tiny_tensor tensor[2];
     double target[N];
     int calls, bad_at, fail_at, lie;
-    uint64_t moved_at;                      /* a cosmic ray at the start of this step */
+    uint64_t moved_at; /* a cosmic ray at the start of this step */
 } model;
 
 static void model_start(model *m)
@@ -92,7 +92,8 @@ static tiny_status model_loss(void *user, tllm_onebyte *o, uint64_t step, uint32
         const float *w = tllm_onebyte_tensor(o, (size_t)t);
         const int n = t ? N1 : N0;
         for (i = 0; i < n; i++) {
-            const double d = (double)w[i] - m->target[t * N0 + i] - 0.01 * (double)((step * 7 + sample * 3 + (uint64_t)i) % 11);
+            const double d =
+                (double)w[i] - m->target[t * N0 + i] - 0.01 * (double)((step * 7 + sample * 3 + (uint64_t)i) % 11);
             sum += 0.5 * d * d;
         }
     }
@@ -209,7 +210,7 @@ static void test_view(tiny_target target)
         T_CLOSE(g, 1.0, 0.0);
         T_CLOSE(loss, 0.0, 0.0);
         T_SAME(m.theta, was.theta, N);
-        T_TRUE(tllm_onebyte_tensor(o, 1) == m.theta + N0);      /* outside of a loss */
+        T_TRUE(tllm_onebyte_tensor(o, 1) == m.theta + N0); /* outside of a loss */
         T_TRUE(!tllm_onebyte_tensor(o, 2));
         tllm_onebyte_close(o);
     }
@@ -221,7 +222,9 @@ static tiny_status bowl(void *user, tllm_onebyte *o, uint64_t step, uint32_t sam
 {
     const float *w = tllm_onebyte_tensor(o, 0);
     int i;
-    (void)user; (void)step; (void)sample;
+    (void)user;
+    (void)step;
+    (void)sample;
     for (*loss = 0.0, i = 0; i < 20; i++) *loss += 0.5 * (i + 1.0) * (double)w[i] * (double)w[i];
     return TINY_OK;
 }
@@ -251,8 +254,8 @@ static void test_estimator(void)
             float g;
             if (tllm_onebyte_gradient(o, (uint32_t)k, &g, NULL)) break;
             for (i = 0; i < 20; i++)
-                mean[i] += (double)g * (normal ? (double)tiny_rng_normal(&r)
-                                               : (double)z_sign(key, 0, (size_t)i)) / 20000.0;
+                mean[i] +=
+                    (double)g * (normal ? (double)tiny_rng_normal(&r) : (double)z_sign(key, 0, (size_t)i)) / 20000.0;
         }
         T_EQ_INT(k, 20000);
         for (i = 0; i < 20; i++) {
@@ -274,19 +277,19 @@ static void test_estimator(void)
 
 typedef struct job {
     int world, tcp, samples, floats, no_limit;
-    int joins[MOST], late[MOST], leaves[MOST];          /* how; waits until rank 0 has made 30 steps; leaves after so many */
+    int joins[MOST], late[MOST], leaves[MOST]; /* how; waits until rank 0 has made 30 steps; leaves after so many */
     int least, steps;
     uint64_t wait_ns;
-    tiny_fault_at fault;                    /* of rank 1, if has_fault */
+    tiny_fault_at fault; /* of rank 1, if has_fault */
     int has_fault;
-    uint64_t moved_at;                      /* on rank 2 */
+    uint64_t moved_at; /* on rank 2 */
     int lie_rank, bad_rank;
     tiny_local *local;
     tiny_socket at[MOST];
     char address[MOST][TINY_ADDRESS_TEXT];
     const char *peers[MOST];
     tiny_target target[MOST];
-    tiny_idx there, caught;                 /* steps of rank 0; a rank that was late is up to date */
+    tiny_idx there, caught; /* steps of rank 0; a rank that was late is up to date */
     model m[MOST];
     tiny_status st[MOST];
     char says[MOST][240];
@@ -309,7 +312,7 @@ static void rank_main(int rank, void *arg)
     tllm_onebyte_report r;
     model *m = &j->m[rank];
     tiny_status st = TINY_OK;
-    uint64_t up = 0;                        /* steps until all had caught up */
+    uint64_t up = 0; /* steps until all had caught up */
     int i;
     memset(&r, 0, sizeof r);
     if (j->tcp) {
@@ -337,7 +340,7 @@ static void rank_main(int rank, void *arg)
     m->lie = j->lie_rank == rank;
     m->bad_at = j->bad_rank == rank ? 7 : -1;
     m->moved_at = rank == 2 && j->moved_at ? j->moved_at : UINT64_MAX;
-    if (j->joins[rank] == TLLM_ONEBYTE_STATE) memset(m->theta, 0, sizeof m->theta);    /* it knows nothing yet */
+    if (j->joins[rank] == TLLM_ONEBYTE_STATE) memset(m->theta, 0, sizeof m->theta); /* it knows nothing yet */
     d = model_desc(m);
     d.net = net;
     d.samples = j->samples ? j->samples : 1;
@@ -426,7 +429,7 @@ static int run_job(job *j)
         tiny_local_desc d;
         memset(&d, 0, sizeof d);
         d.world = j->world;
-        d.queue_bytes = 512;                /* less than theta: it goes in pieces */
+        d.queue_bytes = 512; /* less than theta: it goes in pieces */
         ok = T_OK(tiny_local_open(ctx, &d, &j->local));
     }
     ok = ok && t_ranks(j->world, rank_main, j);
@@ -448,10 +451,11 @@ static void all_equal(const job *j)
 
 static void test_group(void)
 {
-    static const tiny_target targets[4] = { TINY_TARGET_AUTO, TINY_TARGET_SCALAR, TINY_TARGET_REFERENCE, TINY_TARGET_AUTO };
+    static const tiny_target targets[4] = { TINY_TARGET_AUTO, TINY_TARGET_SCALAR, TINY_TARGET_REFERENCE,
+                                            TINY_TARGET_AUTO };
     uint64_t alone = 0;
     int tcp, r;
-    for (tcp = -1; tcp < 2; tcp++) {        /* -1: one machine with 4 samples */
+    for (tcp = -1; tcp < 2; tcp++) { /* -1: one machine with 4 samples */
         job j = job_start(tcp < 0 ? 1 : 4);
         j.samples = tcp < 0 ? 4 : 1;
         j.tcp = tcp > 0;
@@ -460,16 +464,17 @@ static void test_group(void)
         all_equal(&j);
         if (tcp < 0) alone = j.hash[0];
         T_TRUE(j.hash[0] == alone);
-        T_TRUE(distance(&j.m[0]) < 100.0);  /* of 219 at the start */
+        T_TRUE(distance(&j.m[0]) < 100.0); /* of 219 at the start */
         T_EQ_INT(j.last[0].gradients, 4);
         T_EQ_INT(j.last[0].machines, tcp < 0 ? 1 : 4);
-        for (r = 1; r < j.world; r++) {     /* 4 bytes and a sample: to join, 100 steps, and one that ended before */
+        for (r = 1; r < j.world; r++) { /* 4 bytes and a sample: to join, 100 steps, and one that ended before */
             T_EQ_INT(j.bytes[r], 5 * j.messages[r]);
             T_TRUE(j.messages[r] >= STEPS + 1 && j.messages[r] <= STEPS + 2);
         }
         free(j.log);
     }
-    T_PROOF("distributed 7", "after 100 steps theta has the same bits on 4 machines, threads and TCP, three SIMD targets");
+    T_PROOF("distributed 7",
+            "after 100 steps theta has the same bits on 4 machines, threads and TCP, three SIMD targets");
     T_PROOF("distributed 7", "1 machine with 4 samples equals 4 machines with 1 sample, bit for bit");
     T_PROOF("distributed 7", "a machine sends samples + 4 bytes a step");
 }
@@ -488,7 +493,7 @@ static void test_join(void)
             if (!run_job(&j)) return;
             T_EQ_INT(j.st[1], TINY_OK);
             T_TRUE(j.steps_of[1] == 80);
-            j.hash[1] = j.hash[0];          /* it has left */
+            j.hash[1] = j.hash[0]; /* it has left */
             j.steps_of[1] = j.steps_of[0];
             memcpy(j.m[1].theta, j.m[0].theta, sizeof j.m[0].theta);
             all_equal(&j);
@@ -510,7 +515,7 @@ static void test_check(void)
     all_equal(&j);
     T_EQ_INT(j.restored[2], 1);
     T_EQ_INT(j.restored[1], 0);
-    T_TRUE(j.hash[0] != k.hash[0]);         /* the damaged machine's slopes were taken until then */
+    T_TRUE(j.hash[0] != k.hash[0]); /* the damaged machine's slopes were taken until then */
     free(j.log);
     free(k.log);
     T_PROOF("distributed 7", "a machine whose theta differs gets it again");
@@ -518,22 +523,23 @@ static void test_check(void)
 
 static void test_faults(void)
 {
-    static const struct { int kind; uint64_t by; } of[] = {
-        { TINY_FAULT_DROP, 0 }, { TINY_FAULT_FLIP, 1 }, { TINY_FAULT_FLIP, 15 }, { TINY_FAULT_TWICE, 0 },
-        { TINY_FAULT_KILL, 0 }, { TINY_FAULT_CUT, 1 }
-    };
+    static const struct {
+        int kind;
+        uint64_t by;
+    } of[] = { { TINY_FAULT_DROP, 0 },  { TINY_FAULT_FLIP, 1 }, { TINY_FAULT_FLIP, 15 },
+               { TINY_FAULT_TWICE, 0 }, { TINY_FAULT_KILL, 0 }, { TINY_FAULT_CUT, 1 } };
     size_t k;
     for (k = 0; k < T_COUNT(of); k++) {
         job j = job_start(3);
         j.has_fault = 1;
         j.fault.to = 0;
-        j.fault.message = 11;               /* the list of step 10 */
+        j.fault.message = 11; /* the list of step 10 */
         j.fault.kind = of[k].kind;
         j.fault.by = of[k].by;
         j.wait_ns = of[k].kind == TINY_FAULT_DROP ? 1000000 : 0;
         j.steps = 40;
         if (!run_job(&j)) return;
-        if (of[k].kind == TINY_FAULT_CUT) {  /* not a list at all: the group ends */
+        if (of[k].kind == TINY_FAULT_CUT) { /* not a list at all: the group ends */
             T_EQ_INT(j.st[0], TINY_E_PROTOCOL);
             T_TRUE(strstr(j.says[0], "same description") != NULL);
         } else {
@@ -591,7 +597,7 @@ static void test_lies(void)
     }
     T_TRUE(at_end[1] < 0.1 * at_end[0]);
     {
-        job j = job_start(2);               /* a loss that is not a number: no gradient, and no harm */
+        job j = job_start(2); /* a loss that is not a number: no gradient, and no harm */
         j.bad_rank = 1;
         if (!run_job(&j)) return;
         all_equal(&j);
@@ -626,7 +632,7 @@ static void test_log(void)
         T_OK(tllm_onebyte_replay(o, j.log, j.n_log));
         T_SAME(m.theta, j.m[0].theta, N);
         T_SAME((const unsigned char *)tllm_onebyte_log(o, &n), j.log, j.n_log);
-        T_OK(tllm_onebyte_step(o, NULL));   /* and it goes on from there */
+        T_OK(tllm_onebyte_step(o, NULL)); /* and it goes on from there */
         T_EQ_INT(tllm_onebyte_at(o), STEPS + 1);
         T_STATUS(tllm_onebyte_replay(o, j.log, j.n_log), TINY_E_ARGUMENT, "before the first step");
         tllm_onebyte_close(o);
@@ -674,7 +680,10 @@ static void test_bad(void)
     model_start(&m);
     ok = model_desc(&m);
     ok.samples = 8;
-#define BAD(change, part) d = ok; change; refuse(ctx, &d, part)
+#define BAD(change, part) \
+    d = ok;               \
+    change;               \
+    refuse(ctx, &d, part)
     BAD(d.eps = -1e-3, "eps is -0.001");
     BAD(d.eps = (double)NAN, "eps is");
     BAD(d.lr = 0, "lr is 0");
@@ -723,7 +732,8 @@ static void test_bad(void)
             d.samples = 16;
             o = NULL;
             if (!tllm_onebyte_open(c, &d, &o))
-                for (i = 0; i < 200; i++) if (tllm_onebyte_step(o, NULL)) break;       /* the log grows */
+                for (i = 0; i < 200; i++)
+                    if (tllm_onebyte_step(o, NULL)) break; /* the log grows */
             tllm_onebyte_close(o);
             tiny_ctx_close(c);
         }
