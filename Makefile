@@ -364,6 +364,7 @@ $(BUILD)/deeponet: examples/solvers.h examples/picture.h
 $(BUILD)/wave: examples/picture.h
 $(BUILD)/sbp: examples/world.h
 $(BUILD)/ranks: examples/world.h
+$(BUILD)/onebyte $(BUILD)/noloco: examples/world.h
 $(BUILD)/serve: examples/serve-page.h
 
 # the page of build/serve as texts of C; committed, so that the program compiles without this rule

@@ -161,6 +161,8 @@
 #include "llm/serve/distserve.h"
 #include "llm/dist/rules.h"
 #include "llm/dist/shard.h"
+#include "llm/dist/noloco.h"
+#include "llm/dist/onebyte.h"
 #include "llm/round/watch.h"
 #include "llm/round/fold.h"
 #include "llm/round/scaled.h"
