@@ -186,6 +186,8 @@
 #include "llm/lab/vision/merge.h"
 #include "llm/lab/vision/pyra.h"
 #include "llm/lab/vision/sret.h"
+#include "llm/dist/schedule.h"
+#include "llm/dist/pipeline.h"
 #include "llm/lab/nets/task.h"
 #include "llm/lab/nets/mask.h"
 #include "llm/lab/nets/nn.h"
