@@ -1,6 +1,6 @@
 /* src/llm/dist/pipeline.c - a stage of a pipeline: its inputs, its messages, recomputation
- * Paper    Y. Huang et al., "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism", 2018 (arXiv
- *          1811.06965). The schedules are those of llm/dist/schedule.c.
+ * Paper    Y. Huang et al., "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism", 2018
+ *          (arXiv 1811.06965). The schedules are those of llm/dist/schedule.c.
  * Formula  L = sum over micro-batches i of (rows_i / rows) L_i, L_i the mean loss of its rows. The backward pass of the
  *          last piece begins with dL/dL_i = rows_i / rows, so micro-batches of unequal size weigh right.
  * Memory   of a stage with recomputation: inputs of the live micro-batches (GPipe: all rows), and the inside of one
@@ -9,8 +9,8 @@
  *          of items, and puts what comes early aside. So it takes no more than what the next item needs, and the number
  *          of buffers is known beforehand. A message leaves as far as the transport takes it; the rest follows during
  *          later calls, so that no two stages wait for each other to receive.
- * Order    gradients of weights add up in the order of the backward passes, which differs between schedules, not between
- *          numbers of stages.
+ * Order    gradients of weights add up in the order of the backward passes, which differs between schedules, not
+ *          between numbers of stages.
  * Left out of GPipe: cuts by its heuristic; tllm_sched_cut finds the best ones. */
 #include "llm/dist/pipeline.h"
 #include "core/state_inside.h"
@@ -512,14 +512,16 @@ static tiny_status tinyi_pipe_check(tiny_ctx *ctx, const tllm_pipe_desc *d, tllm
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "pipeline: desc.width is needed for %d pieces", s->stages * s->chunks);
     for (i = 1; i < s->stages * s->chunks; i++)
         if (d->width[i] < 1 || d->width[i] > TINY_IDX_MAX / 8 / d->rows)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "pipeline: %td rows of %td numbers enter piece %d; it takes 1 or more",
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "pipeline: %td rows of %td numbers enter piece %d; it takes 1 or more",
                               d->rows, d->width[i], i);
     if (d->n_params && !d->params) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pipeline: desc.params is NULL");
     for (k = 0; k < d->n_params; k++)
         if (tiny_tensor_check(&d->params[k].value) || tiny_tensor_check(&d->params[k].grad) ||
             d->params[k].value.dtype != TINY_F32 || d->params[k].grad.dtype != TINY_F32 ||
             !tiny_tensor_is_dense(&d->params[k].grad))
-            return tinyi_fail(ctx, TINY_E_DTYPE, "pipeline: parameter %zu needs a value and a dense gradient of f32", k);
+            return tinyi_fail(ctx, TINY_E_DTYPE, "pipeline: parameter %zu needs a value and a dense gradient of f32",
+                              k);
     return TINY_OK;
 }
 
@@ -623,7 +625,8 @@ TINY_API tiny_status tllm_pipe_open(tiny_ctx *ctx, const tllm_pipe_desc *desc, t
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!desc || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pipeline: a description and an output pointer are needed");
+    if (!desc || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "pipeline: a description and an output pointer are needed");
     st = tinyi_pipe_check(ctx, desc, &s);
     if (st) return st;
     p = (tllm_pipe *)tinyi_alloc(ctx, 1, sizeof *p);

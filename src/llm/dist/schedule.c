@@ -1,13 +1,13 @@
 /* src/llm/dist/schedule.c - schedules of pipelines: their lists, a simulator that checks them, balanced cuts
- * Papers   Y. Huang et al., "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism", 2018 (arXiv
- *          1811.06965). D. Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
- *          Megatron-LM", 2021 (arXiv 2104.04473): 1F1B and interleaved 1F1B.
+ * Papers   Y. Huang et al., "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism", 2018
+ *          (arXiv 1811.06965). D. Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters
+ *          Using Megatron-LM", 2021 (arXiv 2104.04473): 1F1B and interleaved 1F1B.
  * Formula  p stages, m micro-batches, v chunks.
  *          GPipe        F 0 .. m-1, then B m-1 .. 0
  *          1F1B         w = min(m, p - r - 1) times F, then m - w times (F, B), then w times B
- *          interleaved  table: for each group of p micro-batches, chunk 0 for the whole group, then chunk 1 ...; T = m v
- *                       entries; w = min(T, 2 (p - r - 1) + (v - 1) p); the same three phases over the table; a backward
- *                       pass reads it with chunk v - 1 - c
+ *          interleaved  table: for each group of p micro-batches, chunk 0 for the whole group, then chunk 1 ...; T = m
+ *                       v entries; w = min(T, 2 (p - r - 1) + (v - 1) p); the same three phases over the table; a
+ *                       backward pass reads it with chunk v - 1 - c
  *          time         (m + (p - 1) / v) (f + b) for all three, messages apart; GPipe has v = 1
  *          cut          best[k][j] = min over i of max(best[k-1][i], cost i .. j-1)
  * Cost     a simulation visits each item once. The cut is O(n_cell n_layer^2). */
@@ -234,7 +234,8 @@ TINY_API tiny_status tllm_sched_simulate(tiny_ctx *ctx, const tllm_sched *s, con
     tllm_sched_item *made = NULL;
     size_t stages, each, i;
     if (st) return st;
-    if (!time || !total) return tinyi_fail(ctx, TINY_E_ARGUMENT, "schedule: times and a place for the total are needed");
+    if (!time || !total)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "schedule: times and a place for the total are needed");
     if (!(time->forward >= 0.0 && time->backward >= 0.0 && time->again >= 0.0 && time->hop >= 0.0))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "schedule: times %g, %g, %g, %g must not be negative", time->forward,
                           time->backward, time->again, time->hop);
@@ -293,7 +294,8 @@ TINY_API tiny_status tllm_sched_cut(tiny_ctx *ctx, const double *cost, int n_lay
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "cut: %d cells, but only %d layers", n_cell, n_layer);
     for (i = 0; i < n_layer; i++)
         if (!(cost[i] >= 0.0 && cost[i] <= 1e300))
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "cut: the cost of layer %d is %g; it must be 0 or more", i, cost[i]);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "cut: the cost of layer %d is %g; it must be 0 or more", i,
+                              cost[i]);
     row = (size_t)n_layer + 1;
     best = (double *)tinyi_alloc(ctx, 2 * row, sizeof *best);
     from = (int *)tinyi_alloc(ctx, (size_t)n_cell * row, sizeof *from);

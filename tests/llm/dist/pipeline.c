@@ -61,7 +61,7 @@ static void test_schedules(void)
             }
     t_close(ctx);
     T_PROOF("distributed 2", "simulated times and peaks: 33, 28.5, 26.25, 58.5, 13.5; live 4 3 2 1, 11 9 7 5");
-    T_PROOF("distributed 2", "up to 8 stages, 32 micro-batches, 4 chunks: each pass once, no deadlock, bubble by formula");
+    T_PROOF("distributed 2", "up to 8 stages, 32 micro-batches, 4 chunks: each pass once, no deadlock, the bubble");
 }
 
 /* A simulator that accepted everything would pass the test above. */
@@ -77,7 +77,8 @@ static void test_bad_schedules(void)
     T_OK(tllm_sched_simulate(ctx, &s, item, &t, NULL, NULL, &total));
     T_CLOSE(total, 6.0, 1e-12);
     item[5] = item[4];
-    T_STATUS(tllm_sched_simulate(ctx, &s, item, &t, NULL, NULL, &total), TINY_E_ARGUMENT, "forward pass of micro-batch 0");
+    T_STATUS(tllm_sched_simulate(ctx, &s, item, &t, NULL, NULL, &total), TINY_E_ARGUMENT,
+             "forward pass of micro-batch 0");
     T_OK(tllm_sched_stage(ctx, &s, 1, item + 4));
     item[4] = item[7];
     item[7].backward = 0;
@@ -452,7 +453,8 @@ static void test_gradients(tiny_target target)
                                 one = j;
                                 continue;
                             }
-                            for (l = 0; l < LAYERS; l++) T_SAME(grad_of(&j, l), grad_of(&one, l), (size_t)layer_size(l));
+                            for (l = 0; l < LAYERS; l++)
+                                T_SAME(grad_of(&j, l), grad_of(&one, l), (size_t)layer_size(l));
                         }
                 }
     (void)target;                           /* the ranks read t_now */
@@ -519,7 +521,7 @@ static void test_memory(void)
                     T_EQ_INT(j.result[r].inner_bytes, keep ? (size_t)live * each : each);
                 }
             }
-    T_PROOF("distributed 3", "bytes: inputs of all rows and one micro-batch of the inside; without recomputation all of it");
+    T_PROOF("distributed 3", "bytes: inputs of all rows, one micro-batch of the inside; with keep all of it");
     T_PROOF("distributed 2", "held micro-batches 4, 3, 2, 1 where GPipe holds all 8");
 }
 
