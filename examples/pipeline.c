@@ -91,7 +91,7 @@ static int draw(text *t, int top, const char *title, const tllm_sched *s, const 
     const size_t n = tllm_sched_items(s);
     const int row = s->stages > 16 ? 12 : 22;
     double end = 0.0;
-    int r;
+    int r, pass;
     size_t k;
     for (k = 0; k < (size_t)s->stages * n; k++) if (at[2 * k + 1] > end) end = at[2 * k + 1];
     put(t, "<text x=\"60\" y=\"%d\">%s</text>\n", top + 14, title);
@@ -100,16 +100,19 @@ static int draw(text *t, int top, const char *title, const tllm_sched *s, const 
         put(t, "<text x=\"54\" y=\"%d\" text-anchor=\"end\">stage %d</text>\n"
                "<rect x=\"60\" y=\"%d\" width=\"880\" height=\"%d\" fill=\"#f3f3f3\"/>\n",
             y + row - 6, r, y, row - 2);
-        for (k = 0; k < n; k++) {
-            const tllm_sched_item *it = &item[(size_t)r * n + k];
-            const double *a = at + 2 * ((size_t)r * n + k), x = 60 + 880 * a[0] / end, wide = 880 * (a[1] - a[0]) / end;
-            put(t, "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\" stroke=\"#fff\" "
-                   "stroke-width=\".6\"/>",
-                x, y, wide, row - 2, (it->backward ? backward : forward)[it->chunk % 4]);
-            if (wide > 14 && row > 12)
-                put(t, "<text x=\"%.2f\" y=\"%d\" text-anchor=\"middle\" font-size=\"10\">%d</text>", x + wide / 2,
-                    y + row - 7, it->micro);
-            put(t, "\n");
+        for (pass = 0; pass < 2; pass++) {  /* boxes, then numbers */
+            put(t, pass ? "<g text-anchor=\"middle\" font-size=\"10\">" : "<g stroke=\"#fff\" stroke-width=\".6\">");
+            for (k = 0; k < n; k++) {
+                const tllm_sched_item *it = &item[(size_t)r * n + k];
+                const double *a = at + 2 * ((size_t)r * n + k), x = 60 + 880 * a[0] / end,
+                             wide = 880 * (a[1] - a[0]) / end;
+                if (pass && (wide < 14 || row < 22)) continue;
+                if (pass) put(t, "<text x=\"%.1f\" y=\"%d\">%d</text>", x + wide / 2, y + row - 7, it->micro);
+                else
+                    put(t, "<path fill=\"%s\" d=\"M%.1f %dh%.1fv%dh-%.1fz\"/>\n",
+                        (it->backward ? backward : forward)[it->chunk % 4], x, y, wide, row - 2, wide);
+            }
+            put(t, "</g>\n");
         }
     }
     return 22 + s->stages * row + 16;
@@ -124,8 +127,8 @@ static void draw_begin(text *t, int high)
 static int draw_end(tiny_ctx *ctx, text *t)
 {
     tiny_status st;
-    put(t, "<text x=\"60\" y=\"14\" fill=\"#555\">blue: forward, green: backward, darker: later chunks, grey: idle; the "
-           "numbers are micro-batches</text>\n</svg>\n");
+    put(t, "<text x=\"60\" y=\"14\" fill=\"#555\">blue: forward, green: backward, darker: later chunks, grey: idle; "
+           "the numbers are micro-batches</text>\n</svg>\n");
     st = tiny_file_write(ctx, run.svg, t->at, t->n);
     if (st) say(tiny_ctx_message(ctx));
     else printf("wrote %s\n", run.svg);
@@ -249,7 +252,7 @@ static tiny_status draw_run(tiny_ctx *ctx, tiny_net *net, const tllm_mega_desc *
     }
     if (!st && net->rank == 0) {
         draw_begin(&t, 60 + 24 * m->p);
-        (void)draw(&t, 20, "the last step, as it was: a backward pass includes its waiting", &s, item, when);
+        (void)draw(&t, 20, "the last step, as it was", &s, item, when);
         if (draw_end(ctx, &t)) st = tiny_ctx_status(ctx);
     }
     free(mine);
@@ -317,8 +320,8 @@ static tiny_status train(tiny_ctx *ctx, tiny_net *net, void *arg)
     if (!st) st = gather(ctx, net, mine, 4, all);
     for (k = 0; k < net->world && !st; k++) {
         if (net->rank == 0 && !run.check)
-            printf("rank %2d waits %2.0f %% of the time; inputs %.1f KB, inside %.1f KB\n", k, 100.0 * (double)all[4 * k],
-                   (double)all[4 * k + 1] / 1e3, (double)all[4 * k + 2] / 1e3);
+            printf("rank %2d waits %2.0f %% of the time; inputs %.1f KB, inside %.1f KB\n", k,
+                   100.0 * (double)all[4 * k], (double)all[4 * k + 1] / 1e3, (double)all[4 * k + 2] / 1e3);
         mine[3] = fmaxf(mine[3], all[4 * k + 3]);
     }
     if (!st && run.svg && at != no_time) st = draw_run(ctx, net, &m, tllm_mega_grid(part.mega), at);
@@ -494,8 +497,8 @@ static int bubbles(tiny_ctx *ctx)
         s.micros = run.micros ? run.micros : (8 + w.ranks - 1) / w.ranks * w.ranks;
         s.chunks = k == 2 ? 2 : 1;
         want = run.unit * simulated(ctx, &s, NULL);
-        printf("%7d %7d  %-15s %6.1f ms, by the formula %.1f ms: %+.1f %%\n", s.stages, s.micros, name[k], m.ms[k], want,
-               100.0 * (m.ms[k] / want - 1.0));
+        printf("%7d %7d  %-15s %6.1f ms, by the formula %.1f ms: %+.1f %%\n", s.stages, s.micros, name[k], m.ms[k],
+               want, 100.0 * (m.ms[k] / want - 1.0));
     }
     if (!run.svg) return 0;
     draw_begin(&t, 30 + 3 * (40 + 22 * w.ranks));
@@ -551,9 +554,9 @@ static int plans(tiny_ctx *ctx)
     }
     printf("%.1f billion parameters; 300 billion tokens take %.1f days at this rate without idle time\n",
            tllm_mega_count(&m) / 1e9, tllm_mega_days(300e9, tllm_mega_count(&m), run.workers, on.flops));
-    printf("%zu splits fit; of a step of %d sequences:\n", n, run.sequences);
-    printf("%6s %6s %6s %6s %6s %9s %8s %8s %8s %8s\n", "tensor", "stages", "data", "chunks", "micro", "seconds", "idle",
-           "sums", "borders", "GB");
+    printf("%lu splits fit; of a step of %d sequences:\n", (unsigned long)n, run.sequences);
+    printf("%6s %6s %6s %6s %6s %9s %8s %8s %8s %8s\n", "tensor", "stages", "data", "chunks", "micro", "seconds",
+           "idle", "sums", "borders", "GB");
     for (i = 0; i < n && i < SHOWN; i++)
         printf("%6d %6d %6d %6d %6d %9.3f %7.1f%% %7.1f%% %7.1f%% %8.1f\n", best[i].t, best[i].p, best[i].d, best[i].v,
                best[i].micro, best[i].seconds, 100.0 * best[i].bubble / best[i].seconds,

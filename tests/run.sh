@@ -72,6 +72,8 @@ geometry 4 (MT-DeepONet)
 geometry 5 (SpikingNeRF)
 distributed 0 (plain family)
 distributed 1 (TPI-LLM)
+distributed 2 (Megatron-LM)
+distributed 3 (GPipe)
 serving 1 (Flover)
 serving 3 (speculative sampling)'
 if [ "$1" != --one ]; then

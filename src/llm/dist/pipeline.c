@@ -61,6 +61,8 @@ struct tllm_pipe {
     tinyi_pipe_out *out;
     size_t n_out;
     uint64_t number, call, clock, waited;
+    int n_back;                             /* backward passes of this run */
+    double begun;                           /* when the item began, without its waiting */
     size_t tape_bytes;
 };
 
@@ -335,6 +337,15 @@ static tiny_status tinyi_pipe_compute(tllm_pipe *p, tinyi_pipe_tape *t, const tl
     return TINY_OK;
 }
 
+/* A first piece without parameters has nothing to do. What other pieces have must be there all the same. */
+static tiny_status tinyi_pipe_nothing(tllm_pipe *p)
+{
+    size_t k;
+    for (k = 0; p->n_back == 1 && k < p->d.n_params; k++)
+        memset(p->params[k].grad.data, 0, (size_t)tiny_tensor_count(&p->params[k].grad) * sizeof(float));
+    return TINY_OK;
+}
+
 /* The backward pass of what the tape holds; dy NULL: of the loss. dx is in p->dx. */
 static tiny_status tinyi_pipe_back(tllm_pipe *p, tinyi_pipe_tape *t, const tllm_pipe_at *at, float *dy)
 {
@@ -342,8 +353,10 @@ static tiny_status tinyi_pipe_back(tllm_pipe *p, tinyi_pipe_tape *t, const tllm_
     tiny_tensor dt = t->y;
     dt.data = dy ? (void *)dy : (void *)&weight;
     if (at->piece) memset(p->dx, 0, (size_t)at->rows * (size_t)p->width[at->piece] * sizeof *p->dx);
-    /* a first piece without parameters has nothing to do */
-    if (!tiny_tape_count(t->tape) && !at->piece) return TINY_OK;
+    /* the first pass writes the gradients of all parameters of the stage, the others add to them */
+    if (p->n_back++) tiny_tape_keep(t->tape);
+    else tiny_tape_zero(t->tape);
+    if (!tiny_tape_count(t->tape) && !at->piece) return tinyi_pipe_nothing(p);
     return tiny_tape_backward(t->tape, &t->y, &dt);
 }
 
@@ -394,9 +407,16 @@ static tiny_status tinyi_pipe_forward(tllm_pipe *p, const tllm_sched_item *it, t
     return tinyi_pipe_pass_on(p, at, 0, (const float *)t->y.data);
 }
 
+static double tinyi_pipe_now(const tllm_pipe *p)
+{
+    return p->d.net && p->d.net->virtual_clock ? (double)p->clock : (double)tiny_now_ns();
+}
+
 static tiny_status tinyi_pipe_backward(tllm_pipe *p, const tllm_sched_item *it, tllm_pipe_at *at, int *again)
 {
     const int me = 1 + tinyi_pipe_index(p, it->chunk, it->micro), before = tinyi_pipe_before(p, at->piece, 1);
+    const double begun = tinyi_pipe_now(p);
+    double again_ns;
     tinyi_pipe_tape *t = p->tape;
     tiny_status st = TINY_OK;
     int i;
@@ -411,7 +431,9 @@ static tiny_status tinyi_pipe_backward(tllm_pipe *p, const tllm_sched_item *it, 
         tinyi_pipe_spend(p, p->d.spend.again);
         ++*again;
     }
+    again_ns = tinyi_pipe_now(p) - begun;
     if (before >= 0) st = tinyi_pipe_await(p, it, before);
+    p->begun = tinyi_pipe_now(p) - again_ns;
     if (!st) st = tinyi_pipe_back(p, t, at, before >= 0 ? tinyi_pipe_held(p, 1, it->chunk, it->micro) : NULL);
     t->holds = 0;
     if (st) return st;
@@ -419,11 +441,6 @@ static tiny_status tinyi_pipe_backward(tllm_pipe *p, const tllm_sched_item *it, 
     tinyi_pipe_give(p, 1, it->chunk, it->micro);
     tinyi_pipe_give(p, 0, it->chunk, it->micro);
     return tinyi_pipe_pass_on(p, at, 1, p->dx);
-}
-
-static double tinyi_pipe_now(const tllm_pipe *p)
-{
-    return p->d.net && p->d.net->virtual_clock ? (double)p->clock : (double)tiny_now_ns();
 }
 
 static void tinyi_pipe_measure(const tllm_pipe *p, tllm_pipe_result *r)
@@ -451,12 +468,8 @@ TINY_API tiny_status tllm_pipe_run(tllm_pipe *p, int64_t step, tllm_pipe_result 
     memset(&r, 0, sizeof r);
     if (p->d.net) p->call = p->d.net->calls++;
     p->waited = 0;
-    for (k = 0; k < p->d.n_params; k++)
-        memset(p->params[k].grad.data, 0, (size_t)tiny_tensor_count(&p->params[k].grad) * sizeof(float));
-    for (k = 0; k < (size_t)p->n_tapes; k++) {
-        p->tape[k].holds = 0;
-        tiny_tape_keep(p->tape[k].tape);
-    }
+    p->n_back = 0;
+    for (k = 0; k < (size_t)p->n_tapes; k++) p->tape[k].holds = 0;
     for (k = 0; k < (size_t)p->n_peers; k++) p->peer[k].got = 0;
     begin = tinyi_pipe_now(p);
     for (k = 0; !st && k < p->n; k++) {
@@ -464,11 +477,14 @@ TINY_API tiny_status tllm_pipe_run(tllm_pipe *p, int64_t step, tllm_pipe_result 
         const int piece = it->chunk * p->s.stages + p->rank, before = tinyi_pipe_before(p, piece, 0);
         tllm_pipe_at at = tinyi_pipe_where(p, piece, it->micro, step);
         if (!it->backward && before >= 0) st = tinyi_pipe_await(p, it, before);
-        if (!st && p->d.at) p->d.at[2 * k] = tinyi_pipe_now(p) - begin;
+        p->begun = tinyi_pipe_now(p);
         if (!st) st = it->backward ? tinyi_pipe_backward(p, it, &at, &r.recomputed)
                                    : tinyi_pipe_forward(p, it, &at, &r.loss);
         if (!st && !it->backward) tinyi_pipe_measure(p, &r);
-        if (!st && p->d.at) p->d.at[2 * k + 1] = tinyi_pipe_now(p) - begin;
+        if (!st && p->d.at) {
+            p->d.at[2 * k] = p->begun - begin;
+            p->d.at[2 * k + 1] = tinyi_pipe_now(p) - begin;
+        }
     }
     if (!st) st = tinyi_pipe_flush(p);
     if (st) return tinyi_pipe_end(p, st);

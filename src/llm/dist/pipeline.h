@@ -58,7 +58,8 @@ typedef struct tllm_pipe_desc {             /* zero: the value in brackets */
     uint64_t seed;                          /* goes into tllm_pipe_at */
     uint64_t timeout_ns;                    /* of a wait [60 s] */
     tllm_sched_time spend;                  /* virtual clock: nanoseconds of the passes of a stage; hop is not used */
-    double *at;                             /* (items, 2): where each run leaves start and end of its items, in ns */
+    /* (items, 2): where each run leaves start and end of its items, in ns. Waiting for a gradient does not count. */
+    double *at;
 } tllm_pipe_desc;
 
 typedef struct tllm_pipe_result {
