@@ -616,7 +616,9 @@ int main(int argc, char **argv)
     if (run.kind < 0) return refused("--schedule takes gpipe or 1f1b, not %s", run.schedule);
     if (run.bubble && run.plan) return refused("--bubble and --plan exclude each other");
     if (must_not_write(run.svg, 0)) return 2;
-#ifndef WORLD_MPI
+#ifdef WORLD_MPI
+    if (run.bubble || run.plan) return refused("--bubble and --plan run without mpirun");
+#else
     if (w.ranks % (run.tensor * run.data) && !run.bubble && !run.plan)
         return refused("%d ranks are no multiple of %d tensor times %d data ranks", w.ranks, run.tensor, run.data);
 #endif

@@ -2,12 +2,12 @@
  *
  * GPipe (arXiv 1811.06965) reports 3.48 times the throughput for 8 stages and 32 micro-batches against 2 stages and one
  * (AmoebaNet), Megatron-LM (arXiv 2104.04473) 10 % and more by interleaved stages.
- * Here: 8 layers of 512, a batch of 256 rows, a step of forward and backward passes. Ranks are threads of one core
- * each, joined by queues in memory. Baselines: one rank with one thread, and one rank with two threads, which is what a
- * user with one machine would do. Idle time: four ranks that sleep 5 ms for a forward and 10 ms for a backward pass, so
- * that two cores are enough for them. All rows take turns; figures are medians. Where other programs share the processors,
- * the processor time of a step says more: on two free cores two ranks would take half of it, times 9 / 8 for 8
- * micro-batches ("free"). */
+ * Here: 8 layers of 512, a batch of 256 or 2048 rows, a step of forward and backward passes. Ranks are threads of one
+ * core each, joined by queues in memory. Baselines: one rank with one thread, and one rank with two threads, which is
+ * what a user with one machine would do. Idle time: four ranks that sleep 5 ms for a forward and 10 ms for a backward
+ * pass, so that two cores are enough for them. All rows take turns; figures are medians. Where other programs share the
+ * processors, the processor time of a step says more: on two free cores two ranks would take half of it, times 9 / 8
+ * for 8 micro-batches. */
 #define _DEFAULT_SOURCE
 #include "../bench.h"
 #include <stdio.h>
@@ -18,7 +18,7 @@
 void bench_pipeline(void) { }
 #else
 
-enum { BP_LAYERS = 8, BP_WIDTH = 512, BP_ROWS = 256, BP_MOST = 4, BP_ROUNDS = 15 };
+enum { BP_LAYERS = 8, BP_WIDTH = 512, BP_ROWS = 2048, BP_MOST = 4, BP_ROUNDS = 15, BP_GROUPS = 9 };
 
 typedef struct bp_net { float *w, *dw, *x; int32_t *label; int pieces; tiny_op_row nap; double ms; } bp_net;
 typedef struct bp_rank {
@@ -31,7 +31,7 @@ typedef struct bp_rank {
 typedef struct bp_group {
     tiny_ctx *team;
     tiny_local *local;
-    int world, threads, micros, chunks, kind, keep, sleeps;
+    int world, threads, micros, chunks, kind, keep, sleeps, rows;
     double ms;                              /* of a forward pass that sleeps */
     bp_rank rank[BP_MOST];
     double took[BP_ROUNDS], median, used[BP_ROUNDS];    /* used: processor time of the whole program */
@@ -149,7 +149,7 @@ static void bp_open(bp_group *g, int rank)
     d.schedule.micros = g->micros;
     d.schedule.chunks = g->chunks;
     d.keep = g->keep;
-    d.rows = g->sleeps ? g->micros : BP_ROWS;
+    d.rows = g->sleeps ? g->micros : g->rows;
     d.width = width;
     d.params = r->p;
     d.n_params = (size_t)each;
@@ -227,10 +227,11 @@ static void bp_rounds(bp_group *g, int n, int rounds)
     }
 }
 
-static bp_group bp_make(int world, int threads, int micros, int kind, int keep)
+static bp_group bp_make(int world, int threads, int micros, int kind, int keep, int rows)
 {
     bp_group g;
     memset(&g, 0, sizeof g);
+    g.rows = rows;
     g.world = world;
     g.threads = threads;
     g.micros = micros;
@@ -242,48 +243,57 @@ static bp_group bp_make(int world, int threads, int micros, int kind, int keep)
 
 void bench_pipeline(void)
 {
-    static const char *const name[6] = { "one rank, one thread",
+    static const char *const name[BP_GROUPS] = { "one rank, one thread",
                                          "one rank, two threads",
                                          "two ranks, 1 micro-batch",
                                          "two ranks, 8, recomputed",
                                          "two ranks, 8, all kept",
-                                         "two ranks, 8, 1F1B, recomputed" };
-    static bp_group g[6], s[12];
+                                         "two ranks, 8, 1F1B, recomputed",
+                                         "2048 rows: one rank",
+                                         "2048 rows: two ranks, 8",
+                                         "2048 rows: two ranks, 8, kept" };
+    static bp_group g[BP_GROUPS], s[12];
     const int rounds = b_quick ? 3 : BP_ROUNDS;
-    double formula[12], worst = 0.0, free_of[2];
+    double formula[12], worst = 0.0, free_of[4];
     int i, k;
-    g[0] = bp_make(1, 1, 1, TLLM_SCHED_GPIPE, 1);
-    g[1] = bp_make(1, 2, 1, TLLM_SCHED_GPIPE, 1);
-    g[2] = bp_make(2, 1, 1, TLLM_SCHED_GPIPE, 0);
-    g[3] = bp_make(2, 1, 8, TLLM_SCHED_GPIPE, 0);
-    g[4] = bp_make(2, 1, 8, TLLM_SCHED_GPIPE, 1);
-    g[5] = bp_make(2, 1, 8, TLLM_SCHED_1F1B, 0);
-    bp_rounds(g, 6, rounds);
-    b_note("8 layers of 512, 256 rows, a step; median of %d rounds (least to most), processor time, what the last rank "
-           "holds", rounds);
-    for (i = 0; i < 6; i++) {
+    g[0] = bp_make(1, 1, 1, TLLM_SCHED_GPIPE, 1, 256);
+    g[1] = bp_make(1, 2, 1, TLLM_SCHED_GPIPE, 1, 256);
+    g[2] = bp_make(2, 1, 1, TLLM_SCHED_GPIPE, 0, 256);
+    g[3] = bp_make(2, 1, 8, TLLM_SCHED_GPIPE, 0, 256);
+    g[4] = bp_make(2, 1, 8, TLLM_SCHED_GPIPE, 1, 256);
+    g[5] = bp_make(2, 1, 8, TLLM_SCHED_1F1B, 0, 256);
+    g[6] = bp_make(1, 1, 1, TLLM_SCHED_GPIPE, 1, 2048);
+    g[7] = bp_make(2, 1, 8, TLLM_SCHED_GPIPE, 0, 2048);
+    g[8] = bp_make(2, 1, 8, TLLM_SCHED_GPIPE, 1, 2048);
+    bp_rounds(g, BP_GROUPS, rounds);
+    b_note("8 layers of 512, 256 rows or 2048, a step; median of %d rounds (least to most), processor time, what "
+           "the last rank holds", rounds);
+    for (i = 0; i < BP_GROUPS; i++) {
         const tllm_pipe_result *r = &g[i].rank[g[i].world - 1].result;
         b_note("  %-30s %7.2f ms (%.2f to %.2f)  %5.2fx  used %7.2f ms  inputs %4.0f KB, inside %5.0f KB", name[i],
-               g[i].median, g[i].took[0], g[i].took[rounds - 1], g[0].median / g[i].median, g[i].used[rounds / 2],
+               g[i].median, g[i].took[0], g[i].took[rounds - 1], g[i < 6 ? 0 : 6].median / g[i].median,
+               g[i].used[rounds / 2],
                (double)r->stash_bytes / 1e3, (double)r->inner_bytes / 1e3);
     }
-    for (i = 0; i < 2; i++) free_of[i] = g[0].used[rounds / 2] / (g[3 + i].used[rounds / 2] / 2.0 * 9.0 / 8.0);
+    for (i = 0; i < 4; i++)
+        free_of[i] = g[i < 2 ? 0 : 6].used[rounds / 2] /
+                     (g[i < 2 ? 3 + i : 5 + i].used[rounds / 2] / 2.0 * 9.0 / 8.0);
     b_headline("gpipe", "throughput of 8 stages, 32 micro-batches over 2 stages, 1: 3.48x (AmoebaNet), 6.3x "
                "(Transformer)",
-               "two ranks of one thread each, 8 layers of 512, 256 rows; against one rank with one thread, its median "
-               "and with all values kept",
+               "two ranks of one thread each, 8 layers of 512, 256 rows; against one rank with one thread; medians "
+               "on a machine with much other load",
                "8 micro-batches %.2fx with recomputation, %.2fx without (goal 1.6, ideal 1.78); 1 micro-batch %.2fx; "
                "one rank with two threads %.2fx; by processor time on two free cores %.2fx with recomputation, %.2fx "
-               "without",
+               "without; of 2048 rows %.2fx and %.2fx",
                g[0].median / g[3].median, g[0].median / g[4].median, g[0].median / g[2].median,
-               g[0].median / g[1].median, free_of[0], free_of[1]);
-    for (i = 0; i < 6; i++) bp_all(&g[i], 2);
+               g[0].median / g[1].median, free_of[0], free_of[1], free_of[2], free_of[3]);
+    for (i = 0; i < BP_GROUPS; i++) bp_all(&g[i], 2);
     for (i = 0; i < 12; i++) {              /* 4, 8, 16, 32 micro-batches; gpipe, 1f1b, interleaved */
         tllm_sched q;
         const tllm_sched_time t = { 5.0, 10.0, 0.0, 0.0 };
         tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, 1);
         k = i % 3;
-        s[i] = bp_make(4, 1, 4 << i / 3, k ? TLLM_SCHED_1F1B : TLLM_SCHED_GPIPE, 1);
+        s[i] = bp_make(4, 1, 4 << i / 3, k ? TLLM_SCHED_1F1B : TLLM_SCHED_GPIPE, 1, 0);
         s[i].chunks = k == 2 ? 2 : 1;
         s[i].sleeps = 1;
         s[i].ms = 5.0;

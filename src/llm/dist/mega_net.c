@@ -432,6 +432,17 @@ TINY_API void tllm_mega_place(const tllm_mega *m, size_t i, tiny_idx *row, tiny_
 
 TINY_API const tllm_grid *tllm_mega_grid(const tllm_mega *m) { return m ? &m->grid : NULL; }
 
+/* This rank cannot go on: the others, who may wait for it in another group, get to know. */
+static tiny_status tinyi_mega_end(const tllm_mega *m, tiny_status st)
+{
+    tiny_net *net = m->d.net;
+    if (!net || net->why) return st;
+    if (!*net->says) (void)snprintf(net->says, sizeof net->says, "%s", tiny_ctx_message(m->ctx));
+    net->why = st;
+    net->close(net);
+    return st;
+}
+
 TINY_API tiny_status tllm_mega_step(tllm_mega *m, const int32_t *tokens, int64_t step, tllm_pipe_result *result)
 {
     tllm_pipe_result r;
@@ -456,7 +467,7 @@ TINY_API tiny_status tllm_mega_step(tllm_mega *m, const int32_t *tokens, int64_t
         }
     st = tllm_pipe_run(m->pipe, step, &r);
     if (!st) st = tllm_tp_sum(m->ctx, tllm_group_net(m->data), m->params, m->n_params);
-    if (st) return st;
+    if (st) return tinyi_mega_end(m, st);
     /* the loss of each data rank is known to its last stage, on every tensor rank alike */
     value[0] = m->grid.at[TLLM_AXIS_TENSOR] ? 0.0f : (float)(r.loss / m->d.d);
     memset(&loss, 0, sizeof loss);

@@ -114,7 +114,7 @@ typedef struct job {
     tiny_socket at[MOST];
     char address[MOST][TINY_ADDRESS_TEXT];
     const char *peers[MOST];
-    int world, tcp, has_fault;
+    int world, tcp, has_fault, poison;      /* poison: rank 1 has a weight that is no number */
     tiny_fault_at fault;
     const int32_t *tokens;
     whole *serial;                          /* compared with; `make`: filled instead */
@@ -205,6 +205,8 @@ static void rank_main(int rank, void *arg)
     }
     d.net = net;
     if (!j->st[rank]) j->st[rank] = tllm_mega_open(ctx, &d, &mega);
+    if (!j->st[rank] && j->poison && rank == 1)
+        *(float *)tllm_mega_params(mega, NULL)[3].value.data = (float)NAN;
     for (i = 0; !j->st[rank] && i < 2; i++) {       /* the second step leaves nothing of the first */
         const uint64_t before = sent_by(net);
         j->st[rank] = tllm_mega_step(mega, j->tokens, 5, &j->result[rank]);
@@ -501,13 +503,14 @@ static void test_groups_fail(void)
 {
     static job j;
     int k, r;
-    for (k = 0; k < 7; k++) {
-        job_make(&j, k == 2 || k == 3 ? 1 : 2, 2, 2, k == 3 ? 2 : 1);
+    for (k = 0; k < 8; k++) {
+        job_make(&j, k == 2 || k == 3 || k == 7 ? 1 : 2, 2, k == 7 ? 1 : 2, k == 3 ? 2 : 1);
+        j.poison = k == 7;
         if (k == 0) { j.d.heads = 1; }
         if (k == 1) { j.d.vocab = 13; }
         if (k == 2) { j.d.layers = 3; }
         if (k == 3) { j.d.micros = 3; }
-        if (k > 3) {
+        if (k > 3 && k < 7) {
             j.has_fault = 1;
             j.fault.to = -1;
             j.fault.kind = TINY_FAULT_KILL;
@@ -517,6 +520,7 @@ static void test_groups_fail(void)
         for (r = 0; r < j.world; r++) {
             T_TRUE(j.st[r] && *j.says[r]);
             if (k < 4) T_EQ_INT(j.st[r], TINY_E_ARGUMENT);
+            if (k == 7) T_EQ_INT(j.st[r], r ? TINY_E_NUMERIC : TINY_E_PEER);
             if (k < 4)
                 T_TRUE(strstr(j.says[r], k == 0   ? "1 heads on 2 tensor ranks"
                                          : k == 1 ? "13 tokens of the vocabulary on 2"
