@@ -162,7 +162,7 @@ smaller: $(SMALLER:%=$(BUILD)/%)  ## (10 minutes) every way to make a model smal
 picture:         ## draws docs/img/speed.svg, the picture of README.md, from docs/dev/speed.tsv
 	python3 docs/dev/speed-picture.py docs/dev/speed.tsv docs/img/speed.svg
 
-PICTURES = tdn deeponet spiking_nerf operator wave compress_net robust_nets search_net meta_prune distserve
+PICTURES = tdn deeponet spiking_nerf operator wave compress_net robust_nets search_net meta_prune distserve pipeline
 ways: $(BUILD)/docs/dev/ways  ## draws docs/img/ways.svg, the picture of docs/guide/collectives.md
 	$< > $(BUILD)/ways.svg
 	mv $(BUILD)/ways.svg docs/img/ways.svg
@@ -365,6 +365,7 @@ $(BUILD)/wave: examples/picture.h
 $(BUILD)/sbp: examples/world.h
 $(BUILD)/ranks: examples/world.h
 $(BUILD)/onebyte $(BUILD)/noloco: examples/world.h
+$(BUILD)/pipeline: examples/world.h
 $(BUILD)/serve: examples/serve-page.h
 
 # the page of build/serve as texts of C; committed, so that the program compiles without this rule

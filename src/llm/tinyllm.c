@@ -36,6 +36,7 @@
 #include "llm/dist/sbp_run.c"
 #include "llm/dist/actor_sim.c"
 #include "llm/dist/onebyte_group.c"
+#include "llm/dist/mega_plan.c"
 #include "llm/model/repack.c"
 #include "llm/model/streams.c"
 #include "llm/model/compressed.c"

@@ -128,6 +128,33 @@ static void test_nets(void)
     SAYS("the best of 100 by GradSign");
 }
 
+static void test_pipeline(void)
+{
+    char picture[200];
+    if (!is_there()) return;
+    if (run("", "pipeline --help")) { t_skip("pipeline does not run here"); return; }
+    SAYS("--schedule S");
+    T_EQ_INT(run("", "pipeline --schedule ring"), 2);
+    COMPLAINS("--schedule takes gpipe or 1f1b, not ring");
+    T_EQ_INT(run("", "pipeline --ranks 3 --tensor 2"), 2);
+    COMPLAINS("3 ranks are no multiple of 2 tensor times 1 data ranks");
+    T_EQ_INT(run("", "pipeline --bubble --plan"), 2);
+    T_EQ_INT(run("", "pipeline --svg %s", folder), 2);
+    COMPLAINS("this is a folder");
+    T_EQ_INT(run("", "pipeline --layers 3"), 1);
+    COMPLAINS("3 layers in 2 pieces");
+    T_EQ_INT(run("", "pipeline --check --steps 2 --ranks 4 --tensor 2 --chunks 2 --scatter --svg %s/p.svg", folder), 0);
+    SAYS("check: the same as one rank");
+    (void)slurp("p.svg", picture, sizeof picture);
+    T_TRUE(!strncmp(picture, "<svg xmlns", 10));
+    T_EQ_INT(run("", "pipeline --bubble --unit 0.1"), 0);
+    SAYS("by the formula");
+    T_EQ_INT(run("", "pipeline --plan --memory 0.5"), 1);
+    COMPLAINS("no split fits");
+    T_EQ_INT(run("", "pipeline --plan"), 0);
+    SAYS("174.6 billion parameters");
+}
+
 static void test_search_net(void)
 {
     char picture[200];
@@ -716,6 +743,7 @@ int main(void)
     T_RUN(test_nets);
     T_RUN(test_sbp);
     T_RUN(test_distserve);
+    T_RUN(test_pipeline);
     T_RUN(test_search_net);
     T_RUN(test_needle);
     T_RUN(test_bench_model);
