@@ -72,6 +72,7 @@ geometry 4 (MT-DeepONet)
 geometry 5 (SpikingNeRF)
 distributed 0 (plain family)
 distributed 1 (TPI-LLM)
+distributed 5 (MoE parallel folding)
 serving 1 (Flover)
 serving 3 (speculative sampling)'
 if [ "$1" != --one ]; then

@@ -16,5 +16,6 @@
 #include "llm/lab/vptq/vptq.simd.h"
 #include "llm/lab/vptq/kmeans.simd.h"
 #include "llm/lab/nets/share.simd.h"
+#include "llm/dist/moe_fold.simd.h"
 #endif
 #include "core/simd_unname.h"
