@@ -5,12 +5,16 @@
 #include "llm/dist/moe_fold.h"
 TINYI_C_BEGIN
 
+#define TINYI_MOE_DEEP 128                  /* rows of w that are copied at a time, two vectors wide */
+#define TINYI_MOE_STRIP (TINYI_MOE_DEEP * 32)
+
 typedef struct tinyi_moe_kernels {
     tiny_target from;
     /* y[r][j] = sum_i x[r][i] w[i][j], added in the order of i for every r and j, so that the bits of a row do not
-     * depend on how many rows there are; rows of y, x, w are y_row, x_row, w_row numbers apart */
+     * depend on how many rows there are; rows of y, x, w are y_row, x_row, w_row numbers apart. strip: scratch for
+     * TINYI_MOE_STRIP numbers */
     void (*product)(float *y, size_t y_row, const float *x, size_t x_row, size_t rows, const float *w, size_t w_row,
-                    size_t k, size_t n);
+                    size_t k, size_t n, float *strip);
     void (*add)(float *y, const float *x, float scale, size_t n);           /* y += scale x */
 } tinyi_moe_kernels;
 TINYI_TABLES(tinyi_moe_kernels, tinyi_moe_kernels)

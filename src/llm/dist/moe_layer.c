@@ -19,9 +19,10 @@ TINYI_FN const tinyi_moe_kernels *tinyi_moe_kernels_for(const tiny_ctx *ctx)
 TINY_REF_BEGIN
 /* y (rows, n) = x (rows, k) w (k, n): the reference of the kernel, with its sums in double */
 static void tinyi_moe_product_ref(float *y, size_t y_row, const float *x, size_t x_row, size_t rows, const float *w,
-                                  size_t w_row, size_t k, size_t n)
+                                  size_t w_row, size_t k, size_t n, float *strip)
 {
     size_t r, i, j;
+    (void)strip;
     for (r = 0; r < rows; r++)
         for (j = 0; j < n; j++) {
             double sum = 0.0;
@@ -36,7 +37,7 @@ static void tinyi_moe_gate_ref(float *y, const float *a, const float *b, size_t 
 }
 TINY_REF_END
 
-enum { TINYI_MOE_BLOCK = 32 };              /* rows of a piece of work */
+enum { TINYI_MOE_BLOCK = 64 };              /* rows of a piece of work */
 typedef struct tinyi_moe_job {
     const tinyi_moe_kernels *k;
     const tllm_moe_weights *w;
@@ -50,7 +51,7 @@ typedef struct tinyi_moe_job {
 static void tinyi_moe_experts_team(tiny_team *team, void *arg)
 {
     const tinyi_moe_job *j = (const tinyi_moe_job *)arg;
-    float *a = (float *)team->own, *b = a + TINYI_MOE_BLOCK * j->hidden;
+    float *a = (float *)team->own, *b = a + TINYI_MOE_BLOCK * j->hidden, *strip = b + TINYI_MOE_BLOCK * j->hidden;
     tiny_idx from, to, piece;
     while (tiny_take(team, j->pieces, 1, &from, &to))
         for (piece = from; piece < to; piece++) {
@@ -70,17 +71,17 @@ static void tinyi_moe_experts_team(tiny_team *team, void *arg)
             up = j->w->up + (size_t)e * j->width * j->hidden;
             down = j->w->down + (size_t)e * j->width * j->hidden;
             if (!j->k) {
-                tinyi_moe_product_ref(a, j->hidden, x, j->width, rows, gate, j->hidden, j->width, j->hidden);
-                tinyi_moe_product_ref(b, j->hidden, x, j->width, rows, up, j->hidden, j->width, j->hidden);
+                tinyi_moe_product_ref(a, j->hidden, x, j->width, rows, gate, j->hidden, j->width, j->hidden, strip);
+                tinyi_moe_product_ref(b, j->hidden, x, j->width, rows, up, j->hidden, j->width, j->hidden, strip);
                 tinyi_moe_gate_ref(a, a, b, rows * j->hidden);
-                tinyi_moe_product_ref(y, j->width, a, j->hidden, rows, down, j->width, j->hidden, j->width);
+                tinyi_moe_product_ref(y, j->width, a, j->hidden, rows, down, j->width, j->hidden, j->width, strip);
                 continue;
             }
-            j->k->product(a, j->hidden, x, j->width, rows, gate, j->hidden, j->width, j->hidden);
-            j->k->product(b, j->hidden, x, j->width, rows, up, j->hidden, j->width, j->hidden);
+            j->k->product(a, j->hidden, x, j->width, rows, gate, j->hidden, j->width, j->hidden, strip);
+            j->k->product(b, j->hidden, x, j->width, rows, up, j->hidden, j->width, j->hidden, strip);
             for (r = 0; r < rows; r++)      /* row by row: a number has the same place in a vector wherever its row is */
                 TINYI_K(team, swiglu_f32)(a + r * j->hidden, a + r * j->hidden, b + r * j->hidden, j->hidden);
-            j->k->product(y, j->width, a, j->hidden, rows, down, j->width, j->hidden, j->width);
+            j->k->product(y, j->width, a, j->hidden, rows, down, j->width, j->hidden, j->width, strip);
         }
     if (j->k) team->ran_on = j->k->from;
 }
@@ -119,7 +120,7 @@ TINY_API tiny_status tllm_moe_experts(tllm_moe *m, const tllm_moe_weights *w, co
         return tinyi_fail(tinyi_moe_ctx(m), TINY_E_ARGUMENT, "mixture: the experts need counts, rows and room");
     if (!all) return TINY_OK;
     st = tiny_parallel_loose(tinyi_moe_ctx(m), (double)all * (double)j.width * (double)j.hidden < 50000.0 ? 1 : 0, 0,
-                             2 * TINYI_MOE_BLOCK * j.hidden * sizeof(float), tinyi_moe_experts_team, &j);
+                             (2 * TINYI_MOE_BLOCK * j.hidden + TINYI_MOE_STRIP) * sizeof(float), tinyi_moe_experts_team, &j);
     return st ? tinyi_moe_end(m, st) : TINY_OK;
 }
 
@@ -129,7 +130,7 @@ TINY_API tiny_status tllm_moe_layer(tllm_moe *m, const tllm_moe_weights *w, cons
     const tinyi_moe_kernels *k;
     const tiny_idx *count;
     const float *rows;
-    float *logits, *out = NULL;
+    float *strip, *logits, *out = NULL;
     size_t n;
     tiny_ctx *ctx;
     tiny_status st;
@@ -139,13 +140,16 @@ TINY_API tiny_status tllm_moe_layer(tllm_moe *m, const tllm_moe_weights *w, cons
     if (st) return st;
     if (tokens < 0 || (tokens && (!x || !y)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "mixture: the layer needs its tokens and room for the results");
-    logits = (float *)tinyi_alloc(ctx, (size_t)tokens, (size_t)d->n_expert * sizeof *logits);
-    if (!logits) return tinyi_moe_end(m, tiny_ctx_status(ctx));
+    if (!tinyi_size_mul((size_t)tokens, (size_t)d->n_expert, &n) || !tinyi_size_add(n, TINYI_MOE_STRIP, &n)) n = SIZE_MAX;
+    strip = (float *)tinyi_alloc(ctx, n, sizeof *strip);
+    if (!strip) return tinyi_moe_end(m, tiny_ctx_status(ctx));
+    logits = strip + TINYI_MOE_STRIP;
     k = tinyi_moe_kernels_for(ctx);
     (k ? k->product : tinyi_moe_product_ref)(logits, (size_t)d->n_expert, x, (size_t)d->width, (size_t)tokens, w->router,
-                                             (size_t)d->n_expert, (size_t)d->width, (size_t)d->n_expert);
+                                             (size_t)d->n_expert, (size_t)d->width, (size_t)d->n_expert,
+                                             strip);
     st = tllm_moe_route(m, logits, tokens);
-    tiny_free(ctx, logits);
+    tiny_free(ctx, strip);
     if (!st) st = tllm_moe_dispatch(m, x, &rows, &count);
     if (st) return st;
     n = (size_t)tllm_moe_plan_of(m).rows;
@@ -238,10 +242,10 @@ TINY_API tiny_status tllm_moe_layer_ref(tiny_ctx *ctx, const tllm_moe_desc *d, c
             }
             if (d->drop && before >= capacity) continue;
             if (keep) keep[t * d->n_expert + e] = 1;
-            tinyi_moe_product_ref(a, hidden, x + t * d->width, width, 1, w->gate + at, hidden, width, hidden);
-            tinyi_moe_product_ref(a + hidden, hidden, x + t * d->width, width, 1, w->up + at, hidden, width, hidden);
+            tinyi_moe_product_ref(a, hidden, x + t * d->width, width, 1, w->gate + at, hidden, width, hidden, NULL);
+            tinyi_moe_product_ref(a + hidden, hidden, x + t * d->width, width, 1, w->up + at, hidden, width, hidden, NULL);
             tinyi_moe_gate_ref(a, a, a + hidden, hidden);
-            tinyi_moe_product_ref(a + 2 * hidden, width, a, hidden, 1, w->down + at, width, hidden, width);
+            tinyi_moe_product_ref(a + 2 * hidden, width, a, hidden, 1, w->down + at, width, hidden, width, NULL);
             for (i = 0; i < d->width; i++) y[t * d->width + i] += g * a[2 * hidden + (size_t)i];
         }
     }

@@ -326,6 +326,40 @@ static void test_layer(tiny_target target)
     T_PROOF("distributed 5", "bad input: no tokens on a rank");
 }
 
+/* sizes that are no multiple of anything: the reference, and every row alone has the bits that it has among others */
+static void test_kernels(tiny_target target)
+{
+    enum { W = 301, H = 150, T = 23, E = 2 };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    tllm_moe_desc d;
+    tllm_moe *moe = NULL;
+    tllm_moe_weights w;
+    float *x = t_rand(T * W, -1.0f, 1.0f), *y = t_guarded(T * W), *want = t_guarded(T * W), *one = t_guarded(W);
+    int t, i;
+    memset(&d, 0, sizeof d);
+    d.n_expert = E;
+    d.k = 2;
+    d.width = W;
+    d.hidden = H;
+    w.router = t_rand(W * E, -0.1f, 0.1f);
+    w.gate = t_rand(E * W * H, -0.1f, 0.1f);
+    w.up = t_rand(E * W * H, -0.1f, 0.1f);
+    w.down = t_rand(E * W * H, -0.1f, 0.1f);
+    if (!T_OK(tllm_moe_open(ctx, &d, &moe))) return;
+    T_OK(tllm_moe_layer(moe, &w, x, T, y));
+    T_OK(tllm_moe_layer_ref(ctx, &d, &w, x, T, want, NULL));
+    for (i = 0; i < T * W; i++)
+        if (!T_CLOSE(y[i], want[i], 4e-6)) break;
+    for (t = 0; t < T; t++) {
+        T_OK(tllm_moe_layer(moe, &w, x + t * W, 1, one));
+        T_SAME(one, y + t * W, W);
+    }
+    T_WALLS(y, T * W);
+    T_WALLS(one, W);
+    tllm_moe_close(moe);
+    t_close(ctx);
+}
+
 static void test_tcp(void)
 {
     static float want[30 * WIDTH];
@@ -831,6 +865,7 @@ int main(void)
 {
     T_RUN(test_grids);
     T_RUN_FORMS(test_layer);
+    T_RUN_FORMS(test_kernels);
     T_RUN(test_tcp);
     T_RUN(test_identity);
     T_RUN(test_worked);
