@@ -73,6 +73,7 @@ geometry 5 (SpikingNeRF)
 distributed 0 (plain family)
 distributed 1 (TPI-LLM)
 distributed 5 (MoE parallel folding)
+distributed 10 (ZeRO-topo)
 serving 1 (Flover)
 serving 3 (speculative sampling)'
 if [ "$1" != --one ]; then

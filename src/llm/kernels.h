@@ -17,5 +17,6 @@
 #include "llm/lab/vptq/kmeans.simd.h"
 #include "llm/lab/nets/share.simd.h"
 #include "llm/dist/moe_fold.simd.h"
+#include "llm/dist/codes.simd.h"
 #endif
 #include "core/simd_unname.h"

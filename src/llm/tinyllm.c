@@ -33,6 +33,7 @@
 #include "llm/model/sparse.c"
 #include "llm/dist/cut.c"
 #include "llm/dist/moe_layer.c"
+#include "llm/dist/codes.c"
 #include "llm/model/repack.c"
 #include "llm/model/streams.c"
 #include "llm/model/compressed.c"

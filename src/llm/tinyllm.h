@@ -158,6 +158,7 @@
 #include "llm/dist/lead.h"
 #include "llm/dist/levels.h"
 #include "llm/dist/moe_fold.h"
+#include "llm/dist/zero.h"
 #include "llm/round/watch.h"
 #include "llm/round/fold.h"
 #include "llm/round/scaled.h"
