@@ -8,6 +8,7 @@
  * Error    half of a scale for a number, so half of the sum of the scales of all ranks for a sum, and its own roundings.
  * Data     division, rounding and products of one step each: the same bits on every target. */
 #include "llm/dist/zero_inside.h"
+#include "core/bytes.h"
 #include "core/half_inside.h"
 #include "core/state_inside.h"
 #include "math/elem.h"
@@ -84,12 +85,66 @@ static void tinyi_codes_times_ref(float *y, const int8_t *x, size_t n, float sca
 }
 TINY_REF_END
 
+TINYI_FN void tinyi_codes_to_half(const tiny_ctx *ctx, unsigned char *to, const float *x, size_t n, int plain)
+{
+    size_t i;
+    if (!plain && n && !((uintptr_t)to & 1)) {
+        TINYI_OF(ctx->k, f32_to_f16)((uint16_t *)(void *)to, x, n);
+        return;
+    }
+    for (i = 0; i < n; i++) {
+        const uint16_t h = tinyi_f32_to_f16(x[i]);
+        memcpy(to + 2 * i, &h, 2);
+    }
+}
+TINYI_FN void tinyi_codes_from_half(const tiny_ctx *ctx, float *x, const unsigned char *from, size_t n, int plain)
+{
+    size_t i;
+    if (!plain && n && !((uintptr_t)from & 1)) {
+        TINYI_OF(ctx->k, f16_to_f32)(x, (const uint16_t *)(const void *)from, n);
+        return;
+    }
+    for (i = 0; i < n; i++) {
+        uint16_t h;
+        memcpy(&h, from + 2 * i, 2);
+        x[i] = tinyi_f16_to_f32(h);
+    }
+}
+
 TINYI_FN void tinyi_codes_add(const tiny_ctx *ctx, float *y, const float *x, size_t n)
 {
     const tinyi_codes_kernels *k = tinyi_codes_kernels_for(ctx);
     size_t i;
     if (k) k->add(y, x, n);
     else for (i = 0; i < n; i++) y[i] += x[i];
+}
+
+/* Two codes a byte, the first one in the lower half; fast: eight at a time in a word. */
+static void tinyi_codes_fold(unsigned char *to, const unsigned char *code, size_t n, int fast)
+{
+    size_t i = 0;
+    for (; fast && i + 8 <= n; i += 8) {
+        uint64_t u = tinyi_le64(code + i) & 0x0f0f0f0f0f0f0f0fu;
+        u = (u | u >> 4) & 0x00ff00ff00ff00ffu;
+        u = (u | u >> 8) & 0x0000ffff0000ffffu;
+        tinyi_put_le32(to + i / 2, (uint32_t)(u | u >> 16));
+    }
+    for (; i < n; i += 2) to[i / 2] = (unsigned char)((code[i] & 15) | (i + 1 < n ? (code[i + 1] & 15) << 4 : 0));
+}
+/* the way back; (b | 0x80) - 8 borrows from no neighbour */
+static void tinyi_codes_unfold(int8_t *to, const unsigned char *from, size_t n, int fast)
+{
+    size_t i = 0;
+    for (; fast && i + 8 <= n; i += 8) {
+        uint64_t u = tinyi_le32(from + i / 2);
+        u = (u | u << 16) & 0x0000ffff0000ffffu;
+        u = (u | u << 8) & 0x00ff00ff00ff00ffu;
+        u = ((u | u << 4) & 0x0f0f0f0f0f0f0f0fu) ^ 0x0808080808080808u;
+        u = ((u | 0x8080808080808080u) - 0x0808080808080808u) ^ 0x8080808080808080u;
+        tinyi_put_le32((unsigned char *)to + i, (uint32_t)u);
+        tinyi_put_le32((unsigned char *)to + i + 4, (uint32_t)(u >> 32));
+    }
+    for (; i < n; i++) to[i] = (int8_t)((int)((from[i / 2] >> (4 * (i & 1u)) & 15u) ^ 8u) - 8);
 }
 
 /* one block of n numbers; returns its scale, or NaN */
@@ -99,6 +154,7 @@ static float tinyi_codes_block(const tinyi_codes_kernels *k, int bits, const flo
     const float most = bits == 8 ? 127.0f : 7.0f, top = (k ? k->top : tinyi_codes_top_ref)(x, n), scale = top / most;
     int32_t code[TINYI_CODES_BLOCK];
     float noise[TINYI_CODES_BLOCK];
+    unsigned char byte[TINYI_CODES_BLOCK], *narrow = to;
     size_t i;
     if (!(top == top)) return top;
     if (scale == 0.0f) {
@@ -107,11 +163,9 @@ static float tinyi_codes_block(const tinyi_codes_kernels *k, int bits, const flo
     }
     if (rng) tiny_rng_fill_uniform(rng, noise, n, 0.0f, 1.0f);
     (k ? k->round : tinyi_codes_round_ref)(code, x, rng ? noise : NULL, n, scale, most);
-    if (bits == 8) for (i = 0; i < n; i++) to[i] = (unsigned char)(code[i] & 255);
-    else {
-        for (i = 0; i + 2 <= n; i += 2) to[i / 2] = (unsigned char)((code[i] & 15) | (code[i + 1] & 15) << 4);
-        if (i < n) to[i / 2] = (unsigned char)(code[i] & 15);
-    }
+    if (bits == 4) narrow = byte;
+    for (i = 0; i < n; i++) narrow[i] = (unsigned char)(code[i] & 255);
+    if (bits == 4) tinyi_codes_fold(to, byte, n, k != NULL);
     return scale;
 }
 
@@ -122,7 +176,7 @@ static tiny_status tinyi_codes_pack(tiny_ctx *ctx, const tllm_codes *c, const fl
     const tinyi_codes_kernels *k;
     unsigned char *to = (unsigned char *)out, *codes;
     tllm_codes is;
-    size_t at, some, i;
+    size_t at, some;
     if (!st) st = tinyi_codes_check(ctx, c, &is);
     if (st) return st;
     if (n && (!x || !out)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "codes: the numbers or the room for codes are NULL");
@@ -133,10 +187,7 @@ static tiny_status tinyi_codes_pack(tiny_ctx *ctx, const tllm_codes *c, const fl
         return TINY_OK;
     }
     if (is.bits == 16) {
-        for (i = 0; i < n; i++) {
-            const uint16_t h = tinyi_f32_to_f16(x[i]);
-            memcpy(to + 2 * i, &h, 2);
-        }
+        tinyi_codes_to_half(ctx, to, x, n, plain);
         return TINY_OK;
     }
     codes = to + 4 * (n / (size_t)is.block + (n % (size_t)is.block != 0));
@@ -159,7 +210,7 @@ static tiny_status tinyi_codes_unpack(tiny_ctx *ctx, const tllm_codes *c, const 
     const unsigned char *from = (const unsigned char *)in, *codes;
     int8_t wide[TINYI_CODES_BLOCK];
     tllm_codes is;
-    size_t at, some, i;
+    size_t at, some;
     if (!st) st = tinyi_codes_check(ctx, c, &is);
     if (st) return st;
     if (n && (!x || !in)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "codes: the codes or the room for numbers are NULL");
@@ -169,11 +220,7 @@ static tiny_status tinyi_codes_unpack(tiny_ctx *ctx, const tllm_codes *c, const 
         return TINY_OK;
     }
     if (is.bits == 16) {
-        for (i = 0; i < n; i++) {
-            uint16_t h;
-            memcpy(&h, from + 2 * i, 2);
-            x[i] = tinyi_f16_to_f32(h);
-        }
+        tinyi_codes_from_half(ctx, x, from, n, plain);
         return TINY_OK;
     }
     codes = from + 4 * (n / (size_t)is.block + (n % (size_t)is.block != 0));
@@ -183,10 +230,7 @@ static tiny_status tinyi_codes_unpack(tiny_ctx *ctx, const tllm_codes *c, const 
         some = TINYI_MIN(n - at, (size_t)is.block);
         memcpy(&scale, from, 4);
         if (is.bits == 4) {
-            for (i = 0; i < some; i++) {
-                const unsigned v = codes[(at + i) / 2] >> (4 * (i & 1u)) & 15u;
-                wide[i] = (int8_t)((int)(v ^ 8u) - 8);
-            }
+            tinyi_codes_unfold(wide, codes + at / 2, some, k != NULL);
             q = wide;
         }
         (k ? k->times : tinyi_codes_times_ref)(x + at, q, some, scale);

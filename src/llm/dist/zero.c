@@ -15,7 +15,6 @@
  * Left out transfers while the caller computes; gradient clipping over all ranks. */
 #include "llm/dist/zero_inside.h"
 #include "llm/dist/subnet_inside.h"
-#include "core/half_inside.h"
 #include "core/state_inside.h"
 #include "core/time.h"
 #include <string.h>
@@ -250,24 +249,13 @@ static tiny_status tinyi_zero_memory(tllm_zero *z)
 /* numbers first to first + n of the held weights, from floats or to floats */
 static void tinyi_zero_hold(tllm_zero *z, size_t first, const float *x, size_t n)
 {
-    size_t i;
     if (z->is.full) memcpy(z->weights + 4 * first, x, n * 4);
-    else
-        for (i = 0; i < n; i++) {
-            const uint16_t h = tinyi_f32_to_f16(x[i]);
-            memcpy(z->weights + 2 * (first + i), &h, 2);
-        }
+    else tinyi_codes_to_half(z->ctx, z->weights + 2 * first, x, n, 0);
 }
 static void tinyi_zero_held(const tllm_zero *z, size_t first, float *x, size_t n)
 {
-    size_t i;
     if (z->is.full) memcpy(x, z->weights + 4 * first, n * 4);
-    else
-        for (i = 0; i < n; i++) {
-            uint16_t h;
-            memcpy(&h, z->weights + 2 * (first + i), 2);
-            x[i] = tinyi_f16_to_f32(h);
-        }
+    else tinyi_codes_from_half(z->ctx, x, z->weights + 2 * first, n, 0);
 }
 
 static void tinyi_zero_first(tllm_zero *z, const float *weights)

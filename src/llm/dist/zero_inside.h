@@ -17,6 +17,9 @@ typedef struct tinyi_codes_kernels {
 TINYI_TABLES(tinyi_codes_kernels, tinyi_codes_kernels)
 TINYI_FN const tinyi_codes_kernels *tinyi_codes_kernels_for(const tiny_ctx *ctx);       /* NULL: plain loops */
 TINYI_FN void tinyi_codes_add(const tiny_ctx *ctx, float *y, const float *x, size_t n);
+/* f16 at any address */
+TINYI_FN void tinyi_codes_to_half(const tiny_ctx *ctx, unsigned char *to, const float *x, size_t n, int plain);
+TINYI_FN void tinyi_codes_from_half(const tiny_ctx *ctx, float *x, const unsigned char *from, size_t n, int plain);
 /* With defaults filled in; fails with a sentence. */
 TINYI_FN tiny_status tinyi_codes_check(tiny_ctx *ctx, const tllm_codes *c, tllm_codes *is);
 
