@@ -47,7 +47,7 @@ static void bz_contest(void)
     b_contest("Codes of weights and gradients that travel", r, 8);
     b_verdict("coding by plain loops over ours, 4 bits", r[5].median_ns / r[4].median_ns, ">", 1.0);
     b_verdict("decoding by plain loops over ours, 4 bits", r[7].median_ns / r[6].median_ns, ">", 1.0);
-    b_headline("zero-topo", "codes cost less than the bytes that they save", "2^20 numbers, blocks of 256, one thread",
+    b_headline("zero-topo", "quantized collectives: INT8 weights, INT4 gradients", "2^20 numbers, blocks of 256, one thread",
                "8 bits: coded in %.0f us (plain loops %.0f), decoded in %.0f (%.0f); 4 bits: %.0f (%.0f) and %.0f (%.0f)",
                r[0].median_ns * 1e-3, r[1].median_ns * 1e-3, r[2].median_ns * 1e-3, r[3].median_ns * 1e-3,
                r[4].median_ns * 1e-3, r[5].median_ns * 1e-3, r[6].median_ns * 1e-3, r[7].median_ns * 1e-3);
