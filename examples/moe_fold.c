@@ -62,7 +62,8 @@ static void draw(const job *j, uint64_t stream, float *x, size_t n, float scale)
 }
 
 /* experts first to first + own, hidden numbers h0 to h0 + hidden of each */
-static tllm_moe_weights make_layer(const job *j, tiny_idx first, tiny_idx own, tiny_idx h0, tiny_idx hidden, float **all)
+static tllm_moe_weights make_layer(const job *j, tiny_idx first, tiny_idx own, tiny_idx h0, tiny_idx hidden,
+                                   float **all)
 {
     const tiny_idx w = j->width, h = j->hidden, part = own * w * hidden;
     tllm_moe_weights l;
@@ -80,7 +81,8 @@ static tllm_moe_weights make_layer(const job *j, tiny_idx first, tiny_idx own, t
     for (e = 0; e < own; e++)
         for (m = 0; m < 3; m++) {
             float *at = to + w * j->experts + m * part + e * w * hidden;
-            draw(j, 100 + 3 * (uint64_t)(first + e) + (uint64_t)m, one, (size_t)(w * h), 1.0f / sqrtf((float)(m < 2 ? w : h)));
+            draw(j, 100 + 3 * (uint64_t)(first + e) + (uint64_t)m, one, (size_t)(w * h),
+                 1.0f / sqrtf((float)(m < 2 ? w : h)));
             if (m < 2) for (i = 0; i < w; i++) for (k = 0; k < hidden; k++) at[i * hidden + k] = one[i * h + h0 + k];
             else memcpy(at, one + h0 * w, (size_t)(hidden * w) * sizeof *at);
         }
@@ -134,7 +136,8 @@ static tiny_status compare(tiny_ctx *ctx, const job *j, const tllm_folding *f, i
     st = tllm_moe_open(ctx, &d, &moe);
     if (!st) st = tllm_moe_layer(moe, &w, x, (tiny_idx)n * j->tokens, want);
     for (k = 0; k < each && !st; k++) {
-        const double v = (double)want[mine * each + k], bound = f->etp < 2 ? 0 : (j->half ? 1e-2 : 1e-5) * (1 + fabs(v));
+        const double v = (double)want[mine * each + k],
+                     bound = f->etp < 2 ? 0 : (j->half ? 1e-2 : 1e-5) * (1 + fabs(v));
         *wrong += !(fabs((double)y[k] - v) <= bound);
     }
     tllm_moe_close(moe);
@@ -154,18 +157,23 @@ static size_t draw_rows(const job *j, const int64_t *pairs, const int64_t *kept,
     double wide = 640.0 / j->experts;
     for (e = 0; e < j->experts; e++) if (pairs[e] > most) most = pairs[e];
 #define PUT(...) (n += (size_t)snprintf(n < room ? to + n : NULL, n < room ? room - n : 0, __VA_ARGS__))
-    PUT("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 320\" font-family=\"sans-serif\" font-size=\"12\">\n"
-        "<rect width=\"720\" height=\"320\" fill=\"#fff\"/>\n<text x=\"60\" y=\"20\">rows of each expert over all ranks: "
-        "<tspan fill=\"#27a\">kept</tspan> and <tspan fill=\"#d73\">dropped</tspan>; the line is an even share</text>\n");
+    PUT("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 320\" font-family=\"sans-serif\" "
+        "font-size=\"12\">\n"
+        "<rect width=\"720\" height=\"320\" fill=\"#fff\"/>\n<text x=\"60\" y=\"20\">rows of each expert over all "
+        "ranks: "
+        "<tspan fill=\"#27a\">kept</tspan> and <tspan fill=\"#d73\">dropped</tspan>; the line is an even "
+        "share</text>\n");
     for (e = 0; e < j->experts; e++) {
         const double all = 250.0 * (double)pairs[e] / (double)(most ? most : 1);
         const double k = 250.0 * (double)kept[e] / (double)(most ? most : 1), x = 60 + wide * e;
         PUT("<path fill=\"#27a\" d=\"M%.1f 285v%.1fh%.1fv%.1fz\"/>", x, -k, wide * 0.8, k);
-        if (all > k) PUT("<path fill=\"#d73\" d=\"M%.1f %.1fv%.1fh%.1fv%.1fz\"/>", x, 285 - k, k - all, wide * 0.8, all - k);
+        if (all > k)
+            PUT("<path fill=\"#d73\" d=\"M%.1f %.1fv%.1fh%.1fv%.1fz\"/>", x, 285 - k, k - all, wide * 0.8, all - k);
         if (j->experts <= 32 || e % 8 == 0)
             PUT("<text x=\"%.1f\" y=\"302\" text-anchor=\"middle\">%d</text>\n", x + wide * 0.4, e);
     }
-    PUT("<path d=\"M60 %.1fh640\" stroke=\"#333\" stroke-dasharray=\"4\"/><text x=\"54\" y=\"40\" text-anchor=\"end\">%.0f"
+    PUT("<path d=\"M60 %.1fh640\" stroke=\"#333\" stroke-dasharray=\"4\"/><text x=\"54\" y=\"40\" "
+        "text-anchor=\"end\">%.0f"
         "</text>\n<text x=\"54\" y=\"289\" text-anchor=\"end\">0</text>\n</svg>\n",
         285 - 250.0 * (double)even / (double)(most ? most : 1), (double)most);
 #undef PUT
@@ -180,13 +188,14 @@ static tiny_status report(tiny_ctx *ctx, job *j, const tllm_folding *f, int rank
     int64_t rows = 0, real = 0, all = 0, wrong = 0;
     int r, e;
     size_t n;
-    printf("attention tp %d x cp %d x dp %d, experts etp %d x ep %d x edp %d, stages %d%s\n", f->tp, f->cp, f->dp, f->etp,
-           f->ep, ranks / (f->etp * f->ep * f->pp), f->pp, f->across ? ", expert groups across dp" : "");
+    printf("attention tp %d x cp %d x dp %d, experts etp %d x ep %d x edp %d, stages %d%s\n", f->tp, f->cp, f->dp,
+           f->etp, f->ep, ranks / (f->etp * f->ep * f->pp), f->pp, f->across ? ", expert groups across dp" : "");
     printf("rank  experts      tokens  pairs kept  rows sent  rows computed  KB received  ms a layer\n");
     for (r = 0; r < ranks; r++) {
         const int64_t *s = stats + r * STATS;
-        printf("%4d  %3d to %3d %8d %11d %10d %14d %12.1f %11.2f\n", r, (int)s[OWN], (int)s[OWN] + j->experts / f->ep - 1,
-               j->tokens, (int)s[KEPT], (int)s[SENT], (int)s[ROWS], 1e-3 * (double)s[BYTES], 1e-3 * (double)s[MICRO]);
+        printf("%4d  %3d to %3d %8d %11d %10d %14d %12.1f %11.2f\n", r, (int)s[OWN],
+               (int)s[OWN] + j->experts / f->ep - 1, j->tokens, (int)s[KEPT], (int)s[SENT], (int)s[ROWS],
+               1e-3 * (double)s[BYTES], 1e-3 * (double)s[MICRO]);
         rows += s[ROWS];
         wrong += s[WRONG];
     }
@@ -365,9 +374,10 @@ static int links(const job *j, double mbit, double ms, int fast, double ratio)
     d.world = SIM;
     d.queue_bytes = 65536;
     d.virtual_clock = 1;
-    printf("%d ranks, %d tokens of %d numbers each, %d of %d experts, links of %g Mbit/s in groups of %d, %g times slower "
-           "between them\n ep  groups     dispatch ms  combine ms  KB over slow links  across / folded\n", SIM, j->tokens,
-           j->width, j->top, j->experts, mbit, fast, ratio);
+    printf(
+        "%d ranks, %d tokens of %d numbers each, %d of %d experts, links of %g Mbit/s in groups of %d, %g times slower "
+        "between them\n ep  groups     dispatch ms  combine ms  KB over slow links  across / folded\n",
+        SIM, j->tokens, j->width, j->top, j->experts, mbit, fast, ratio);
     for (ep = 2; ep <= SIM && !bad; ep *= 2) {
         double folded = 0;
         for (across = 0; across < 2 && !bad; across++) {

@@ -153,7 +153,8 @@ static tiny_status train(tiny_ctx *ctx, tiny_net *net, const job *j, int ranks, 
         float sum[1] = { 0 }, room[1];
         if (!me) show_progress(NULL, net ? "steps" : "steps alone", (double)t / j->steps);
         for (b = 0; b < j->batches * parts && !st; b++) {
-            const uint64_t number = (uint64_t)((t % 8 * ranks + (net ? me : b / j->batches)) * j->batches + b % j->batches);
+            const uint64_t number =
+                (uint64_t)((t % 8 * ranks + (net ? me : b / j->batches)) * j->batches + b % j->batches);
             st = tllm_zero_weights(z, 0, 0, w);
             if (!st) st = tllm_zero_weights(z, 1, 0, w + n1);
             memset(g, 0, (size_t)(n1 + n2) * sizeof *g);
@@ -189,11 +190,15 @@ static size_t draw_losses(const job *j, char *to, size_t room)
     int t, k;
     for (t = 0; t < j->steps; t++) if ((double)j->loss[t] > most) most = (double)j->loss[t];
 #define PUT(...) (n += (size_t)snprintf(n < room ? to + n : NULL, n < room ? room - n : 0, __VA_ARGS__))
-    PUT("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 320\" font-family=\"sans-serif\" font-size=\"12\">\n"
+    PUT("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 320\" font-family=\"sans-serif\" "
+        "font-size=\"12\">\n"
         "<rect width=\"720\" height=\"320\" fill=\"#fff\"/>\n<text x=\"60\" y=\"20\">loss of each step: "
-        "<tspan fill=\"#27a\">divided</tspan>%s</text>\n", j->check ? " and <tspan fill=\"#d73\">on one rank</tspan>" : "");
-    PUT("<path d=\"M60 40V285H700\" fill=\"none\" stroke=\"#333\"/><text x=\"54\" y=\"46\" text-anchor=\"end\">%.2f</text>"
-        "<text x=\"54\" y=\"289\" text-anchor=\"end\">0</text><text x=\"700\" y=\"302\" text-anchor=\"end\">step %d</text>\n",
+        "<tspan fill=\"#27a\">divided</tspan>%s</text>\n",
+        j->check ? " and <tspan fill=\"#d73\">on one rank</tspan>" : "");
+    PUT("<path d=\"M60 40V285H700\" fill=\"none\" stroke=\"#333\"/><text x=\"54\" y=\"46\" "
+        "text-anchor=\"end\">%.2f</text>"
+        "<text x=\"54\" y=\"289\" text-anchor=\"end\">0</text><text x=\"700\" y=\"302\" text-anchor=\"end\">step "
+        "%d</text>\n",
         most, j->steps);
     for (k = j->check; k >= 0; k--) {
         const int every = j->steps / 640 + 1;
@@ -214,12 +219,15 @@ static size_t draw_times(double t[3][3], char *to, size_t room)
     size_t n = 0;
     int r, k;
     for (r = 0; r < 3; r++) for (k = 0; k < 3; k++) if (t[r][k] > most) most = t[r][k];
-    PUT("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 320\" font-family=\"sans-serif\" font-size=\"12\">\n"
-        "<rect width=\"720\" height=\"320\" fill=\"#fff\"/>\n<text x=\"60\" y=\"20\">transfers of a step, ms, 1e8 weights</text>\n");
+    PUT("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 320\" font-family=\"sans-serif\" "
+        "font-size=\"12\">\n"
+        "<rect width=\"720\" height=\"320\" fill=\"#fff\"/>\n<text x=\"60\" y=\"20\">transfers of a step, ms, 1e8 "
+        "weights</text>\n");
     for (r = 0; r < 3; r++) {
         for (k = 0; k < 3; k++) {
             const double high = 245 * t[r][k] / most, x = 80 + 210 * r + 60 * k;
-            PUT("<path fill=\"%s\" d=\"M%.1f 285v%.1fh50v%.1fz\"/><text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.1f</text>\n",
+            PUT("<path fill=\"%s\" d=\"M%.1f 285v%.1fh50v%.1fz\"/><text x=\"%.1f\" y=\"%.1f\" "
+                "text-anchor=\"middle\">%.1f</text>\n",
                 colour[k], x, -high, high, x + 25, 281 - high, t[r][k]);
             if (!r) PUT("<text x=\"%d\" y=\"20\" fill=\"%s\">%s</text>", 480 + 70 * k, colour[k], name[k]);
         }
@@ -246,14 +254,16 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
     tiny_status st = train(ctx, net, j, net->world, w, net->rank ? loss : j->loss, &c);
     if (!st && !net->rank) {
         printf("%d ranks: weights over %d, gradients over %d, states over %d\n", net->world, d.s_w, d.s_g, d.s_os);
-        printf("KB received in %d steps: forward %.1f, backward %.1f, gradients %.1f, network %.1f, refresh %.1f; held %.1f\n",
+        printf("KB received in %d steps: forward %.1f, backward %.1f, gradients %.1f, network %.1f, refresh %.1f; held "
+               "%.1f\n",
                j->steps, 1e-3 * (double)c.forward, 1e-3 * (double)c.backward, 1e-3 * (double)c.gradients,
                1e-3 * (double)c.network, 1e-3 * (double)c.refresh, 1e-3 * (double)c.held);
         printf("loss %.5f at the start, %.5f at the end\n", (double)j->loss[0], (double)j->loss[j->steps - 1]);
     }
     if (!st && !net->rank && j->check) {
         st = train(ctx, NULL, j, net->world, one, j->loss_one, NULL);
-        for (i = 0; i < n && !st; i++) if (fabs((double)w[i] - (double)one[i]) > worst) worst = fabs((double)w[i] - (double)one[i]);
+        for (i = 0; i < n && !st; i++)
+            if (fabs((double)w[i] - (double)one[i]) > worst) worst = fabs((double)w[i] - (double)one[i]);
         last = (double)j->loss[j->steps - 1];
         alone = (double)j->loss_one[j->steps - 1];
         j->wrong = j->exact ? !(worst <= 1e-4) : !(last <= 1.03 * alone + 1e-6);
@@ -298,7 +308,8 @@ static int plan(const job *j)
     if (j->of % 2) return refused("--of %d: pairs need an even number of ranks", j->of);
     if (tiny_ctx_open(&cd, &ctx)) return 1;
     printf("%d ranks, %g weights; GB received by a rank for a small batch | for a step | GB held\n"
-           "          forward backward gradients | network refresh | weights gradients states second\n", j->of, j->params);
+           "          forward backward gradients | network refresh | weights gradients states second\n",
+           j->of, j->params);
     for (k = 0; k < 3 && !bad; k++) {
         const tllm_zero_desc d = system_of(k, j->of, node);
         tllm_zero_cost c;
@@ -316,7 +327,13 @@ static int plan(const job *j)
 /* A step of 2^18 weights on links so much slower that it takes as long as 1e8 weights on pairs of 200 GB/s, nodes of
  * 50 GB/s and a network of 12.5 GB/s. */
 enum { SIM = 64, SMALL = 1 << 18 };
-typedef struct sim { tiny_local *local; int ranks, system, batches; uint64_t ns[SIM]; tiny_status st[SIM]; char says[SIM][200]; } sim;
+typedef struct sim {
+    tiny_local *local;
+    int ranks, system, batches;
+    uint64_t ns[SIM];
+    tiny_status st[SIM];
+    char says[SIM][200];
+} sim;
 static void sim_rank(tiny_team *team, void *arg)
 {
     static const tiny_idx layer[1] = { SMALL };
@@ -380,8 +397,10 @@ static int links(const job *j)
     cd.log = hear;
     cd.user = &ctx;
     if (tiny_ctx_open(&cd, &ctx)) return 1;
-    printf("transfers of a step of 1e8 weights, %d small batches; links of 200, 50 and 12.5 GB/s\nranks  system   ms on the "
-           "virtual clock  ms by the formulas  ZeRO-3 / this\n", j->batches);
+    printf("transfers of a step of 1e8 weights, %d small batches; links of 200, 50 and 12.5 GB/s\nranks  system   ms "
+           "on the "
+           "virtual clock  ms by the formulas  ZeRO-3 / this\n",
+           j->batches);
     for (r = 0; r < 3 && !bad; r++)
         for (k = 0; k < 3 && !bad; k++) {
             sim *s = (sim *)need(calloc(1, sizeof *s));
@@ -412,7 +431,8 @@ static int links(const job *j)
                    time[r][0] / time[r][k]);
         }
     end_progress();
-    if (!bad && j->svg) bad = tiny_file_write(ctx, j->svg, picture, draw_times(time, picture, sizeof picture)) != TINY_OK;
+    if (!bad && j->svg)
+        bad = tiny_file_write(ctx, j->svg, picture, draw_times(time, picture, sizeof picture)) != TINY_OK;
     if (bad && *tiny_ctx_message(ctx)) say(tiny_ctx_message(ctx));
     tiny_ctx_close(ctx);
     return bad;
@@ -453,7 +473,8 @@ int main(int argc, char **argv)
     j.of = 384;
     j.params = 20e9;
     READ_OPTIONS(argc, argv, usage, options);
-    if ((j.wbits & (j.wbits - 1)) || (j.gbits & (j.gbits - 1))) return refused("--wbits and --gbits take 4, 8, 16 or 32");
+    if ((j.wbits & (j.wbits - 1)) || (j.gbits & (j.gbits - 1)))
+        return refused("--wbits and --gbits take 4, 8, 16 or 32");
     if (j.block % 2) return refused("--block %d: it must be even", j.block);
     if (must_not_write(j.svg, 0)) return 2;
     if (j.plan && (j.links || j.check || j.svg)) return refused("--plan takes neither --links nor --check nor --svg");

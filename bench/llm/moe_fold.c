@@ -1,5 +1,5 @@
-/* bench/llm/moe_fold.c - mixture layers over ranks: the experts against tiny_matmul, padded against dropless work, and the
- * exchange on a virtual clock with expert groups on fast links, and across data parallel ranks on slow ones */
+/* bench/llm/moe_fold.c - mixture layers over ranks: the experts against tiny_matmul, padded against dropless work, and
+ * the exchange on a virtual clock with expert groups on fast links, and across data parallel ranks on slow ones */
 #include "../bench.h"
 #include <math.h>
 #include <stdio.h>
@@ -97,7 +97,8 @@ static void bm_experts_rows(void)
         b_shape(&r[i], "%d rows, %d of %dx%d", 2 * BM_T, BM_E, BM_W, BM_H);
     }
     b_contest("Experts of a mixture layer", r, 2);
-    b_verdict("experts whose bits do not depend on the division / tiny_matmul", r[0].median_ns / r[1].median_ns, "<", 2.0);
+    b_verdict("experts whose bits do not depend on the division / tiny_matmul", r[0].median_ns / r[1].median_ns, "<",
+              2.0);
     tllm_moe_close(l.moe);
     b_free(logits);
     b_free(w);
@@ -150,13 +151,15 @@ static void bm_padded(void)
             tllm_moe_close(moe);
         }
     }
-    b_note("padding without dropping computes %.2f (%.2f to %.2f) rows for each that is wanted", sum / SEEDS, least, most);
+    b_note("padding without dropping computes %.2f (%.2f to %.2f) rows for each that is wanted", sum / SEEDS, least,
+           most);
     b_verdict("rows computed / rows wanted, padded so that nothing drops, Zipf 1.2", sum / SEEDS, ">", 1.0);
-    b_headline("moe-folding", "token dispatcher with and without dropping",
-               "16 experts, two for each of 1024 tokens, wanted as 1 / e^1.2, nine seeds",
-               "padded so that nothing is dropped: %.2f (%.2f to %.2f) rows computed for each wanted; capacity factor 1, "
-               "1.25, 2: %.0f, %.0f, %.0f %% of the pairs kept, %.2f, %.2f, %.2f rows computed for each kept; dropless: 1",
-               sum / SEEDS, least, most, 100 * kept[0], 100 * kept[1], 100 * kept[2], work[0], work[1], work[2]);
+    b_headline(
+        "moe-folding", "token dispatcher with and without dropping",
+        "16 experts, two for each of 1024 tokens, wanted as 1 / e^1.2, nine seeds",
+        "padded so that nothing is dropped: %.2f (%.2f to %.2f) rows computed for each wanted; capacity factor 1, "
+        "1.25, 2: %.0f, %.0f, %.0f %% of the pairs kept, %.2f, %.2f, %.2f rows computed for each kept; dropless: 1",
+        sum / SEEDS, least, most, 100 * kept[0], 100 * kept[1], 100 * kept[2], work[0], work[1], work[2]);
     b_free(logits);
     tiny_ctx_close(ctx);
 }
@@ -251,15 +254,16 @@ static void bm_links(void)
     }
     b_verdict("ep 4 across dp / folded into the fast group", across[1][0] / folded[1][0], ">", 8.0);
     if (b_quick) return;
-    b_headline("moe-folding", "folding: 49.3 % utilisation for Mixtral 8x22B, 39.0 % for Qwen2-57B-A14B on H100",
-               "virtual clock, 16 ranks, 1024 tokens of 512 floats each, two of 16 experts, 100 Gbit/s in groups of 4, 10 "
-               "Gbit/s between them, 5 us a message; experts wanted alike, and as 1 / e^0.6 and 1 / e^1.2",
-               "time of a dispatch across data parallel ranks over that of a folded group: ep 2 %.1f, %.1f, %.1f; ep 4 %.1f, "
-               "%.1f, %.1f; ep 8 %.2f, %.2f, %.2f; ep 16 %.2f; ep 4 takes %.2f ms folded and %.2f ms across",
-               across[0][0] / folded[0][0], across[0][1] / folded[0][1], across[0][2] / folded[0][2],
-               across[1][0] / folded[1][0], across[1][1] / folded[1][1], across[1][2] / folded[1][2],
-               across[2][0] / folded[2][0], across[2][1] / folded[2][1], across[2][2] / folded[2][2],
-               across[3][0] / folded[3][0], folded[1][0], across[1][0]);
+    b_headline(
+        "moe-folding", "folding: 49.3 % utilisation for Mixtral 8x22B, 39.0 % for Qwen2-57B-A14B on H100",
+        "virtual clock, 16 ranks, 1024 tokens of 512 floats each, two of 16 experts, 100 Gbit/s in groups of 4, 10 "
+        "Gbit/s between them, 5 us a message; experts wanted alike, and as 1 / e^0.6 and 1 / e^1.2",
+        "time of a dispatch across data parallel ranks over that of a folded group: ep 2 %.1f, %.1f, %.1f; ep 4 %.1f, "
+        "%.1f, %.1f; ep 8 %.2f, %.2f, %.2f; ep 16 %.2f; ep 4 takes %.2f ms folded and %.2f ms across",
+        across[0][0] / folded[0][0], across[0][1] / folded[0][1], across[0][2] / folded[0][2],
+        across[1][0] / folded[1][0], across[1][1] / folded[1][1], across[1][2] / folded[1][2],
+        across[2][0] / folded[2][0], across[2][1] / folded[2][1], across[2][2] / folded[2][2],
+        across[3][0] / folded[3][0], folded[1][0], across[1][0]);
     tiny_ctx_close(ctx);
 }
 

@@ -1,5 +1,5 @@
-/* bench/llm/zero.c - ZeRO-topo: codes of gradients against plain loops, transfers of a step on a virtual clock with links
- * of three classes against ZeRO-3 and ZeRO++, and the loss of a training with codes against one without */
+/* bench/llm/zero.c - ZeRO-topo: codes of gradients against plain loops, transfers of a step on a virtual clock with
+ * links of three classes against ZeRO-3 and ZeRO++, and the loss of a training with codes against one without */
 #include "../bench.h"
 #include <math.h>
 #include <stdio.h>
@@ -14,13 +14,16 @@ typedef struct bz_codes { tiny_ctx *ctx; tllm_codes c; float *x; unsigned char *
 static void bz_run(void *arg)
 {
     bz_codes *j = (bz_codes *)arg;
-    if (j->back) b_must(j->ctx, (j->plain ? tllm_codes_unpack_ref : tllm_codes_unpack)(j->ctx, &j->c, j->to, BZ_N, j->x));
+    if (j->back)
+        b_must(j->ctx, (j->plain ? tllm_codes_unpack_ref : tllm_codes_unpack)(j->ctx, &j->c, j->to, BZ_N, j->x));
     else b_must(j->ctx, (j->plain ? tllm_codes_pack_ref : tllm_codes_pack)(j->ctx, &j->c, j->x, BZ_N, NULL, j->to));
 }
 static void bz_contest(void)
 {
-    static const char *const what[8] = { "8 bits, code", "8 bits, plain loops", "8 bits, decode", "8 bits, plain loops",
-                                         "4 bits, code", "4 bits, plain loops", "4 bits, decode", "4 bits, plain loops" };
+    static const char *const what[8] = {
+        "8 bits, code", "8 bits, plain loops", "8 bits, decode", "8 bits, plain loops",
+        "4 bits, code", "4 bits, plain loops", "4 bits, decode", "4 bits, plain loops"
+    };
     bz_codes j[8];
     b_row r[8];
     tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, 1);
@@ -47,10 +50,11 @@ static void bz_contest(void)
     b_contest("Codes of weights and gradients that travel", r, 8);
     b_verdict("coding by plain loops over ours, 4 bits", r[5].median_ns / r[4].median_ns, ">", 1.0);
     b_verdict("decoding by plain loops over ours, 4 bits", r[7].median_ns / r[6].median_ns, ">", 1.0);
-    b_headline("zero-topo", "quantized collectives: INT8 weights, INT4 gradients", "2^20 numbers, blocks of 256, one thread",
-               "8 bits: coded in %.0f us (plain loops %.0f), decoded in %.0f (%.0f); 4 bits: %.0f (%.0f) and %.0f (%.0f)",
-               r[0].median_ns * 1e-3, r[1].median_ns * 1e-3, r[2].median_ns * 1e-3, r[3].median_ns * 1e-3,
-               r[4].median_ns * 1e-3, r[5].median_ns * 1e-3, r[6].median_ns * 1e-3, r[7].median_ns * 1e-3);
+    b_headline(
+        "zero-topo", "quantized collectives: INT8 weights, INT4 gradients", "2^20 numbers, blocks of 256, one thread",
+        "8 bits: coded in %.0f us (plain loops %.0f), decoded in %.0f (%.0f); 4 bits: %.0f (%.0f) and %.0f (%.0f)",
+        r[0].median_ns * 1e-3, r[1].median_ns * 1e-3, r[2].median_ns * 1e-3, r[3].median_ns * 1e-3,
+        r[4].median_ns * 1e-3, r[5].median_ns * 1e-3, r[6].median_ns * 1e-3, r[7].median_ns * 1e-3);
     for (i = 0; i < 8; i++) {
         b_free(j[i].x);
         b_free(j[i].to);
@@ -158,13 +162,14 @@ static void bz_links(void)
     b_verdict("ZeRO-3 / topo, one small batch", t[from][0][0] / t[from][2][0], ">", 2.0);
     b_verdict("largest difference between formulas and the virtual clock", worst, "<", 0.05);
     if (!b_quick)
-        b_headline("zero-topo", "1.71x per worker over ZeRO++ for 20B on up to 384 GCDs; scaling efficiency 0.94",
-                   "virtual clock, transfers alone, 1e8 weights, pairs of 200, nodes of 50, a network of 12.5 GB/s; one small "
-                   "batch a step, and four",
-                   "64 ranks: ZeRO-3 %.1f ms, ZeRO++ %.1f, topo %.1f; topo %.2f and %.2f times faster than ZeRO++, %.2f and "
-                   "%.2f times than ZeRO-3; 16, 32, 64 ranks: topo %.2f, %.2f, %.2f ms; formulas within %.1f %%",
-                   t[2][0][0], t[2][1][0], t[2][2][0], t[2][1][0] / t[2][2][0], t[2][1][1] / t[2][2][1],
-                   t[2][0][0] / t[2][2][0], t[2][0][1] / t[2][2][1], t[0][2][0], t[1][2][0], t[2][2][0], 100 * worst);
+        b_headline(
+            "zero-topo", "1.71x per worker over ZeRO++ for 20B on up to 384 GCDs; scaling efficiency 0.94",
+            "virtual clock, transfers alone, 1e8 weights, pairs of 200, nodes of 50, a network of 12.5 GB/s; one small "
+            "batch a step, and four",
+            "64 ranks: ZeRO-3 %.1f ms, ZeRO++ %.1f, topo %.1f; topo %.2f and %.2f times faster than ZeRO++, %.2f and "
+            "%.2f times than ZeRO-3; 16, 32, 64 ranks: topo %.2f, %.2f, %.2f ms; formulas within %.1f %%",
+            t[2][0][0], t[2][1][0], t[2][2][0], t[2][1][0] / t[2][2][0], t[2][1][1] / t[2][2][1],
+            t[2][0][0] / t[2][2][0], t[2][0][1] / t[2][2][1], t[0][2][0], t[1][2][0], t[2][2][0], 100 * worst);
     tiny_ctx_close(ctx);
 }
 
@@ -267,12 +272,13 @@ static void bz_losses(void)
     }
     b_verdict("loss with codes of 8 and 4 bits over exact, blocks of 64", sum[2], "<", 1.01);
     if (!b_quick)
-        b_headline("zero-topo", "training with codes of 8 and 4 bits",
-                   "a linear map of 64 inputs to 16 outputs with noise, 256 samples, 8 ranks as (2, 4, 8), 150 steps of Adam, "
-                   "five seeds",
-                   "loss over the exact one: blocks of 256 %.4f (%.4f to %.4f), of 64 %.4f (%.4f to %.4f), of 64 rounded by "
-                   "chance %.4f (%.4f to %.4f)", sum[1], least[1], most[1], sum[2], least[2], most[2], sum[3], least[3],
-                   most[3]);
+        b_headline(
+            "zero-topo", "training with codes of 8 and 4 bits",
+            "a linear map of 64 inputs to 16 outputs with noise, 256 samples, 8 ranks as (2, 4, 8), 150 steps of Adam, "
+            "five seeds",
+            "loss over the exact one: blocks of 256 %.4f (%.4f to %.4f), of 64 %.4f (%.4f to %.4f), of 64 rounded by "
+            "chance %.4f (%.4f to %.4f)",
+            sum[1], least[1], most[1], sum[2], least[2], most[2], sum[3], least[3], most[3]);
     tiny_ctx_close(ctx);
 }
 

@@ -2,10 +2,12 @@
  * Paper    L. Xu et al., "Scaling Large Language Model Training on Frontier with Low-Bandwidth Partitioning", 2025
  *          (arXiv 2501.04266); G. Wang et al., "ZeRO++", 2023 (arXiv 2306.10209), whose codes of blocks these are.
  * Formula  scale = max |x| / m, m = 127 or 7; code = x / scale to nearest, ties to even, or floor(x / scale + u) with u
- *          uniform in [0, 1); between -m and m. A block of zeros, or one whose scale rounds to 0, has scale 0 and codes 0.
- * Sum      a rank codes the chunk of each rank once, the chunks are exchanged, decoded and added in f32. Codes are never
- *          added: a ring that codes its partial sums again adds an error at each hop.
- * Error    half of a scale for a number, so half of the sum of the scales of all ranks for a sum, and its own roundings.
+ *          uniform in [0, 1); between -m and m. A block of zeros, or one whose scale rounds to 0, has scale 0 and codes
+ *          0.
+ * Sum      a rank codes the chunk of each rank once, the chunks are exchanged, decoded and added in f32. Codes are
+ *          never added: a ring that codes its partial sums again adds an error at each hop.
+ * Error    half of a scale for a number, so half of the sum of the scales of all ranks for a sum, and its own
+ *          roundings.
  * Data     division, rounding and products of one step each: the same bits on every target. */
 #include "llm/dist/zero_inside.h"
 #include "core/bytes.h"
@@ -169,8 +171,8 @@ static float tinyi_codes_block(const tinyi_codes_kernels *k, int bits, const flo
     return scale;
 }
 
-static tiny_status tinyi_codes_pack(tiny_ctx *ctx, const tllm_codes *c, const float *x, size_t n, tiny_rng *rng, void *out,
-                                    int plain)
+static tiny_status tinyi_codes_pack(tiny_ctx *ctx, const tllm_codes *c, const float *x, size_t n, tiny_rng *rng,
+                                    void *out, int plain)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     const tinyi_codes_kernels *k;
@@ -239,7 +241,8 @@ static tiny_status tinyi_codes_unpack(tiny_ctx *ctx, const tllm_codes *c, const 
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_codes_pack(tiny_ctx *ctx, const tllm_codes *c, const float *x, size_t n, tiny_rng *rng, void *to)
+TINY_API tiny_status tllm_codes_pack(tiny_ctx *ctx, const tllm_codes *c, const float *x, size_t n, tiny_rng *rng,
+                                     void *to)
 {
     return tinyi_codes_pack(ctx, c, x, n, rng, to, 0);
 }
@@ -280,7 +283,8 @@ static tiny_status tinyi_codes_call(tiny_ctx *ctx, tiny_coll *coll, const tllm_c
     if (st) return st;
     if (n && (!x || !out)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "codes: a list is NULL");
     if (n % (size_t)is->block)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "codes: a chunk of %zu numbers is no multiple of the block of %d", n, is->block);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "codes: a chunk of %zu numbers is no multiple of the block of %d", n,
+                          is->block);
     if (tllm_codes_work(coll->net->world, is, n) == SIZE_MAX)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "codes: %zu numbers are more than this machine can address", n);
     if (n && (!coll->work || coll->n_work < tllm_codes_work(coll->net->world, is, n)))

@@ -1,4 +1,4 @@
-/* src/llm/dist/codes.simd.h - codes of blocks, compiled once per target: exact operations, so the same bits everywhere */
+/* src/llm/dist/codes.simd.h - codes of blocks, compiled once per target: exact operations, so the same bits on each */
 static float TINY_FN(tinyi_codes_top)(const float *x, size_t n)
 {
     v_f32 top = v_zero(), bad = v_zero();   /* 0 times NaN or infinity is NaN, and stays in the sum */
@@ -19,7 +19,8 @@ static float TINY_FN(tinyi_codes_top)(const float *x, size_t n)
     }
 }
 
-static void TINY_FN(tinyi_codes_round)(int32_t *y, const float *x, const float *noise, size_t n, float scale, float most)
+static void TINY_FN(tinyi_codes_round)(int32_t *y, const float *x, const float *noise, size_t n, float scale,
+                                       float most)
 {
     const v_f32 s = v_set(scale), high = v_set(most), low = v_set(-most);
     size_t i;

@@ -1,7 +1,7 @@
 /* src/llm/dist/levels.c - links of several classes on a virtual clock
- * Rule     a message of n bytes given to a level at time t leaves from t0 = max(t, port out free) on and keeps that port
- *          for n b. It reaches the other end from t1 = max(t0 + a, port in free) on and is there at t1 + n b. a and b
- *          are those of the level; each rank has two ports for each level.
+ * Rule     a message of n bytes given to a level at time t leaves from t0 = max(t, port out free) on and keeps that
+ *          port for n b. It reaches the other end from t1 = max(t0 + a, port in free) on and is there at t1 + n b. a
+ *          and b are those of the level; each rank has two ports for each level.
  * Data     times are whole nanoseconds: a message may be off by half of one. */
 #include "llm/dist/levels.h"
 #include "core/state_inside.h"
@@ -98,7 +98,8 @@ TINY_API tiny_status tllm_levels_open(tiny_ctx *ctx, const tllm_levels_desc *d, 
     int i;
     if (out) *out = NULL;
     if (st) return st;
-    if (!out || !d || !d->net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "levels: a net and an output pointer are needed");
+    if (!out || !d || !d->net)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "levels: a net and an output pointer are needed");
     if (d->n_level < 1 || d->n_level > TLLM_LEVELS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "levels: %d of them; there may be 1 to %d", d->n_level, TLLM_LEVELS);
     for (i = 0; i < d->n_level; i++) {
@@ -119,7 +120,8 @@ TINY_API tiny_status tllm_levels_open(tiny_ctx *ctx, const tllm_levels_desc *d, 
     l->of = d->net;
     l->n_level = d->n_level;
     memcpy(l->level, d->level, sizeof l->level);
-    for (i = 0; i < l->n_level; i++) l->level[i].latency_ns = TINYI_MIN(l->level[i].latency_ns, UINT64_C(1000000000000));
+    for (i = 0; i < l->n_level; i++)
+        l->level[i].latency_ns = TINYI_MIN(l->level[i].latency_ns, UINT64_C(1000000000000));
     l->net.rank = d->net->rank;
     l->net.world = d->net->world;
     l->net.virtual_clock = d->net->virtual_clock;

@@ -344,8 +344,8 @@ static void tinyi_moe_from_half(tiny_ctx *ctx, float *y, const uint16_t *x, size
     if (n) TINYI_OF(ctx->k, f16_to_f32)(y, x, n);
 }
 
-/* Blocks of rows to each member, n_out[i] rows from row at[i] of `from` on (NULL: one after the other), and n_in[i] rows
- * from each, one after the other, into `to`. rows: of the whole list `from`. */
+/* Blocks of rows to each member, n_out[i] rows from row at[i] of `from` on (NULL: one after the other), and n_in[i]
+ * rows from each, one after the other, into `to`. rows: of the whole list `from`. */
 static tiny_status tinyi_moe_rows(tllm_moe *m, tinyi_subnet *s, const float *from, size_t rows, const uint64_t *at,
                                   const uint64_t *n_out, float *to, const uint64_t *n_in)
 {
@@ -374,9 +374,10 @@ static tiny_status tinyi_moe_rows(tllm_moe *m, tinyi_subnet *s, const float *fro
     }
     {
         tiny_coll c = tinyi_moe_coll(m, s, m->is.half ? TINY_COLL_U8 : TINY_COLL_F32);
-        st = tinyi_moe_called(m, &c, tiny_coll_exchange(m->ctx, &c, m->is.half ? (const void *)wire : (const void *)from,
-                                                        at ? from_at : NULL, out,
-                                                        m->is.half ? (void *)wire_in : (void *)to, in));
+        st = tinyi_moe_called(m, &c,
+                              tiny_coll_exchange(m->ctx, &c, m->is.half ? (const void *)wire : (const void *)from,
+                                                 at ? from_at : NULL, out, m->is.half ? (void *)wire_in : (void *)to,
+                                                 in));
     }
     if (!st && m->is.half) tinyi_moe_from_half(m->ctx, to, wire_in, (size_t)n * width);
     return st;
@@ -417,7 +418,8 @@ static tiny_idx tinyi_moe_choose(const float *logits, tiny_idx n_expert, tiny_id
         }
     }
     for (i = 0; i < k; i++) chosen += (double)probability[i];
-    for (i = 0; i < k; i++) gate[i] = plain || chosen == 0.0 ? probability[i] : (float)((double)probability[i] / chosen);
+    for (i = 0; i < k; i++)
+        gate[i] = plain || chosen == 0.0 ? probability[i] : (float)((double)probability[i] / chosen);
     return -1;
 }
 TINY_REF_END
@@ -683,7 +685,8 @@ TINY_API tiny_status tllm_moe_dispatch(tllm_moe *m, const float *x, const float 
     if (st) return st;
     if (m->is.pad)                          /* every rank has the same counts, or the exchange fails */
         for (a = 0; a < members; a++)
-            for (e = 0; e < m->is.n_expert; e++) m->n[(size_t)a * (size_t)m->is.n_expert + (size_t)e] = m->plan.capacity;
+            for (e = 0; e < m->is.n_expert; e++)
+                m->n[(size_t)a * (size_t)m->is.n_expert + (size_t)e] = m->plan.capacity;
     else st = tinyi_moe_gather(m, &m->by_experts, m->n, (size_t)m->is.n_expert);
     if (st) return st;
     most = INT64_MAX / (members * m->is.n_expert);
@@ -780,7 +783,7 @@ TINY_API tiny_status tllm_moe_combine(tllm_moe *m, const float *rows, float *y)
     token = (const int32_t *)m->room[TINYI_MOE_TOKEN].at;
     gate = (const float *)m->room[TINYI_MOE_ROW_GATE].at;
     if (m->plan.tokens) memset(y, 0, (size_t)m->plan.tokens * width * sizeof *y);
-    for (i = 0; i < (size_t)m->plan.rows_sent; i++) {       /* rows are in the order of experts: ascending for a token */
+    for (i = 0; i < (size_t)m->plan.rows_sent; i++) { /* rows are in the order of experts: ascending for a token */
         if (token[i] < 0) continue;
         if (k) k->add(y + (size_t)token[i] * width, send + i * width, gate[i], width);
         else for (j = 0; j < width; j++) y[(size_t)token[i] * width + j] += gate[i] * send[i * width + j];

@@ -1,10 +1,10 @@
 /* src/llm/dist/moe_fold.simd.h - products of the rows of an expert, compiled once per target
  *
- * Four rows by two vectors of columns keep eight sums, as many as two multiply-adds of four cycles can fill. Strips of w
- * are copied first, 128 of their rows at a time: rows of w that are a power of two apart would share their places in the
- * cache. Every sum runs over k in order from zero, in the block of four rows and in that of one. */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_moe_four)(float *y, size_t y_row, const float *x, size_t x_row, const float *strip,
-                                                size_t k, size_t some, int more)
+ * Four rows by two vectors of columns keep eight sums, as many as two multiply-adds of four cycles can fill. Strips of
+ * w are copied first, 128 of their rows at a time: rows of w that are a power of two apart would share their places in
+ * the cache. Every sum runs over k in order from zero, in the block of four rows and in that of one. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_moe_four)(float *y, size_t y_row, const float *x, size_t x_row,
+                                                const float *strip, size_t k, size_t some, int more)
 {
     const float *x1 = x + x_row, *x2 = x + 2 * x_row, *x3 = x + 3 * x_row;
     float *y1 = y + y_row, *y2 = y + 2 * y_row, *y3 = y + 3 * y_row;

@@ -1,8 +1,8 @@
 /* src/llm/dist/moe_layer.c - the experts of a mixture layer over ranks, the whole layer, and its reference
  * Formula  f_e(x) = (silu(x gate_e) * (x up_e)) down_e; etp cuts gate and up by columns and down by rows, so the shares
  *          of the ranks of etp add up to f_e.
- * Error    a sum of k products in order: (k + 2) units of the sum of their sizes; two such sums and a silu in a row. The
- *          bits of a row depend on its own numbers alone. */
+ * Error    a sum of k products in order: (k + 2) units of the sum of their sizes; two such sums and a silu in a row.
+ *          The bits of a row depend on its own numbers alone. */
 #include "llm/dist/moe_fold_inside.h"
 #include "core/thread.h"
 #include "math/elem.h"
@@ -79,7 +79,7 @@ static void tinyi_moe_experts_team(tiny_team *team, void *arg)
             }
             j->k->product(a, j->hidden, x, j->width, rows, gate, j->hidden, j->width, j->hidden, strip);
             j->k->product(b, j->hidden, x, j->width, rows, up, j->hidden, j->width, j->hidden, strip);
-            for (r = 0; r < rows; r++)      /* row by row: a number has the same place in a vector wherever its row is */
+            for (r = 0; r < rows; r++) /* row by row: a number has the same place in a vector wherever its row is */
                 TINYI_K(team, swiglu_f32)(a + r * j->hidden, a + r * j->hidden, b + r * j->hidden, j->hidden);
             j->k->product(y, j->width, a, j->hidden, rows, down, j->width, j->hidden, j->width, strip);
         }
@@ -112,7 +112,8 @@ TINY_API tiny_status tllm_moe_experts(tllm_moe *m, const tllm_moe_weights *w, co
     j.width = (size_t)tinyi_moe_desc_of(m)->width;
     j.hidden = (size_t)tllm_moe_hidden(m, NULL);
     for (e = 0; e < j.own && count; e++) {
-        if (count[e] < 0) return tinyi_fail(tinyi_moe_ctx(m), TINY_E_ARGUMENT, "mixture: %td rows of an expert", count[e]);
+        if (count[e] < 0)
+            return tinyi_fail(tinyi_moe_ctx(m), TINY_E_ARGUMENT, "mixture: %td rows of an expert", count[e]);
         all += count[e];
         j.pieces += (count[e] + TINYI_MOE_BLOCK - 1) / TINYI_MOE_BLOCK;
     }
@@ -120,7 +121,8 @@ TINY_API tiny_status tllm_moe_experts(tllm_moe *m, const tllm_moe_weights *w, co
         return tinyi_fail(tinyi_moe_ctx(m), TINY_E_ARGUMENT, "mixture: the experts need counts, rows and room");
     if (!all) return TINY_OK;
     st = tiny_parallel_loose(tinyi_moe_ctx(m), (double)all * (double)j.width * (double)j.hidden < 50000.0 ? 1 : 0, 0,
-                             (2 * TINYI_MOE_BLOCK * j.hidden + TINYI_MOE_STRIP) * sizeof(float), tinyi_moe_experts_team, &j);
+                             (2 * TINYI_MOE_BLOCK * j.hidden + TINYI_MOE_STRIP) * sizeof(float), tinyi_moe_experts_team,
+                             &j);
     return st ? tinyi_moe_end(m, st) : TINY_OK;
 }
 
@@ -140,13 +142,14 @@ TINY_API tiny_status tllm_moe_layer(tllm_moe *m, const tllm_moe_weights *w, cons
     if (st) return st;
     if (tokens < 0 || (tokens && (!x || !y)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "mixture: the layer needs its tokens and room for the results");
-    if (!tinyi_size_mul((size_t)tokens, (size_t)d->n_expert, &n) || !tinyi_size_add(n, TINYI_MOE_STRIP, &n)) n = SIZE_MAX;
+    if (!tinyi_size_mul((size_t)tokens, (size_t)d->n_expert, &n) || !tinyi_size_add(n, TINYI_MOE_STRIP, &n))
+        n = SIZE_MAX;
     strip = (float *)tinyi_alloc(ctx, n, sizeof *strip);
     if (!strip) return tinyi_moe_end(m, tiny_ctx_status(ctx));
     logits = strip + TINYI_MOE_STRIP;
     k = tinyi_moe_kernels_for(ctx);
-    (k ? k->product : tinyi_moe_product_ref)(logits, (size_t)d->n_expert, x, (size_t)d->width, (size_t)tokens, w->router,
-                                             (size_t)d->n_expert, (size_t)d->width, (size_t)d->n_expert,
+    (k ? k->product : tinyi_moe_product_ref)(logits, (size_t)d->n_expert, x, (size_t)d->width, (size_t)tokens,
+                                             w->router, (size_t)d->n_expert, (size_t)d->width, (size_t)d->n_expert,
                                              strip);
     st = tllm_moe_route(m, logits, tokens);
     tiny_free(ctx, strip);
@@ -196,8 +199,8 @@ static tiny_idx tinyi_moe_route_ref(const tllm_moe_desc *d, const float *x, cons
 }
 TINY_REF_END
 
-TINY_API tiny_status tllm_moe_layer_ref(tiny_ctx *ctx, const tllm_moe_desc *d, const tllm_moe_weights *w, const float *x,
-                                        tiny_idx tokens, float *y, unsigned char *keep)
+TINY_API tiny_status tllm_moe_layer_ref(tiny_ctx *ctx, const tllm_moe_desc *d, const tllm_moe_weights *w,
+                                        const float *x, tiny_idx tokens, float *y, unsigned char *keep)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     const size_t n = tokens > 0 ? (size_t)tokens : 0;
@@ -224,7 +227,8 @@ TINY_API tiny_status tllm_moe_layer_ref(tiny_ctx *ctx, const tllm_moe_desc *d, c
     for (t = 0; t < tokens && !st; t++) {
         e = tinyi_moe_route_ref(d, x + t * d->width, w->router, logit, score + t * d->n_expert, gate + t * d->n_expert);
         if (e >= 0)
-            st = tinyi_fail(ctx, TINY_E_NUMERIC, "mixture: token %td has a logit for expert %td that is not finite", t, e);
+            st = tinyi_fail(ctx, TINY_E_NUMERIC, "mixture: token %td has a logit for expert %td that is not finite", t,
+                            e);
     }
     capacity = tinyi_moe_capacity(d, tokens);
     for (t = 0; t < tokens && !st; t++) {
@@ -243,7 +247,8 @@ TINY_API tiny_status tllm_moe_layer_ref(tiny_ctx *ctx, const tllm_moe_desc *d, c
             if (d->drop && before >= capacity) continue;
             if (keep) keep[t * d->n_expert + e] = 1;
             tinyi_moe_product_ref(a, hidden, x + t * d->width, width, 1, w->gate + at, hidden, width, hidden, NULL);
-            tinyi_moe_product_ref(a + hidden, hidden, x + t * d->width, width, 1, w->up + at, hidden, width, hidden, NULL);
+            tinyi_moe_product_ref(a + hidden, hidden, x + t * d->width, width, 1, w->up + at, hidden, width, hidden,
+                                  NULL);
             tinyi_moe_gate_ref(a, a, a + hidden, hidden);
             tinyi_moe_product_ref(a + 2 * hidden, width, a, hidden, 1, w->down + at, width, hidden, width, NULL);
             for (i = 0; i < d->width; i++) y[t * d->width + i] += g * a[2 * hidden + (size_t)i];

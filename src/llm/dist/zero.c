@@ -1,14 +1,14 @@
 /* src/llm/dist/zero.c - a training whose weights, gradients and states are divided over pairs, nodes and all ranks
- * Paper    L. Xu et al., "Scaling Large Language Model Training on Frontier with Low-Bandwidth Partitioning" (ZeRO-topo),
- *          2025 (arXiv 2501.04266): abstract; degrees and bits are a reconstruction, so they are fields.
+ * Paper    L. Xu et al., "Scaling Large Language Model Training on Frontier with Low-Bandwidth Partitioning"
+ *          (ZeRO-topo), 2025 (arXiv 2501.04266): abstract; degrees and bits are a reconstruction, so they are fields.
  * Layout   a layer has N numbers, padded to a multiple of ranks * block. Rank r, q = r mod s_os, has of it
  *          weights    part a = q mod s_w of s_w
  *          gradients  part a (s_g / s_w) + b of s_g, b = q / s_w mod s_g / s_w
  *          states     part (a (s_g / s_w) + b) (s_os / s_g) + c of s_os, c = q / s_g
  *          so each part lies in the one before it.
- * Steps    weights: all-gather over s_w neighbours. Gradient: all-to-all over s_g neighbours, in one hop or two, added in
- *          f32. Step: all-to-all over the ranks of s_os with equal r mod s_g; ring sum over the ranks / s_os copies; Adam on
- *          N / s_os numbers; all-gather of new weights over the ranks of s_os with equal r mod s_w.
+ * Steps    weights: all-gather over s_w neighbours. Gradient: all-to-all over s_g neighbours, in one hop or two, added
+ *          in f32. Step: all-to-all over the ranks of s_os with equal r mod s_g; ring sum over the ranks / s_os copies;
+ *          Adam on N / s_os numbers; all-gather of new weights over the ranks of s_os with equal r mod s_w.
  * Memory   2 P / s_w (f16) + 4 P / s_g + 12 P / s_os + P / s_2 bytes (8-bit codes).
  * Bytes    received: weights P (s_w - 1) / s_w a pass, gradients P / 2 (s_g - 1) / s_g, network
  *          P / 2 / s_g (1 - s_g / s_os), refresh 2 P / s_w (1 - s_w / s_os), and 4 / block for the scales of codes.
@@ -66,8 +66,10 @@ static tiny_status tinyi_zero_degrees(tiny_ctx *ctx, const tllm_zero_desc *d, in
     *is = *d;
     if (ranks < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "zero: %d ranks", ranks);
     if (d->s_w < 0 || d->s_g < 0 || d->s_os < 0 || d->s_2 < 0 || d->hop < 0 || d->block < 0)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "zero: degrees s_w %d, s_g %d, s_os %d, s_2 %d, hop %d, block %d: none may "
-                          "be negative", d->s_w, d->s_g, d->s_os, d->s_2, d->hop, d->block);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "zero: degrees s_w %d, s_g %d, s_os %d, s_2 %d, hop %d, block %d: none may "
+                          "be negative",
+                          d->s_w, d->s_g, d->s_os, d->s_2, d->hop, d->block);
     if (!is->s_os) is->s_os = ranks;
     if (!is->s_g) is->s_g = is->s_w ? TINYI_MAX(is->s_w, tinyi_zero_divides(TINYI_MIN(8, is->s_os), is->s_os))
                                     : tinyi_zero_divides(TINYI_MIN(8, is->s_os), is->s_os);
@@ -77,8 +79,10 @@ static tiny_status tinyi_zero_degrees(tiny_ctx *ctx, const tllm_zero_desc *d, in
     if (!is->grad_bits) is->grad_bits = 4;
     if (!is->net_bits) is->net_bits = 4;
     if (is->s_g % is->s_w)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "zero: s_w = %d does not divide s_g = %d: a rank would sum gradients of "
-                          "weights that it does not have", is->s_w, is->s_g);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "zero: s_w = %d does not divide s_g = %d: a rank would sum gradients of "
+                          "weights that it does not have",
+                          is->s_w, is->s_g);
     if (is->s_os % is->s_g)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "zero: s_g = %d does not divide s_os = %d", is->s_g, is->s_os);
     if (ranks % is->s_os)
@@ -137,7 +141,8 @@ static tiny_status tinyi_zero_groups(tllm_zero *z)
     if (!st) st = tinyi_zero_group(z, TINYI_ZERO_NET, in_os + r % d->s_g, d->s_g, in_os + d->s_os);
     if (!st) st = tinyi_zero_group(z, TINYI_ZERO_COPY, r % d->s_os, d->s_os, z->world);
     if (!st) st = tinyi_zero_group(z, TINYI_ZERO_REFRESH, in_os + r % d->s_w, d->s_w, in_os + d->s_os);
-    if (!st && d->s_2) st = tinyi_zero_group(z, TINYI_ZERO_SECOND, r / d->s_2 * d->s_2, 1, r / d->s_2 * d->s_2 + d->s_2);
+    if (!st && d->s_2)
+        st = tinyi_zero_group(z, TINYI_ZERO_SECOND, r / d->s_2 * d->s_2, 1, r / d->s_2 * d->s_2 + d->s_2);
     return st;
 }
 
@@ -303,8 +308,10 @@ TINY_API tiny_status tllm_zero_open(tiny_ctx *ctx, const tllm_zero_desc *d, cons
     st = tinyi_zero_degrees(ctx, d, world, &is);
     if (st) return st;
     if (is.optim.kind != TINY_OPTIM_ADAMW && is.optim.kind != TINY_OPTIM_ADAM)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "zero: optimiser %d; there are ADAMW and ADAM, whose states are numbers "
-                          "of their own for each weight", is.optim.kind);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "zero: optimiser %d; there are ADAMW and ADAM, whose states are numbers "
+                          "of their own for each weight",
+                          is.optim.kind);
     z = (tllm_zero *)tinyi_alloc(ctx, 1, sizeof *z);
     if (!z) return tiny_ctx_status(ctx);
     memset(z, 0, sizeof *z);
@@ -401,11 +408,13 @@ TINY_API tiny_status tllm_zero_weights(tllm_zero *z, int layer, int backward, fl
     st = tinyi_zero_ready(z);
     if (st) return st;
     if (layer < 0 || layer >= z->is.n_layer || !w)
-        return tinyi_fail(z->ctx, TINY_E_ARGUMENT, "zero: layer %d of %d, and room for its weights", layer, z->is.n_layer);
+        return tinyi_fail(z->ctx, TINY_E_ARGUMENT, "zero: layer %d of %d, and room for its weights", layer,
+                          z->is.n_layer);
     l = &z->layer[layer];
     if (backward && z->is.s_2) {
         if (!l->second)
-            return tinyi_fail(z->ctx, TINY_E_ARGUMENT, "zero: layer %d has no second copy before its forward pass", layer);
+            return tinyi_fail(z->ctx, TINY_E_ARGUMENT, "zero: layer %d has no second copy before its forward pass",
+                              layer);
         st = tinyi_zero_from_second(z, layer, z->full);
     } else {
         chunk = l->padded / (size_t)z->is.s_w;
@@ -438,8 +447,9 @@ static tiny_status tinyi_zero_scatter(tllm_zero *z, int group, int bits, const f
         memcpy(to, from, n * sizeof *to);
         return TINY_OK;
     }
-    return tinyi_zero_called(z, &coll, group, count,
-                             tllm_codes_reduce_scatter(z->ctx, &coll, &c, from, n, z->is.by_chance ? &z->rng : NULL, to));
+    return tinyi_zero_called(
+        z, &coll, group, count,
+        tllm_codes_reduce_scatter(z->ctx, &coll, &c, from, n, z->is.by_chance ? &z->rng : NULL, to));
 }
 
 TINY_API tiny_status tllm_zero_gradient(tllm_zero *z, int layer, const float *g)
@@ -562,18 +572,21 @@ TINY_API tiny_status tllm_zero_cost_of(tiny_ctx *ctx, const tllm_zero_desc *desc
     double numbers[6], bits[6], bytes[6], ring;
     int members[6], span[6], times[6], i, hop, copies;
     if (st) return st;
-    if (!desc || !cost || !(params >= 1.0 && params <= 1e18) || batches < 1 || (level && (n_level < 1 || n_level > TLLM_LEVELS)))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "zero: %g numbers, %d small batches, %d levels", params, batches, n_level);
+    if (!desc || !cost || !(params >= 1.0 && params <= 1e18) || batches < 1 ||
+        (level && (n_level < 1 || n_level > TLLM_LEVELS)))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "zero: %g numbers, %d small batches, %d levels", params, batches,
+                          n_level);
     for (i = 0; i < n_level && level; i++)
         if (level[i].ranks < 1 || !(level[i].bits_per_second >= 0.0))
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "zero: level %d has %d ranks and %g bits per second", i, level[i].ranks,
-                              level[i].bits_per_second);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "zero: level %d has %d ranks and %g bits per second", i,
+                              level[i].ranks, level[i].bits_per_second);
     st = tinyi_zero_degrees(ctx, desc, ranks, &d);
     if (st) return st;
     memset(cost, 0, sizeof *cost);
     hop = d.hop ? d.hop : d.s_g;
     copies = ranks / d.s_os;
-    /* forward, backward, gradients in two hops, network, refresh: numbers received, once for each small batch or step */
+    /* forward, backward, gradients in two hops, network, refresh: numbers received, once for each small batch or step
+     * */
     members[0] = d.s_w; span[0] = d.s_w; bits[0] = d.weight_bits; times[0] = batches;
     members[1] = d.s_2 ? d.s_2 : d.s_w; span[1] = members[1]; bits[1] = d.weight_bits; times[1] = batches;
     members[2] = hop; span[2] = hop; bits[2] = d.grad_bits; times[2] = batches;
@@ -602,6 +615,7 @@ TINY_API tiny_status tllm_zero_cost_of(tiny_ctx *ctx, const tllm_zero_desc *desc
     cost->weights = (d.full ? 4.0 : 2.0) * params / d.s_w;
     cost->gradient_sums = 4.0 * params / d.s_g;
     cost->states = 12.0 * params / d.s_os;
-    cost->second = d.s_2 ? (d.weight_bits / 8.0 * params + tinyi_zero_scales(d.weight_bits, params, d.block)) / d.s_2 : 0.0;
+    cost->second =
+        d.s_2 ? (d.weight_bits / 8.0 * params + tinyi_zero_scales(d.weight_bits, params, d.block)) / d.s_2 : 0.0;
     return TINY_OK;
 }

@@ -1,7 +1,8 @@
 /* src/llm/dist/zero.h - training states divided on three levels of links, and collectives of few bits
  *
- * Ranks are numbered so that a pair is 2 neighbours, a node 8, and so on. A training step moves weights often, gradients
- * once for each small batch, and states of the optimiser never. So each is divided over another number of ranks:
+ * Ranks are numbered so that a pair is 2 neighbours, a node 8, and so on. A training step moves weights often,
+ * gradients once for each small batch, and states of the optimiser never. So each is divided over another number of
+ * ranks:
  *
  *   weights      s_w ranks (the pair):  gathered before each layer, as 8-bit codes
  *   gradients    s_g ranks (the node):  summed by one all-to-all of 4-bit codes; the codes themselves are never added
@@ -32,8 +33,8 @@ typedef struct tllm_codes {
 } tllm_codes;
 /* Bytes of n numbers: the scales of all blocks, f32, then the codes; of 4 bits the first one in the lower half. */
 TINY_API size_t tllm_codes_bytes(const tllm_codes *c, size_t n);
-/* rng: NULL rounds to nearest; otherwise up or down by chance, so that the mean is right. Numbers that are not finite are
- * refused. n need not be a multiple of the block. */
+/* rng: NULL rounds to nearest; otherwise up or down by chance, so that the mean is right. Numbers that are not finite
+ * are refused. n need not be a multiple of the block. */
 TINY_API tiny_status tllm_codes_pack(tiny_ctx *ctx, const tllm_codes *c, const float *x, size_t n, tiny_rng *rng,
                                      void *to);
 TINY_API tiny_status tllm_codes_unpack(tiny_ctx *ctx, const tllm_codes *c, const void *from, size_t n, float *x);
@@ -58,7 +59,7 @@ typedef struct tllm_zero_desc {             /* the same on all ranks, except its
     tiny_net *net;                          /* NULL: one rank */
     /* Degrees: each divides the next one, s_os divides the ranks. 0: 2, 8 and all, as far as they divide the ranks. */
     int s_w, s_g, s_os;
-    int s_2;                                /* a second copy of the codes, over s_2 ranks, for the backward pass; 0: none */
+    int s_2; /* a second copy of the codes, over s_2 ranks, for the backward pass; 0: none */
     int hop;                                /* gradients in two steps: first over hop ranks; 0: one all-to-all */
     const tiny_idx *layer;                  /* (n_layer): numbers of each layer */
     int n_layer;

@@ -32,7 +32,7 @@ typedef struct job {
     tiny_idx bytes_kept[MOST];
     unsigned char *keep;                    /* (all tokens, EXPERTS) */
     uint64_t messages[MOST];
-    int ran_on[MOST];
+    tiny_target ran_on[MOST];
 } job;
 
 static void rank_main(int rank, void *arg)
@@ -438,7 +438,9 @@ static void test_worked(void)
     for (t = 0; t < 4; t++)
         for (e = 0; e < 4; e++) {
             /* of the rest the second expert has almost all, and two have a little */
-            const double rest = 1.0 - (double)p0[t], p = e == 0 ? (double)p0[t] : e == other[t] ? 0.98 * rest : 0.01 * rest;
+            const double rest = 1.0 - (double)p0[t], p = e == 0          ? (double)p0[t]
+                                                         : e == other[t] ? 0.98 * rest
+                                                                         : 0.01 * rest;
             logits[4 * t + e] = (float)log(p);
             x[4 * t + e] = (float)(t + 1);
         }
@@ -560,7 +562,8 @@ static void test_capacity(void)
     }
     T_EQ_INT(messages[0], 3 * 3);           /* counts, rows, results: one message to each of three ranks */
     T_EQ_INT(messages[1], 2 * 3);
-    T_PROOF("distributed 5", "rows of an expert are at most its capacity; padding makes them equal and needs no counts");
+    T_PROOF("distributed 5",
+            "rows of an expert are at most its capacity; padding makes them equal and needs no counts");
 }
 
 /* equal shares: the loss is its coefficient; all on one expert: n_expert times as much; capacity above T: no drop */
@@ -596,10 +599,15 @@ static void test_balance(void)
     T_PROOF("distributed 5", "balancing loss: its coefficient for equal shares, n_expert times that for one expert");
 }
 
-/* ---- time on a virtual clock -------------------------------------------------------------------------------------- */
+/* ---- time on a virtual clock ------------------------------------------------------------------------------------- */
 
 enum { SIM_RANKS = 16, SIM_WIDTH = 32 };
-typedef struct sim { tiny_local *local; tllm_folding f; uint64_t ns[SIM_RANKS], far[SIM_RANKS]; int st[SIM_RANKS]; } sim;
+typedef struct sim {
+    tiny_local *local;
+    tllm_folding f;
+    uint64_t ns[SIM_RANKS], far[SIM_RANKS];
+    int st[SIM_RANKS];
+} sim;
 static void sim_rank(int rank, void *arg)
 {
     sim *s = (sim *)arg;

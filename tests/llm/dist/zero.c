@@ -1,8 +1,9 @@
 /* tests/llm/dist/zero.c - codes of blocks, their collectives, and trainings whose states are divided
  *
  * Truth    codes worked by hand; plain loops (the same bits); the bound of an error; a ring that codes its sums again,
- *          built here to compare with; bytes that transports count, against the formulas and the worked figures for 20e9
- *          weights on 384 ranks; a training in plain loops, in double, that knows no ranks. No test reads the wall clock. */
+ *          built here to compare with; bytes that transports count, against the formulas and the worked figures for
+ *          20e9 weights on 384 ranks; a training in plain loops, in double, that knows no ranks. No test reads the wall
+ *          clock. */
 #include "t.h"
 
 enum { MOST = 8 };
@@ -59,7 +60,8 @@ static void test_codes(tiny_target target)
                 const tllm_codes c = { bits, form == 1 ? 14 : 64 };
                 const size_t bytes = tllm_codes_bytes(&c, n);
                 float *x = t_rand(n, -3.0f, 3.0f), *y = t_guarded(n), *want = t_guarded(n);
-                unsigned char *a = (unsigned char *)t_guarded_bytes(bytes), *b = (unsigned char *)t_guarded_bytes(bytes);
+                unsigned char *a = (unsigned char *)t_guarded_bytes(bytes),
+                              *b = (unsigned char *)t_guarded_bytes(bytes);
                 tiny_rng r1 = tiny_rng_make(3, 4), r2 = r1;
                 if (form == 2) for (i = 0; i < n; i++) x[i] = (float)((int)(i % 15) - 7) * 0.5f;     /* ties */
                 if (form == 3) for (i = 0; i < n; i++) x[i] *= 3e-44f;                               /* subnormal */
@@ -112,7 +114,7 @@ static void test_chance(void)
     T_PROOF("distributed 10", "rounding by chance has the right mean");
 }
 
-/* ---- ranks -------------------------------------------------------------------------------------------------------- */
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
 typedef struct job {
     int world, tcp;
@@ -208,7 +210,7 @@ static void all_ok(const job *j)
         if (!T_EQ_INT(j->st[r], TINY_OK)) printf("  rank %d of %d: %s\n", r, j->world, j->says[r]);
 }
 
-/* ---- collectives -------------------------------------------------------------------------------------------------- */
+/* ---- collectives ------------------------------------------------------------------------------------------------- */
 
 static void run_codes(job *j, int rank, tiny_ctx *ctx, tiny_net *net)
 {
@@ -308,7 +310,8 @@ static void test_reduce_scatter(void)
             }
             t_free_blocks();
         }
-    T_PROOF("distributed 10", "reduce-scatter by one all-to-all: error at most p scale / 2, whatever the order of ranks");
+    T_PROOF("distributed 10",
+            "reduce-scatter by one all-to-all: error at most p scale / 2, whatever the order of ranks");
 }
 
 /* What the all-to-all avoids: a ring that codes each partial sum again. Sums of p ranks, both on one machine. */
@@ -354,7 +357,7 @@ static void test_ring(void)
     T_PROOF("distributed 10", "a ring that codes its sums again is sqrt(p / 2) to p / sqrt(3) times worse");
 }
 
-/* ---- a training ---------------------------------------------------------------------------------------------------- */
+/* ---- a training -------------------------------------------------------------------------------------------------- */
 
 /* Two layers, 12 inputs, 20 tanh units, 3 outputs; W1 (20, 13), W2 (3, 21), each with its bias last. */
 enum { IN = 12, HID = 20, OUT = 3, N1 = HID * (IN + 1), N2 = OUT * (HID + 1), SAMPLES = 64 };
@@ -366,7 +369,8 @@ static void make_data(void)
     tiny_rng_fill_normal(&rng, data_x, SAMPLES * IN);
     for (i = 0; i < SAMPLES; i++)
         for (o = 0; o < OUT; o++)
-            data_y[i * OUT + o] = (float)sin((double)(data_x[i * IN + o] + 0.5f * data_x[i * IN + o + 3] * data_x[i * IN + 7]));
+            data_y[i * OUT + o] =
+                (float)sin((double)(data_x[i * IN + o] + 0.5f * data_x[i * IN + o + 3] * data_x[i * IN + 7]));
 }
 /* The loss of samples first to last, half of the mean square; adds gradients unless g1 is NULL. Sums in double. */
 static double net(const float *w1, const float *w2, int first, int last, double *g1, double *g2)
@@ -538,16 +542,18 @@ static void test_train_codes(void)
         if (!run_job(&j, 0)) return;
         all_ok(&j);
         for (r = 0; r < 8; r++) {
-            if (!T_TRUE(j.loss[r] <= (form == 1 ? 1.05 : 1.01) * loss)) printf("  form %d: %g alone, %g by codes\n", form, loss, j.loss[r]);
+            if (!T_TRUE(j.loss[r] <= (form == 1 ? 1.05 : 1.01) * loss))
+                printf("  form %d: %g alone, %g by codes\n", form, loss, j.loss[r]);
             T_SAME(j.y[r], j.y[0], N1 + N2);
         }
         t_free_blocks();
     }
-    T_PROOF("distributed 10", "two layers by (2,4,8) with codes of 8 and 4 bits reach the loss of one machine within 1 %");
+    T_PROOF("distributed 10",
+            "two layers by (2,4,8) with codes of 8 and 4 bits reach the loss of one machine within 1 %");
     T_PROOF("distributed 10", "over TCP");
 }
 
-/* ---- bytes and time ------------------------------------------------------------------------------------------------ */
+/* ---- bytes and time ---------------------------------------------------------------------------------------------- */
 
 static const tiny_idx even[1] = { 4096 };
 static void run_bytes(job *j, int rank, tiny_ctx *ctx, tiny_net *of)
@@ -670,11 +676,12 @@ static void test_worked(void)
     T_OK(tllm_zero_cost_of(ctx, &d, 64, 1e8, 1, links, 3, &topo));
     T_CLOSE(zero3.seconds, 3 * 2e8 * 63 / 64 / 12.5e9, 1e-12);
     T_TRUE(zero3.seconds > plus.seconds && plus.seconds > topo.seconds && zero3.seconds > 2 * topo.seconds);
-    T_PROOF("distributed 10", "links of 200, 50, 12.5 GB/s, 64 ranks: topo before ZeRO++ before ZeRO-3, more than 2 times");
+    T_PROOF("distributed 10",
+            "links of 200, 50, 12.5 GB/s, 64 ranks: topo before ZeRO++ before ZeRO-3, more than 2 times");
     t_close(ctx);
 }
 
-/* ---- bad input ----------------------------------------------------------------------------------------------------- */
+/* ---- bad input --------------------------------------------------------------------------------------------------- */
 
 static void test_bad(void)
 {
@@ -705,7 +712,8 @@ static void test_bad(void)
     T_EQ_INT(tllm_codes_work(2, &c, SIZE_MAX / 2), SIZE_MAX);
     T_STATUS(tllm_codes_allgather(ctx, &coll, &c, x, 8, y), TINY_E_ARGUMENT, "the net of a rank");
     coll.net = tiny_local_net(local, 0);
-    T_STATUS(tllm_codes_allgather(ctx, &coll, &c, x, 12, y), TINY_E_SHAPE, "12 numbers is no multiple of the block of 8");
+    T_STATUS(tllm_codes_allgather(ctx, &coll, &c, x, 12, y), TINY_E_SHAPE,
+             "12 numbers is no multiple of the block of 8");
     T_STATUS(tllm_codes_reduce_scatter(ctx, &coll, &c, x, 4, NULL, y), TINY_E_SHAPE, "no multiple of the block");
     T_STATUS(tllm_codes_allgather(ctx, &coll, &c, x, 8, y), TINY_E_WORKSPACE, "a workspace of");
     T_PROOF("distributed 10", "bad input: a block that does not divide the chunk");
