@@ -606,7 +606,7 @@ typedef struct sim {
     tiny_local *local;
     tllm_folding f;
     uint64_t ns[SIM_RANKS], far[SIM_RANKS];
-    int st[SIM_RANKS];
+    tiny_status st[SIM_RANKS];
 } sim;
 static void sim_rank(int rank, void *arg)
 {
