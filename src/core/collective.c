@@ -408,6 +408,43 @@ TINY_API tiny_status tiny_coll_alltoallv(tiny_ctx *ctx, tiny_coll *c, const void
     return st;
 }
 
+TINY_API tiny_status tiny_coll_exchange(tiny_ctx *ctx, tiny_coll *c, const void *from, const uint64_t *from_at,
+                                        const uint64_t *n_from, void *to, const uint64_t *n_to)
+{
+    tinyi_coll_call k;
+    const int world = c && c->net ? TINYI_MAX(c->net->world, 1) : 1;
+    const unsigned char *f = (const unsigned char *)from;
+    unsigned char *t = (unsigned char *)to;
+    size_t at[TINY_NET_RANKS], to_at[TINY_NET_RANKS], sent = 0, end = 0, here = 0, bytes;
+    int s, i;
+    tiny_status st = tinyi_coll_begin(&k, ctx, c, "exchange", 0, 1, 0);
+    if (!st && (!n_from || !n_to)) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "exchange needs the lengths of the blocks");
+    if (!st && n_from[k.net->rank] != n_to[k.net->rank])
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "exchange: the own block has two lengths");
+    for (i = 0; i < world && !st; i++) {
+        to_at[i] = here;
+        at[i] = sent;
+        if (from_at && from_at[i] > SIZE_MAX) st = TINY_E_OVERFLOW;
+        else if (from_at) at[i] = (size_t)from_at[i];
+        if (st || n_from[i] > SIZE_MAX || n_to[i] > SIZE_MAX || !tinyi_size_add(sent, (size_t)n_from[i], &sent) ||
+            !tinyi_size_add(here, (size_t)n_to[i], &here) || !tinyi_size_add(at[i], (size_t)n_from[i], &end) ||
+            !tinyi_size_mul(sent, k.size, &bytes) || !tinyi_size_mul(here, k.size, &bytes) ||
+            !tinyi_size_mul(end, k.size, &bytes))
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "exchange: the blocks are more than this machine can address");
+    }
+    if (!st) st = tinyi_coll_list(ctx, "exchange", from, sent);
+    if (!st) st = tinyi_coll_list(ctx, "exchange", to, here);
+    if (st) return st;
+    tinyi_coll_copy(t + to_at[k.net->rank] * k.size, f + at[k.net->rank] * k.size,
+                    (size_t)n_from[k.net->rank] * k.size);
+    for (s = 1; s < world && !st; s++) {
+        const int dst = (k.net->rank + s) % world, src = (k.net->rank - s + world) % world;
+        st = tinyi_coll_pass(&k, s, dst, f + at[dst] * k.size, (size_t)n_from[dst] * k.size, src,
+                             t + to_at[src] * k.size, (size_t)n_to[src] * k.size);
+    }
+    return st;
+}
+
 TINY_API tiny_status tiny_coll_barrier(tiny_ctx *ctx, tiny_coll *c)
 {
     tinyi_coll_call k;

@@ -54,6 +54,10 @@ TINY_API tiny_status tiny_coll_alltoall(tiny_ctx *ctx, tiny_coll *c, int form, c
  * TINY_E_WORKSPACE: they do not fit; the group goes on. */
 TINY_API tiny_status tiny_coll_alltoallv(tiny_ctx *ctx, tiny_coll *c, const void *from, const uint64_t *n_from,
                                          void *to, uint64_t *n_to, size_t room);
+/* The same where both lengths are known on both sides: one message to each other rank. from_at (world), in elements:
+ * where each block begins, and blocks may overlap; NULL: one after the other. */
+TINY_API tiny_status tiny_coll_exchange(tiny_ctx *ctx, tiny_coll *c, const void *from, const uint64_t *from_at,
+                                        const uint64_t *n_from, void *to, const uint64_t *n_to);
 TINY_API tiny_status tiny_coll_barrier(tiny_ctx *ctx, tiny_coll *c);
 /* the largest workspace that a call with n elements of n_bytes may need; SIZE_MAX: more than can be addressed */
 TINY_API size_t tiny_coll_work(int world, size_t n, size_t n_bytes);

@@ -37,6 +37,8 @@
 #include "llm/dist/actor_sim.c"
 #include "llm/dist/onebyte_group.c"
 #include "llm/dist/mega_plan.c"
+#include "llm/dist/moe_layer.c"
+#include "llm/dist/codes.c"
 #include "llm/model/repack.c"
 #include "llm/model/streams.c"
 #include "llm/model/compressed.c"
