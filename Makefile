@@ -367,6 +367,8 @@ $(BUILD)/ranks: examples/world.h
 $(BUILD)/onebyte $(BUILD)/noloco: examples/world.h
 $(BUILD)/pipeline: examples/world.h
 $(BUILD)/moe_fold $(BUILD)/zero_topo: examples/world.h
+$(BUILD)/prima: examples/world.h examples/devices.h
+$(BUILD)/cluster: examples/devices.h
 $(BUILD)/serve: examples/serve-page.h
 
 # the page of build/serve as texts of C; committed, so that the program compiles without this rule

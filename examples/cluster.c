@@ -11,10 +11,12 @@
  * and messages, and the memory of every rank. Nothing on the wire is secret: see docs/guide/cluster.md. */
 #define TINYLLM_WITH_CLUSTER
 #define TINYLLM_WITH_RULES
+#define TINYLLM_WITH_HALDA
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "cluster"
 #include "options.h"
+#include "devices.h"
 #ifdef OPTIONS_UNIX
 #include <fcntl.h>
 #endif
@@ -48,11 +50,12 @@ static const char usage[] =
     "  --quiet          no line a second\n"
     "plan:\n"
     "  --ms X           milliseconds that a message takes between two machines; default: 0.1\n"
-    "  --mbit X         megabits a second of the line; default: 1000\n";
+    "  --mbit X         megabits a second of the line; default: 1000\n"
+    "  --devices TABLE  which layers each device of a table should compute in a ring (see examples/devices.h)\n";
 
 enum { KEY, MASTER, WORKER, PLAN, RULES, BATCH = 64, PLAN_BYTES = 16 };
 static struct {
-    const char *path, *word, *key, *listen;
+    const char *path, *word, *key, *listen, *devices;
     int command, ranks, n, top_k, context, echo, plain, no_mac, quiet;
     double temp, top_p, min_p, repeat, wait, timeout, ms, mbit;
     uint64_t seed;
@@ -442,6 +445,7 @@ int main(int argc, char **argv)
                                A_FLAG("mw --quiet", &run.quiet),
                                A_NUMBER("p --ms", &run.ms, 0, 1e6),
                                A_NUMBER("p --mbit", &run.mbit, 0, 1e9),
+                               A_TEXT("p --devices", &run.devices),
                                A_WHOLE("mwp --threads", &cd.n_threads, 1, TINY_MAX_THREADS),
                                A_TARGET("mwp --target", &cd.target) };
     run.ranks = 2;
@@ -469,7 +473,9 @@ int main(int argc, char **argv)
     cd.user = &ctx;
     stop_on_signals();
     st = tiny_ctx_open(&cd, &ctx);
-    if (!st)
+    if (!st && run.command == PLAN && run.devices)
+        st = devices_plan(ctx, run.path, run.devices, 512, run.ms, run.mbit, NULL);
+    else if (!st)
         st = run.command == PLAN    ? plan(ctx)
              : run.command == RULES ? rules(ctx)
                                     : take_part(ctx, prompt, n_prompt);

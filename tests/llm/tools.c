@@ -179,6 +179,38 @@ static void test_search_net(void)
     T_TRUE(picture[0] != 0);
 }
 
+static void test_prima(void)
+{
+    if (!is_there()) return;
+    if (run("", "prima --help")) { t_skip("prima does not run here"); return; }
+    T_EQ_INT(run("", "prima run examples/models/story.gguf Once --ranks 2 --layers 2,1,1"), 2);
+    COMPLAINS("for each of 2 ranks");
+    T_EQ_INT(run("", "prima run examples/models/story.gguf Once --window 0"), 2);
+    COMPLAINS("--window");
+    T_EQ_INT(run("", "prima plan examples/models/story.gguf"), 2);
+    COMPLAINS("table of devices");
+    T_EQ_INT(run("", "prima run README.md Once"), 1);
+    COMPLAINS("not a GGUF file");
+    T_EQ_INT(run("", "prima run examples/models/story.gguf Once --ranks 2 --layers 2,1 --n 4"), 1);
+    COMPLAINS("4 layers are not whole rounds of 3 layers");
+    T_EQ_INT(run("", "prima run examples/models/story.gguf Once --n 8 --check"), 0);
+    COMPLAINS("MB by the formula");
+    COMPLAINS("are those of the model in memory");
+    T_EQ_INT(run("", "prima run examples/models/story.gguf Once --n 8 --check --ranks 3 --layers 1,2,1 --tcp"), 0);
+    COMPLAINS("are those of the model in memory");
+    T_EQ_INT(run("", "prima run examples/models/story.gguf Once --n 8 --check --ranks 2 --layers 1,1 --resident"), 0);
+    spill("devices.txt", "# name ms MB MB/s\ndesktop 4 1.7 0\nlaptop 9 1.2 0\nphone 30 1 400 android\n");
+    T_EQ_INT(run("", "prima plan examples/models/story.gguf %s/devices.txt --svg %s/plan.svg", folder, folder), 0);
+    has(said, "desktop", __LINE__);
+    has(said, "round", __LINE__);
+    spill("devices.txt", "desktop 4 1.7\n");
+    T_EQ_INT(run("", "prima plan examples/models/story.gguf %s/devices.txt", folder), 1);
+    COMPLAINS("line 1");
+    spill("devices.txt", "desktop 4 0.1 0\n");
+    T_EQ_INT(run("", "prima plan examples/models/story.gguf %s/devices.txt", folder), 1);
+    COMPLAINS("do not fit the memory");
+}
+
 static void test_split(void)
 {
     char picture[200];
@@ -738,6 +770,7 @@ int main(void)
     T_RUN(test_cache);
     T_RUN(test_pooled);
     T_RUN(test_gnn_without_test_part);
+    T_RUN(test_prima);
     T_RUN(test_split);
     T_RUN(test_vision);
     T_RUN(test_nets);

@@ -145,6 +145,8 @@ TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *m, int rank, int 
     if (world == 1) return TINY_OK;
     if (m->eights)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the model is repacked: cut it before that", m->path);
+    if (TINYI_LM_DISK(m))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model that stays on disk is cut when it is opened", m->path);
     if (TINYI_LM_ROTATED(m))
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
                           "%s: a model with rotations while it runs cannot be cut: they mix the shares of all ranks",

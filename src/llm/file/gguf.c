@@ -159,12 +159,12 @@ static tiny_status tinyi_gguf_skim(tiny_ctx *ctx, tinyi_store_part *p)
     if (st) return st;
     end = p->file.n_bytes - c.left;
     end += (p->alignment - end % p->alignment) % p->alignment;      /* the file is in memory: no wrap in 64 bits */
-    if (end > p->file.n_bytes) {
+    if (end > p->n_whole) {
         if (p->n_tensors)
             return tinyi_fail(ctx, TINY_E_FORMAT,
                               "%s: the data of %zu tensors starts at %llu, but the file ends at %zu", p->path,
-                              p->n_tensors, (unsigned long long)end, p->file.n_bytes);
-        end = p->file.n_bytes;
+                              p->n_tensors, (unsigned long long)end, p->n_whole);
+        end = p->n_whole;
     }
     p->data_at = (size_t)end;
     return TINY_OK;
@@ -175,7 +175,7 @@ static tiny_status tinyi_gguf_fill(tiny_ctx *ctx, tllm_gguf *g, size_t i_part, s
 {
     tinyi_store_part *p = &g->part[i_part];
     tinyi_cursor c = tinyi_cursor_make(p->file.bytes + p->kv_at, p->file.n_bytes - p->kv_at);
-    size_t i, n_steps = 0, room = p->file.n_bytes - p->data_at;
+    size_t i, n_steps = 0, room = p->n_whole - p->data_at;
     tiny_status st = TINY_OK;
     for (i = 0; !i_part && i < p->n_meta && !st; i++)
         st = tinyi_store_key(ctx, p->path, &c, i, p->n_meta, &g->meta[i], g->step, g->n_steps, &n_steps);
@@ -196,8 +196,9 @@ static tiny_status tinyi_gguf_fill(tiny_ctx *ctx, tllm_gguf *g, size_t i_part, s
                 ctx, TINY_E_FORMAT,
                 "%s: tensor %s: %zu bytes of %s at %llu of the data, which starts at %zu: the file ends at %zu",
                 p->path, tinyi_show(t->name, name), t->bytes, tllm_type_name(t->type), (unsigned long long)offset,
-                p->data_at, p->file.n_bytes);
-        t->data = p->file.bytes + p->data_at + offset;
+                p->data_at, p->n_whole);
+        /* of a head alone this is no address: llm/dist/disk.c makes an offset of it */
+        t->data = (const unsigned char *)((uintptr_t)p->file.bytes + p->data_at + (size_t)offset);
         t->part = (uint32_t)i_part;
     }
     return st;
@@ -229,6 +230,7 @@ static tiny_status tinyi_gguf_part(tiny_ctx *ctx, tinyi_store_part *p, tinyi_sto
     memcpy(p->path, first->path, stem);
     (void)snprintf(p->path + stem, n_path - stem, "-%05u-of-%05u.gguf", (unsigned)i + 1, (unsigned)first->split_count);
     st = tiny_file_open(ctx, p->path, &p->file);
+    p->n_whole = p->file.n_bytes;
     if (!st) st = tinyi_gguf_skim(ctx, p);
     if (st) return st;
     if (p->split_no != i || p->split_count != first->split_count)
@@ -238,7 +240,8 @@ static tiny_status tinyi_gguf_part(tiny_ctx *ctx, tinyi_store_part *p, tinyi_sto
     return TINY_OK;
 }
 
-TINYI_FN tiny_status tinyi_gguf_build(tiny_ctx *ctx, const char *path, int is_path, tiny_file *file, tllm_gguf **out)
+TINYI_FN tiny_status tinyi_gguf_build_head(tiny_ctx *ctx, const char *path, int is_path, tiny_file *file,
+                                           size_t n_whole, tllm_gguf **out)
 {
     tinyi_store_part first;
     tllm_gguf *g = NULL;
@@ -246,10 +249,15 @@ TINYI_FN tiny_status tinyi_gguf_build(tiny_ctx *ctx, const char *path, int is_pa
     size_t i, n_parts = 1, stem = 0, at = 0, bytes = 0;
     memset(&first, 0, sizeof first);
     first.file = *file;
+    first.n_whole = n_whole;
     st = tinyi_store_path(ctx, &first, path);
     if (!st) st = tinyi_gguf_skim(ctx, &first);
     if (!st && first.split_count > 1) {
-        if (first.split_count > TLLM_MAX_PARTS || first.split_no >= first.split_count)
+        if (n_whole > first.file.n_bytes)
+            st = tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                            "%s: is part %llu of %llu of a split file: a model that stays on disk must be one file",
+                            path, (unsigned long long)first.split_no + 1, (unsigned long long)first.split_count);
+        else if (first.split_count > TLLM_MAX_PARTS || first.split_no >= first.split_count)
             st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: claims to be part %llu of %llu; the limit is %d parts",
                             path, (unsigned long long)first.split_no + 1, (unsigned long long)first.split_count,
                             TLLM_MAX_PARTS);
@@ -289,6 +297,11 @@ TINYI_FN tiny_status tinyi_gguf_build(tiny_ctx *ctx, const char *path, int is_pa
     if (st) tllm_gguf_close(ctx, g);
     else *out = g;
     return st;
+}
+
+TINYI_FN tiny_status tinyi_gguf_build(tiny_ctx *ctx, const char *path, int is_path, tiny_file *file, tllm_gguf **out)
+{
+    return tinyi_gguf_build_head(ctx, path, is_path, file, file->n_bytes, out);
 }
 
 static tiny_status tinyi_gguf_enter(tiny_ctx *ctx, const void *what, tllm_gguf **out)

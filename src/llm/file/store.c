@@ -451,7 +451,7 @@ TINY_API const char *tllm_gguf_path(const tllm_gguf *g, size_t part)
 }
 TINY_API size_t tllm_gguf_bytes(const tllm_gguf *g, size_t part)
 {
-    return g && part < g->n_parts ? g->part[part].file.n_bytes : 0;
+    return g && part < g->n_parts ? TINYI_MAX(g->part[part].file.n_bytes, g->part[part].n_whole) : 0;
 }
 TINY_API uint32_t tllm_gguf_version(const tllm_gguf *g) { return g ? g->part[0].version : 0; }
 TINY_API uint32_t tllm_gguf_alignment(const tllm_gguf *g) { return g ? g->part[0].alignment : 0; }

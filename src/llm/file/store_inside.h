@@ -14,6 +14,7 @@ typedef struct tinyi_store_part {
     tiny_file file;
     char *path;                             /* owned */
     size_t kv_at, info_at, data_at;         /* offsets in the file; GGUF only */
+    size_t n_whole;                         /* bytes of the file; more than file.n_bytes if only its head was read */
     size_t n_meta, n_tensors, n_steps;
     uint32_t version, alignment;
     uint64_t split_no, split_count, split_tensors;
@@ -79,6 +80,10 @@ TINYI_FN tiny_status tinyi_store_made(tiny_ctx *ctx, tllm_gguf *g);
 /* Builds a GGUF view of an open file and takes ownership of the file, also on failure. is_path: the other parts are
  * found by path. */
 TINYI_FN tiny_status tinyi_gguf_build(tiny_ctx *ctx, const char *path, int is_path, tiny_file *file, tllm_gguf **out);
+/* The same if file has only the bytes up to the data of the tensors, of n_whole. The data pointers then lie outside of
+ * it: they are its start plus the offset in the file. */
+TINYI_FN tiny_status tinyi_gguf_build_head(tiny_ctx *ctx, const char *path, int is_path, tiny_file *file,
+                                           size_t n_whole, tllm_gguf **out);
 
 /* the bytes of a value as in the file: the number, the text with its length, or the items */
 TINYI_FN void tinyi_store_value(const tllm_meta *m, const unsigned char **at, size_t *n_bytes);

@@ -426,6 +426,9 @@ TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const 
     if (model->eights)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
                           "%s: the model is repacked: merge adapters before that, or attach them", model->path);
+    if (TINYI_LM_DISK(model))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "%s: the model stays on disk: adapters cannot be merged, only attached", model->path);
     if (a->kind != TLLM_ADAPTER_LORA)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a control vector cannot be merged, only attached", model->path);
     if (dtype != TINY_F32 && dtype != TINY_F16)

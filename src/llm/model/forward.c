@@ -91,8 +91,10 @@ static int tinyi_lm_narrows(const tinyi_lm_fwd *f, tiny_idx *last)
 /* y (f->n, d_mid) afterwards: fewer rows than before where the pass goes on with those that are wanted */
 TINYI_FN void tinyi_lm_mix(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
+    if (TINYI_LM_DISK(f->m)) tinyi_lm_disk_enter(f, l->i, 0);
     if (f->st) return;
     tinyi_lm_mixer_of(l->mix)->run(f, l, y, h);
+    if (TINYI_LM_DISK(f->m)) tinyi_lm_disk_leave(f, l->i, 0);
     if (l->mix2 != TINYI_LM_NO_MIX) {
         const size_t used = f->used;
         float *z = tinyi_lm_take(f, f->n, f->m->n_embd);
@@ -105,8 +107,10 @@ TINYI_FN void tinyi_lm_mix(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, c
 
 TINYI_FN void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
+    if (TINYI_LM_DISK(f->m)) tinyi_lm_disk_enter(f, l->i, 1);
     if (TINYI_LM_ARCH(f->m)->ffn & TINYI_LM_F_CHANNEL) tinyi_lm_channel_run(f, l, y, h);
     else tinyi_lm_ffn_run(f, l, y, h);
+    if (TINYI_LM_DISK(f->m)) tinyi_lm_disk_leave(f, l->i, 1);
 }
 
 /* ---- how a half reaches the stream ------------------------------------------------------------------------------ */
@@ -304,7 +308,9 @@ static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *ou
         tinyi_lm_linear(f, m->top.w[TINYI_T_CLS_OUTPUT], out, x, rows);
         tinyi_lm_softmax(f, out, out, rows, m->n_label);
     } else {
+        if (TINYI_LM_DISK(m)) tinyi_lm_disk_enter(f, m->n_layer, 2);
         tinyi_lm_linear(f, m->output_w, out, x, rows);
+        if (TINYI_LM_DISK(m)) tinyi_lm_disk_leave(f, m->n_layer, 2);
         tinyi_lm_scale(f, out, out, m->logit_scale, rows * m->n_vocab);
         tinyi_lm_cap(f, out, m->logit_cap, rows * m->n_vocab);
     }
@@ -326,7 +332,8 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
     x = tinyi_lm_take(f, streams * n + 1, D);  /* a row more: rerankers need it for one token */
     tinyi_lm_rope_tables(f);
     if (f->st) return;
-    tinyi_lm_embed(f, x);
+    if (TINYI_LM_RING(m)) tinyi_lm_ring_begin(f, rows, want);
+    if (!TINYI_LM_RING(m) || f->dry || tinyi_lm_ring_head(m)) tinyi_lm_embed(f, x);
     f->embd = x;
     if (TINYI_LM_ARCH(m)->mixer == TINYI_LM_RWKV7) f->first_v = tinyi_lm_take(f, n, D);
     if (m->n_ple > 0) tinyi_lm_ple_inputs(f);
@@ -350,6 +357,12 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
         }
         f->want = few && i == last && !altup && !(TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_CHANNEL) ? want : NULL;
         f->n_want = rows;
+        if (TINYI_LM_RING(m) && !tinyi_lm_ring_here(f, i, x)) {        /* only the rows that go on matter here */
+            f->n_in_layer = 0;
+            if (f->want) tinyi_lm_narrow(f, NULL, 0);
+            if (!f->n) return;
+            continue;
+        }
         if (altup) tinyi_lm_altup_layer(f, &layer[i], x);
         else if (several) tinyi_lm_hyper_layer(f, &layer[i], x);
         else tinyi_lm_layer_run(f, &layer[i], x);
@@ -364,9 +377,11 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
         }
         if (!f->n) return;
         tinyi_lm_steer(f, i, x);
+        if (TINYI_LM_RING(m)) tinyi_lm_ring_pass(f, i, x);
         if (m->loop_norm && !enc && (i + 1) % m->n_once == 0 && i + 1 < n_layer)
             tinyi_lm_norm(f, m->top.w[TINYI_T_OUTPUT_NORM], x, x, f->n, D);
     }
+    if (TINYI_LM_RING(m) && tinyi_lm_ring_ends(f, x)) return;
     if (TINYI_HAS(RANKS) && f->ladder.y[0] && !f->st && !f->dry) f->st = tllm_ladder_end(&f->ladder, x);
     if (altup) tinyi_lm_altup_end(f, x);
     if (several) tinyi_lm_hyper_end(f, x);
@@ -421,6 +436,8 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
     s->ctx = ctx;
     s->m = m;
     s->comm = desc ? desc->comm : NULL;
+    if (TINYI_LM_DISK(m) && ctx->desc.accel)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model that stays on disk cannot use an accelerator", m->path);
     if (!TINYI_HAS(RANKS) && s->comm)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: models over several ranks are not compiled into this program",
                           m->path);
@@ -879,6 +896,7 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
     if (st) {
         /* the others wait for sums that this rank will not give; and nothing writes into scratch any more */
         if (TINYI_HAS(RANKS)) tiny_comm_abort(TINYI_LM_COMM(s));
+        if (TINYI_LM_RING(s->m)) tinyi_lm_ring_abort(s->m);
         tinyi_lm_forget(s, 1);
         return st;
     }

@@ -62,6 +62,18 @@ TINYI_C_BEGIN
 #endif
 #define TINYI_LM_STITCHED 2
 
+/* a model that stays on disk (llm/dist/disk.h), and one whose layers are on the ranks of a ring (llm/dist/ring.h) */
+#ifdef TINYI_NO_DISK
+#define TINYI_LM_DISK(m) ((void)(m), 0)
+#else
+#define TINYI_LM_DISK(m) ((m)->disk != NULL)
+#endif
+#ifdef TINYI_NO_RING
+#define TINYI_LM_RING(m) ((void)(m), 0)
+#else
+#define TINYI_LM_RING(m) ((m)->ring != NULL)
+#endif
+
 /* ---- weights ------------------------------------------------------------------------------------------------- */
 
 /* the tensors of a layer, and of the model itself: name without "blk.N." and ".weight" */
@@ -242,6 +254,8 @@ struct tllm_model {
     size_t eights;                          /* matrices that are repacked */
     unsigned char *eight_memory;            /* where they are: here, */
     tiny_file *eight_file;                  /* or in this file */
+    struct tllm_disk *disk;                 /* its matrices are there only between enter and leave; NULL: always */
+    struct tllm_ring *ring;                 /* its layers are computed by several ranks in turn; NULL: here */
 };
 
 #define TINYI_LM_MOST (1 << 26)            /* of any width; six times that is still counted on 32 bits */
@@ -553,6 +567,38 @@ TINYI_FN void tinyi_lm_sliced_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, floa
 #define tinyi_lm_sliced_load(ld, l) ((void)0)
 #define tinyi_lm_sliced_norm(m, w) ((void)0)
 #define tinyi_lm_sliced_run(f, l, x) ((void)0)
+#endif
+
+#ifndef TINYI_NO_DISK
+/* disk.c: before and after the matrices of half 0 (mixer), 1 (network) of a layer are read, 2: of the output; rows of
+ * the embedding */
+TINYI_FN void tinyi_lm_disk_enter(tinyi_lm_fwd *f, tiny_idx layer, int half);
+TINYI_FN void tinyi_lm_disk_leave(tinyi_lm_fwd *f, tiny_idx layer, int half);
+TINYI_FN void tinyi_lm_disk_rows(tinyi_lm_fwd *f, float *y, const int32_t *tokens, tiny_idx n);
+/* n bytes of a tensor from the file; 0: they cannot be read */
+TINYI_FN int tinyi_lm_disk_sample(const tllm_model *m, size_t tensor, size_t at, unsigned char *bytes, size_t n);
+#else
+#define tinyi_lm_disk_enter(f, layer, half) ((void)0)
+#define tinyi_lm_disk_leave(f, layer, half) ((void)0)
+#define tinyi_lm_disk_rows(f, y, tokens, n) ((void)0)
+#define tinyi_lm_disk_sample(m, tensor, at, bytes, n) 0
+#endif
+#ifndef TINYI_NO_RING
+/* ring.c: a piece begins; does this rank compute layer i? then x is there; after layer i x goes on; the end of the
+ * layers; is the rest of the piece, the output, for another rank? */
+TINYI_FN void tinyi_lm_ring_begin(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want);
+TINYI_FN int tinyi_lm_ring_here(tinyi_lm_fwd *f, tiny_idx i, float *x);
+TINYI_FN void tinyi_lm_ring_pass(tinyi_lm_fwd *f, tiny_idx i, float *x);
+TINYI_FN int tinyi_lm_ring_ends(tinyi_lm_fwd *f, float *x);
+TINYI_FN int tinyi_lm_ring_head(const tllm_model *m);   /* this rank embeds, and computes the output */
+TINYI_FN void tinyi_lm_ring_abort(const tllm_model *m);
+#else
+#define tinyi_lm_ring_begin(f, rows, want) ((void)0)
+#define tinyi_lm_ring_here(f, i, x) 1
+#define tinyi_lm_ring_pass(f, i, x) ((void)0)
+#define tinyi_lm_ring_ends(f, x) 0
+#define tinyi_lm_ring_head(m) 1
+#define tinyi_lm_ring_abort(m) ((void)0)
 #endif
 
 /* a kind of mixer: what it reads from the file, what it keeps, what it does */

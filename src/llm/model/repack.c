@@ -364,6 +364,8 @@ TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *m, const tllm_
     if (st) return st;
     if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "repack: the model is NULL");
     if (m->eights) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is repacked already", m->path);
+    if (TINYI_LM_DISK(m))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model that stays on disk cannot be repacked", m->path);
     if (path && tinyi_file_special(path))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: is not a regular file and cannot hold a repacked model", path);
     memset(&e, 0, sizeof e);

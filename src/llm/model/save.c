@@ -41,9 +41,11 @@ static void tinyi_lm_print_to(tinyi_hash *h, const tllm_model *m)
         tinyi_hash_add(h, t->name.at, t->name.n);
         tinyi_lm_hash_u64(h, (uint64_t)t->type);
         for (k = 0; k < (size_t)t->rank; k++) tinyi_lm_hash_u64(h, t->dim[k]);
-        for (k = 0; k < 4 && t->data; k++) {
+        for (k = 0; k < 4 && (t->data || TINYI_LM_DISK(m)); k++) {
             const size_t n = TINYI_MIN(bytes, 64), at = (bytes - n) / 3 * k;
-            tinyi_hash_add(h, t->data + at, n);
+            unsigned char read[64];
+            if (t->data) tinyi_hash_add(h, t->data + at, n);
+            else if (tinyi_lm_disk_sample(m, i, at, read, n)) tinyi_hash_add(h, read, n);
         }
     }
     for (l = 0; l < m->n_layer && m->routes; l++) tinyi_hash_add(h, m->layer[l].route, 2);

@@ -25,6 +25,8 @@ TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *m, int format,
     if (bytes) *bytes = 0;
     if (st) return st;
     if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse networks: the model is NULL");
+    if (TINYI_LM_DISK(m))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model that stays on disk has no second copy", m->path);
     if (m->eights)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
                           "%s: the model is repacked: call tllm_model_sparse before that", m->path);

@@ -409,6 +409,10 @@ TINYI_FN void tinyi_lm_rows(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, cons
 {
     tiny_idx i;
     if (f->st || f->dry) return;
+    if (TINYI_LM_DISK(f->m) && w == f->m->top.w[TINYI_T_TOKEN_EMBD]) {
+        tinyi_lm_disk_rows(f, y, tokens, n);
+        return;
+    }
     for (i = 0; i < n && w->repacked; i++) tinyi_lm_eight_unpack(w, tokens[i], y + i * w->n_in);
     for (i = 0; i < n && !w->repacked; i++)
         w->format->unpack(w->t->data + (size_t)tokens[i] * w->row_bytes, y + i * w->n_in, (size_t)w->n_in);

@@ -13,8 +13,8 @@ static double tinyi_session_clock(void) { return 1e-9 * (double)tiny_now_ns(); }
 /* the file's model and vocabulary, and the description with its defaults filled in */
 static tiny_status tinyi_session_model(tllm_session *s, const tllm_state_desc *desc, tllm_state_desc *full)
 {
-    tiny_status st = tllm_model_open(s->ctx, s->file, &s->model);
-    if (TINYI_HAS(RANKS) && !st && desc && desc->comm)
+    tiny_status st = s->borrowed ? TINY_OK : tllm_model_open(s->ctx, s->file, &s->model);
+    if (TINYI_HAS(RANKS) && !st && !s->borrowed && desc && desc->comm)
         st = tllm_model_cut(s->ctx, s->model, tiny_comm_rank(desc->comm), tiny_comm_world(desc->comm));
     if (!st) st = tllm_vocab_open(s->ctx, s->file, &s->vocab);
     if (st) return st;
@@ -79,6 +79,28 @@ TINY_API tiny_status tllm_session_open_memory(tiny_ctx *ctx, const void *bytes, 
     return tinyi_session_open(ctx, NULL, bytes, n_bytes, desc, out);
 }
 
+TINY_API tiny_status tllm_session_over(tiny_ctx *ctx, tllm_model *model, const tllm_state_desc *desc,
+                                       tllm_session **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    tllm_session *s;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!model || !out)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_session_over: the model or the result pointer is NULL");
+    s = (tllm_session *)tiny_alloc(ctx, sizeof *s);
+    if (!s) return tiny_ctx_status(ctx);
+    memset(s, 0, sizeof *s);
+    s->ctx = ctx;
+    s->model = model;
+    s->file = (tllm_gguf *)(uintptr_t)model->file;          /* it is only read */
+    s->borrowed = 1;
+    st = tinyi_session_fill(s, desc);
+    if (st) tllm_session_close(s);
+    else *out = s;
+    return st;
+}
+
 TINY_API tiny_status tllm_session_memory(tiny_ctx *ctx, const char *path, const tllm_state_desc *desc, size_t *bytes)
 {
     tllm_session s;
@@ -117,9 +139,9 @@ TINY_API void tllm_session_close(tllm_session *s)
     tllm_state_close(ctx, s->state);
     if (TINYI_HAS(GRAMMAR)) tllm_pieces_close(ctx, s->pieces);
     tllm_vocab_close(ctx, s->vocab);
-    tllm_model_close(ctx, s->model);
+    if (!s->borrowed) tllm_model_close(ctx, s->model);
     tllm_gguf_close(ctx, s->view);
-    tllm_gguf_close(ctx, s->file);
+    if (!s->borrowed) tllm_gguf_close(ctx, s->file);
     tiny_free(ctx, s->token);
     tiny_free(ctx, s->spare);
     tiny_free(ctx, s->logits);

@@ -38,6 +38,10 @@ TINY_API tiny_status tllm_session_open(tiny_ctx *ctx, const char *path, const tl
  * session. */
 TINY_API tiny_status tllm_session_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes,
                                               const tllm_state_desc *desc, tllm_session **out);
+/* A session over an open model, such as one that stays on disk or is in a ring. The model and its file stay the
+ * caller's and must outlive the session. */
+TINY_API tiny_status tllm_session_over(tiny_ctx *ctx, tllm_model *model, const tllm_state_desc *desc,
+                                       tllm_session **out);
 /* *bytes: the memory that tllm_session_open allocates with the same arguments: tables of the file, vocabulary, keys and
  * values, scratch. The mapped file is not counted. The call opens the file and closes it again. tllm_generate needs
  * more: a sampler, and with a grammar a sorted list of the vocabulary. That list is made when the grammar first refuses

@@ -9,6 +9,7 @@ struct tllm_session {
     tiny_ctx *ctx;
     tllm_gguf *file;
     tllm_model *model;
+    int borrowed;                           /* file and model are the caller's */
     tllm_vocab *vocab;
     tllm_state *state;                      /* sequence 0 is the text of the session */
     tllm_about about;

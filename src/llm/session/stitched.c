@@ -379,6 +379,8 @@ TINY_API tiny_status tllm_session_stitch(tllm_session *s, size_t k, const float 
     d = s->desc;
     if (d.comm)
         return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "stitched: a session over several ranks cannot switch");
+    if (s->borrowed)
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "stitched: a session over the caller's model cannot switch");
     st = tllm_stitched_view(s->ctx, s->file, k, &view);
     if (!st) st = tllm_model_open(s->ctx, view, &model);
     if (!st) st = tllm_state_open(s->ctx, model, &d, &state);
