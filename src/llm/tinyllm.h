@@ -156,6 +156,8 @@
 #include "llm/model/model.h"
 #include "llm/model/adapter.h"
 #include "llm/dist/lead.h"
+#include "llm/dist/share.h"
+#include "llm/dist/narrow.h"
 #include "llm/round/watch.h"
 #include "llm/round/fold.h"
 #include "llm/round/scaled.h"

@@ -10,7 +10,7 @@
 #include "core/time.h"
 #include <string.h>
 
-enum { TINYI_LEAD_FORWARD = 1, TINYI_LEAD_STOP = 2, TINYI_LEAD_HEAD = 4, TINYI_LEAD_TIMES = 3 };
+enum { TINYI_LEAD_FORWARD = 1, TINYI_LEAD_STOP = 2, TINYI_LEAD_HEAD = 4, TINYI_LEAD_TIMES = 5 };
 #define TINYI_LEAD_MOST 16777216            /* 2^24 */
 
 struct tllm_lead {
@@ -19,12 +19,15 @@ struct tllm_lead {
     tllm_state *state;
     tiny_idx n_batch, n_vocab, n_out;
     int rank, world;
-    uint64_t n_tokens, computed_at, waited;
+    uint64_t n_tokens, waited;
     double compute_ms, wait_ms;             /* since the last command */
+    uint64_t bytes, messages;               /* sent before the last command */
     float *sum;                             /* (HEAD + n_batch + TIMES * world) */
     size_t n_sum;
     float *logits;                          /* of a follower */
     int32_t *token;                         /* (n_batch) */
+    int32_t *told;                          /* of rank 0: (n_ctx), the text so far */
+    tiny_idx n_told, n_ctx;
     tllm_lead_rank of[TINY_NET_RANKS];
 };
 
@@ -71,10 +74,12 @@ TINY_API tiny_status tllm_lead_open(tiny_ctx *ctx, const tllm_lead_desc *desc, t
     sd.type_k = desc->type_k;
     sd.type_v = desc->type_v;
     sd.comm = desc->comm;
+    l->n_ctx = desc->n_ctx > 0 ? desc->n_ctx : TINYI_MAX(TINYI_MIN(about.n_context, 4096), 1);
     l->sum = (float *)tinyi_alloc(ctx, l->n_sum, sizeof *l->sum);
     l->token = l->sum ? (int32_t *)tinyi_alloc(ctx, (size_t)l->n_batch, sizeof *l->token) : NULL;
     if (l->token && l->rank) l->logits = (float *)tinyi_alloc(ctx, (size_t)l->n_out, sizeof *l->logits);
-    if (!l->token || (l->rank && !l->logits)) st = tiny_ctx_status(ctx);
+    if (l->token && !l->rank) l->told = (int32_t *)tinyi_alloc(ctx, (size_t)l->n_ctx, sizeof *l->told);
+    if (!l->token || (l->rank ? !l->logits : !l->told)) st = tiny_ctx_status(ctx);
     if (!st) st = tllm_state_open(ctx, desc->model, &sd, &l->state);
     if (st) {
         tllm_lead_close(l);
@@ -90,6 +95,7 @@ TINY_API void tllm_lead_close(tllm_lead *l)
     if (!l) return;
     tllm_state_close(l->ctx, l->state);
     tiny_free(l->ctx, l->logits);
+    tiny_free(l->ctx, l->told);
     tiny_free(l->ctx, l->token);
     tiny_free(l->ctx, l->sum);
     tiny_free(l->ctx, l);
@@ -99,11 +105,21 @@ TINY_API void tllm_lead_close(tllm_lead *l)
 static tiny_status tinyi_lead_tell(tllm_lead *l)
 {
     float *mine = l->sum + TINYI_LEAD_HEAD + l->n_batch + TINYI_LEAD_TIMES * l->rank;
+    const tiny_net *net = tiny_comm_net(l->comm);
+    uint64_t bytes = 0, messages = 0;
     tiny_status st;
     int r;
+    for (r = 0; net->count && r < l->world; r++) {
+        bytes += net->count[r].bytes_sent;
+        messages += net->count[r].messages_sent;
+    }
     mine[0] = (float)l->compute_ms;
     mine[1] = (float)l->wait_ms;
     mine[2] = (float)((double)tiny_ctx_bytes(l->ctx) * 1e-6);
+    mine[3] = (float)((double)(bytes - l->bytes) * 1e-3);
+    mine[4] = (float)(messages - l->messages);
+    l->bytes = bytes;
+    l->messages = messages;
     st = tiny_allreduce(l->comm, l->sum, l->n_sum, 250);
     l->waited = tiny_comm_waited(l->comm);  /* waiting for a command is not waiting for a sum */
     for (r = 0; r < l->world && !st; r++) {
@@ -111,6 +127,8 @@ static tiny_status tinyi_lead_tell(tllm_lead *l)
         l->of[r].compute_ms += (double)t[0];
         l->of[r].wait_ms += (double)t[1];
         l->of[r].memory_mb = (double)t[2];
+        l->of[r].sent_kb += (double)t[3];
+        l->of[r].messages += (double)t[4];
     }
     return st;
 }
@@ -136,6 +154,11 @@ TINY_API tiny_status tllm_lead_forward(tllm_lead *l, const int32_t *token, tiny_
     if (pos < 0 || pos > TINYI_LEAD_MOST - n || l->n_vocab > TINYI_LEAD_MOST)
         return tinyi_fail(l->ctx, TINY_E_ARGUMENT, "positions and tokens of a split model are below %d",
                           TINYI_LEAD_MOST);
+    /* what is read again after a rank is lost; the state refuses what does not fit or does not follow */
+    if (pos <= l->n_told && n <= l->n_ctx - (tiny_idx)pos) {
+        memcpy(l->told + pos, token, (size_t)n * sizeof *token);
+        l->n_told = (tiny_idx)pos + n;
+    }
     while (n && !st) {
         const tiny_idx k = TINYI_MIN(n, l->n_batch);
         tiny_idx i;
@@ -211,6 +234,11 @@ TINY_API tiny_status tllm_lead_follow(tllm_lead *l, int (*each)(void *user, tllm
 TINY_API const tllm_lead_rank *tllm_lead_times(const tllm_lead *l, int rank)
 {
     return l && rank >= 0 && rank < l->world ? &l->of[rank] : NULL;
+}
+TINY_API const int32_t *tllm_lead_told(const tllm_lead *l, tiny_idx *n)
+{
+    if (n) *n = l ? l->n_told : 0;
+    return l ? l->told : NULL;
 }
 TINY_API uint64_t tllm_lead_tokens(const tllm_lead *l) { return l ? l->n_tokens : 0; }
 

@@ -682,8 +682,9 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
         tinyi_hash_start(&h);
         tinyi_lm_hash_u64(&h, tinyi_lm_model_print(model));
         tinyi_lm_hash_u64(&h, (uint64_t)s->n_batch);
+        tinyi_lm_hash_u64(&h, model->shares);
         tinyi_lm_hash_u64(&h, (uint64_t)tinyi_lm_long_rope(s));
-        st = tiny_comm_agree(TINYI_LM_COMM(s), "model, or the length of its pieces,", tinyi_hash_value(&h));
+        st = tiny_comm_agree(TINYI_LM_COMM(s), "model, its shares or the length of its pieces", tinyi_hash_value(&h));
     }
     if (st) tiny_free(ctx, s);
     else *out = s;

@@ -194,6 +194,7 @@ struct tllm_model {
     int loop_norm;                          /* the last norm follows each of those times */
     int output, pooling, first_token, recurrent;
     int rank, world;                        /* which part of the heads and networks is here; world 1: all */
+    uint64_t shares;                        /* a hash of the parts of all ranks, where they are not equal; 0: equal */
     int routes;                             /* some half is not standard */
     /* of its keys, before the name of the architecture: "" or that of rotated.h */
     const char *prefix;
