@@ -359,6 +359,7 @@ $(BUILD)/operator: examples/solvers.h
 $(BUILD)/deeponet: examples/solvers.h examples/picture.h
 $(BUILD)/wave: examples/picture.h
 $(BUILD)/serve: examples/serve-page.h
+$(BUILD)/cluster: examples/cluster.h
 
 # the page of build/serve as texts of C; committed, so that the program compiles without this rule
 page:            ## makes examples/serve-page.h from examples/serve-page.html
