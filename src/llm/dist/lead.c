@@ -17,14 +17,14 @@ struct tllm_lead {
     tiny_ctx *ctx;
     tiny_comm *comm;
     tllm_state *state;
-    tiny_idx n_batch, n_vocab, n_out;
+    tllm_audit *audit;
+    tiny_idx n_batch, n_vocab;
     int rank, world;
     uint64_t n_tokens, waited;
     double compute_ms, wait_ms;             /* since the last command */
     uint64_t bytes, messages;               /* sent before the last command */
     float *sum;                             /* (HEAD + n_batch + TIMES * world) */
     size_t n_sum;
-    float *logits;                          /* of a follower */
     int32_t *token;                         /* (n_batch) */
     int32_t *told;                          /* of rank 0: (n_ctx), the text so far */
     tiny_idx n_told, n_ctx;
@@ -62,11 +62,11 @@ TINY_API tiny_status tllm_lead_open(tiny_ctx *ctx, const tllm_lead_desc *desc, t
     memset(l, 0, sizeof *l);
     l->ctx = ctx;
     l->comm = desc->comm;
+    l->audit = tiny_comm_rank(desc->comm) ? NULL : desc->audit;
     l->rank = tiny_comm_rank(desc->comm);
     l->world = tiny_comm_world(desc->comm);
     l->n_batch = desc->n_batch ? desc->n_batch : 64;
     l->n_vocab = about.n_vocab;
-    l->n_out = about.n_out;
     l->n_sum = TINYI_LEAD_HEAD + (size_t)l->n_batch + TINYI_LEAD_TIMES * (size_t)l->world;
     memset(&sd, 0, sizeof sd);
     sd.n_ctx = desc->n_ctx;
@@ -77,9 +77,8 @@ TINY_API tiny_status tllm_lead_open(tiny_ctx *ctx, const tllm_lead_desc *desc, t
     l->n_ctx = desc->n_ctx > 0 ? desc->n_ctx : TINYI_MAX(TINYI_MIN(about.n_context, 4096), 1);
     l->sum = (float *)tinyi_alloc(ctx, l->n_sum, sizeof *l->sum);
     l->token = l->sum ? (int32_t *)tinyi_alloc(ctx, (size_t)l->n_batch, sizeof *l->token) : NULL;
-    if (l->token && l->rank) l->logits = (float *)tinyi_alloc(ctx, (size_t)l->n_out, sizeof *l->logits);
     if (l->token && !l->rank) l->told = (int32_t *)tinyi_alloc(ctx, (size_t)l->n_ctx, sizeof *l->told);
-    if (!l->token || (l->rank ? !l->logits : !l->told)) st = tiny_ctx_status(ctx);
+    if (!l->token || (!l->rank && !l->told)) st = tiny_ctx_status(ctx);
     if (!st) st = tllm_state_open(ctx, desc->model, &sd, &l->state);
     if (st) {
         tllm_lead_close(l);
@@ -94,7 +93,6 @@ TINY_API void tllm_lead_close(tllm_lead *l)
 {
     if (!l) return;
     tllm_state_close(l->ctx, l->state);
-    tiny_free(l->ctx, l->logits);
     tiny_free(l->ctx, l->told);
     tiny_free(l->ctx, l->token);
     tiny_free(l->ctx, l->sum);
@@ -136,8 +134,15 @@ static tiny_status tinyi_lead_tell(tllm_lead *l)
 static tiny_status tinyi_lead_compute(tllm_lead *l, tiny_idx n, int64_t pos, int last, float *logits)
 {
     const uint64_t from = tiny_now_ns();
-    const tiny_status st = tllm_forward(l->state, l->token, n, pos, last, last ? logits : NULL);
-    const double wait = 1e-6 * (double)(tiny_comm_waited(l->comm) - l->waited);
+    tiny_status st;
+    double wait;
+    if (l->audit) tinyi_audit_begin(l->audit, l->state);
+    st = tllm_forward(l->state, l->token, n, pos, last, logits);
+    if (l->audit && !st) {
+        st = tinyi_audit_end(l->ctx, l->audit, l->state);
+        if (st) tiny_comm_abort(l->comm);
+    }
+    wait = 1e-6 * (double)(tiny_comm_waited(l->comm) - l->waited);
     l->wait_ms = wait;
     l->compute_ms = 1e-6 * (double)(tiny_now_ns() - from) - wait;
     l->n_tokens += (uint64_t)n;
@@ -175,7 +180,7 @@ TINY_API tiny_status tllm_lead_forward(tllm_lead *l, const int32_t *token, tiny_
             l->sum[TINYI_LEAD_HEAD + i] = (float)token[i];
         }
         st = tinyi_lead_tell(l);
-        if (!st) st = tinyi_lead_compute(l, k, pos, k == n, logits);
+        if (!st) st = tinyi_lead_compute(l, k, pos, k == n, k == n ? logits : NULL);
         token += k;
         pos += k;
         n -= k;
@@ -222,7 +227,7 @@ TINY_API tiny_status tllm_lead_follow(tllm_lead *l, int (*each)(void *user, tllm
             tiny_comm_abort(l->comm);
             return tinyi_fail(l->ctx, TINY_E_PROTOCOL, "rank 0 sent a command that there is not");
         }
-        st = tinyi_lead_compute(l, n, pos, (int)last, l->logits);
+        st = tinyi_lead_compute(l, n, pos, (int)last, NULL);
         if (st) return st;
         if (each && each(user, l)) {
             tiny_comm_abort(l->comm);

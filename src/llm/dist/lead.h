@@ -13,6 +13,7 @@
 #ifndef TINYI_LEAD_H
 #define TINYI_LEAD_H
 #include "core/comm.h"
+#include "llm/dist/audit.h"
 #include "llm/model/model.h"
 TINYI_C_BEGIN
 
@@ -21,6 +22,7 @@ typedef struct tllm_lead_desc {
     tiny_comm *comm;                        /* opened for at least tllm_lead_most numbers */
     tiny_idx n_ctx, n_batch;                /* the same on all ranks; 0: from the file, at most 4096; 64 */
     int type_k, type_v;                     /* as in tllm_state_desc */
+    tllm_audit *audit;                      /* of rank 0, whose net the comm uses; NULL: none */
 } tllm_lead_desc;
 
 /* of all tokens before the last command: time of computing and of waiting for sums, memory that the context holds, what

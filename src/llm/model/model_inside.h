@@ -344,7 +344,11 @@ struct tllm_state {
     tllm_sparsity sparsity;                 /* of the steps so far */
     tllm_tree_plan *tree;                   /* NULL: no step was ever computed for sequences that share pages */
     tiny_comm *comm;                        /* NULL: the only rank */
+    struct tinyi_lm_ear *ear;               /* NULL, or what an audit wants to see of a pass */
 };
+
+/* what the network of a layer reads: h (n, n_embd), if room numbers are enough; n 0: nothing was read */
+typedef struct tinyi_lm_ear { tiny_idx layer, n; float *h; size_t room; } tinyi_lm_ear;
 
 typedef struct tinyi_lm_fwd {
     tiny_ctx *ctx;

@@ -494,6 +494,425 @@ static void test_bad_calls(void)
     small_unmake(&file);
 }
 
+/* ---- audits ------------------------------------------------------------------------------------------------------ */
+
+/* a transport of a worker that changes what it adds to the sums of networks */
+typedef struct liar { tiny_net net; tiny_net *inner; float factor, more; const void *said; } liar;
+static tiny_status liar_send(tiny_net *net, int to, tiny_message *m)
+{
+    liar *a = (liar *)net;
+    float *x = (float *)m->data;
+    size_t i;
+    if ((m->tag & 255) < 128 && m->tag & 1 && !m->begun && a->said != m->data) {
+        for (i = 0; i < m->n / 4; i++) x[i] *= a->factor;
+        x[7] += a->more;
+        a->said = m->data;                  /* it may be tried again */
+    }
+    if (m->begun || m->tag % 2 == 0) a->said = NULL;
+    return a->inner->send(a->inner, to, m);
+}
+static tiny_status liar_recv(tiny_net *net, int from, tiny_message *m)
+{
+    return ((liar *)net)->inner->recv(((liar *)net)->inner, from, m);
+}
+static void liar_close(tiny_net *net) { ((liar *)net)->inner->close(((liar *)net)->inner); }
+static uint64_t liar_changes(tiny_net *net) { return ((liar *)net)->inner->changes(((liar *)net)->inner); }
+static void liar_pause(tiny_net *net, uint64_t seen, uint64_t until)
+{
+    ((liar *)net)->inner->pause(((liar *)net)->inner, seen, until);
+}
+static void liar_wake(tiny_net *net) { ((liar *)net)->inner->wake(((liar *)net)->inner); }
+
+typedef struct audited {
+    const small *file;
+    int world, wire, who, every;            /* who lies; 0: nobody */
+    float factor, more;
+    tiny_local *local;
+    tiny_status st[MOST];
+    char says[MOST][240];
+    int gone[MOST], made;
+    uint64_t passed;
+} audited;
+static void audit_rank(int rank, void *arg)
+{
+    static const double share[3] = { 2, 1, 1 };
+    audited *t = (audited *)arg;
+    tllm_narrow_desc nd;
+    tllm_audit_desc ad;
+    tllm_lead_desc ld;
+    tiny_comm_desc cd;
+    tllm_narrow *narrow = NULL;
+    tllm_audit *audit = NULL;
+    tllm_lead *lead = NULL;
+    int32_t token[7];
+    float logits[80];
+    int i;
+    liar lies;
+    t_rank m = t_rank_model(TINY_TARGET_AUTO, NULL, NULL, t->file->at, t->file->n);
+    memset(&nd, 0, sizeof nd);
+    memset(&ad, 0, sizeof ad);
+    memset(&ld, 0, sizeof ld);
+    memset(&cd, 0, sizeof cd);
+    memset(&lies, 0, sizeof lies);
+    nd.inner = tiny_local_net(t->local, rank);
+    nd.format = t->wire;
+    nd.n_most = 16 * 64;
+    if (!m.st) m.st = tllm_narrow_open(m.ctx, &nd, &narrow);
+    cd.net = tllm_narrow_net(narrow);
+    if (!m.st && !rank) {
+        ad.inner = cd.net;
+        ad.file = m.file;
+        ad.share = share;
+        ad.n_batch = 16;
+        ad.every = t->every;
+        ad.format = t->wire;
+        ad.seed = 3;
+        m.st = tllm_audit_open(m.ctx, &ad, &audit);
+        cd.net = tllm_audit_net(audit);
+    } else if (!m.st && rank == t->who) {
+        lies.inner = cd.net;
+        lies.net = *cd.net;
+        lies.net.send = liar_send;
+        lies.net.recv = liar_recv;
+        lies.net.close = liar_close;
+        lies.net.changes = liar_changes;
+        lies.net.pause = liar_pause;
+        lies.net.wake = liar_wake;
+        lies.factor = t->factor;
+        lies.more = t->more;
+        cd.net = &lies.net;
+    }
+    cd.n_most = tllm_lead_most(m.model, t->world, 16);
+    cd.timeout_ns = UINT64_C(60000000000);
+    cd.way = TINY_COMM_STAR;
+    if (!m.st) m.st = tiny_comm_open(m.ctx, &cd, &m.comm);
+    if (!m.st) m.st = tllm_model_cut_by(m.ctx, m.model, rank, t->world, share);
+    ld.model = m.model;
+    ld.comm = m.comm;
+    ld.n_ctx = 64;
+    ld.n_batch = 16;
+    ld.audit = audit;
+    if (!m.st) m.st = tllm_lead_open(m.ctx, &ld, &lead);
+    for (i = 0; i < 7; i++) token[i] = prompt_of(i, 80);
+    if (!m.st && rank) m.st = tllm_lead_follow(lead, NULL, NULL);
+    else if (!m.st) {
+        m.st = tllm_lead_forward(lead, token, 7, 0, logits);
+        for (t->made = 0; t->made < 16 && !m.st; t->made++) {
+            const int32_t next = small_best(logits, 80);
+            m.st = tllm_lead_forward(lead, &next, 1, 7 + t->made, logits);
+        }
+        if (!m.st) m.st = tllm_lead_stop(lead);
+        t->passed = tllm_audit_count(audit);
+    }
+    t->st[rank] = m.st;
+    (void)snprintf(t->says[rank], sizeof t->says[rank], "%s", tiny_ctx_message(m.ctx));
+    if (m.comm) t->gone[rank] = tiny_comm_net(m.comm)->gone - 1;
+    tllm_lead_close(lead);
+    tiny_comm_close(m.comm);
+    tllm_audit_close(m.ctx, audit);
+    tllm_narrow_close(m.ctx, narrow);
+    m.comm = NULL;
+    (void)t_rank_leave(&m, t->says[rank] + 239, 1);
+}
+static int audit_all(audited *t)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_local_desc d;
+    int ok;
+    memset(&d, 0, sizeof d);
+    d.world = t->world;
+    T_OK(tiny_local_open(ctx, &d, &t->local));
+    ok = t_ranks(t->world, audit_rank, t);
+    tiny_local_close(ctx, t->local);
+    t_close(ctx);
+    return ok;
+}
+
+static void test_audit(void)
+{
+    static const int wires[3] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0 };
+    tllm_audit *audit = NULL;
+    tllm_audit_desc d;
+    tllm_gguf *g = NULL;
+    tiny_net net;
+    audited t;
+    small file;
+    int k, i;
+    if (!small_make(&file, &plain_shape, NULL)) return;
+    for (k = 0; k < 3; k++) {
+        memset(&t, 0, sizeof t);
+        t.file = &file;
+        t.wire = wires[k];
+        t.every = 1;
+        t.factor = 1.01f;
+        for (t.world = 2; t.world <= 3; t.world++)
+            for (t.who = 0; t.who < t.world; t.who += t.world - 1) {
+                if (!audit_all(&t)) return;
+                if (t.who) {                /* found, and named to everybody but itself */
+                    T_EQ_INT(t.st[0], TINY_E_PROTOCOL);
+                    T_EQ_INT(t.gone[0], t.who);
+                    if (!T_TRUE(strstr(t.says[0], "by a factor of 1.0") != NULL)) printf("  %s\n", t.says[0]);
+                    T_TRUE(t.made < 16 && t.st[1] != TINY_OK);
+                } else {
+                    for (i = 0; i < t.world; i++)
+                        if (!T_EQ_INT(t.st[i], TINY_OK)) printf("  rank %d: %s\n", i, t.says[i]);
+                    T_EQ_INT(t.passed, 17);
+                }
+            }
+    }
+    t.wire = TLLM_FORMAT_F32;               /* a single number; every third command */
+    t.world = 2;
+    t.who = 1;
+    t.factor = 1.0f;
+    t.more = 0.5f;
+    t.every = 3;
+    if (audit_all(&t)) T_TRUE(t.st[0] == TINY_E_PROTOCOL && t.gone[0] == 1);
+    t.who = 0;
+    if (audit_all(&t)) T_EQ_INT(t.passed, 6);           /* commands 0, 3, 6, 9, 12, 15 */
+    memset(&d, 0, sizeof d);
+    memset(&net, 0, sizeof net);
+    net.world = 2;
+    t_use(file.ctx);
+    T_OK(tllm_gguf_open_memory(file.ctx, file.at, file.n, &g));
+    T_STATUS(tllm_audit_open(file.ctx, &d, &audit), TINY_E_ARGUMENT, "needs a net");
+    d.inner = &net;
+    d.file = g;
+    d.every = -1;
+    T_STATUS(tllm_audit_open(file.ctx, &d, &audit), TINY_E_ARGUMENT, "every -1 commands");
+    d.every = 0;
+    net.rank = 1;
+    T_STATUS(tllm_audit_open(file.ctx, &d, &audit), TINY_E_ARGUMENT, "by rank 1: only rank 0 audits");
+    tllm_audit_close(file.ctx, NULL);
+    T_TRUE(tllm_audit_net(NULL) == NULL && tllm_audit_count(NULL) == 0);
+    tllm_gguf_close(file.ctx, g);
+    small_unmake(&file);
+    T_PROOF("distributed 1", "audit catches a worker that scales its partial by 1.01, in f32, f16 and 8 bits");
+}
+
+/* ---- slices ------------------------------------------------------------------------------------------------------ */
+
+#if T_PTHREAD
+#include <dirent.h>
+#include <sys/stat.h>
+
+typedef struct slicing {
+    const char *model, *folder;
+    const double *share;
+    int world, has_file;                    /* bits: ranks that have the whole file, besides rank 0 */
+    tiny_local *local;
+    const tiny_fault_at *harm;              /* done to what rank 0 sends to rank 1 */
+    const unsigned char *ask;               /* NULL, or what rank 1 asks: (48) */
+    float logits[MOST][80];
+    char path[MOST][400], says[MOST][240];
+    tllm_slices_about about[MOST];
+    tiny_status st[MOST];
+} slicing;
+
+static void slice_rank(int rank, void *arg)
+{
+    slicing *s = (slicing *)arg;
+    tllm_slices_desc d;
+    tiny_comm_desc cd;
+    tiny_fault_desc fd;
+    tiny_fault *fault = NULL;
+    tllm_gguf *file = NULL;
+    t_rank m;
+    memset(&d, 0, sizeof d);
+    memset(&cd, 0, sizeof cd);
+    memset(&fd, 0, sizeof fd);
+    memset(&m, 0, sizeof m);
+    m.ctx = t_rank_ctx(TINY_TARGET_AUTO);
+    d.net = tiny_local_net(s->local, rank);
+    d.share = s->share;
+    d.folder = s->folder;
+    d.timeout_ns = UINT64_C(20000000000);
+    d.most = 1 << 20;
+    if (!rank && s->harm) {
+        fd.inner = d.net;
+        fd.at = s->harm;
+        fd.n_at = 1;
+        m.st = tiny_fault_open(m.ctx, &fd, &fault);
+        d.net = tiny_fault_net(fault);
+    }
+    if (!m.st && (!rank || s->has_file >> rank & 1)) m.st = tllm_gguf_open(m.ctx, s->model, &file);
+    d.file = file;
+    if (!m.st && !rank) m.st = tllm_slices_serve(m.ctx, &d, &s->about[0]);
+    else if (!m.st && s->ask && rank == 1) {
+        tiny_message q;
+        memset(&q, 0, sizeof q);
+        q.tag = 253;
+        q.data = (void *)(uintptr_t)s->ask;
+        q.n = 48;
+        while (!m.st && !q.whole) m.st = d.net->send(d.net, 0, &q);
+        memset(&q, 0, sizeof q);
+        q.tag = 253;
+        q.data = s->logits;
+        q.n = 320;
+        while (!m.st && !q.whole) m.st = d.net->recv(d.net, 0, &q);
+        d.net->close(d.net);
+    } else if (!m.st) {
+        m.st = tllm_slices_fetch(m.ctx, &d, s->path[rank], sizeof s->path[rank], &s->about[rank]);
+        if (!m.st && !file) m.st = tllm_gguf_open(m.ctx, s->path[rank], &file);
+    }
+    if (!m.st && !s->harm && !s->ask) {     /* and the text */
+        int32_t token[9];
+        int i;
+        for (i = 0; i < 9; i++) token[i] = prompt_of(i, 80);
+        cd.net = d.net;
+        cd.timeout_ns = UINT64_C(60000000000);
+        m.st = tiny_comm_open(m.ctx, &cd, &m.comm);
+        if (!m.st) m.st = tllm_model_open(m.ctx, file, &m.model);
+        if (!m.st) m.st = tllm_model_cut_by(m.ctx, m.model, rank, s->world, s->share);
+        t_rank_state(&m, 32, 16);
+        if (!m.st) m.st = tllm_forward(m.state, token, 9, 0, 1, rank ? NULL : s->logits[0]);
+        if (!m.st) m.st = tiny_allreduce(m.comm, s->logits[rank], 80, 200);
+    }
+    s->st[rank] = m.st;
+    m.file = file;
+    (void)snprintf(s->says[rank], sizeof s->says[rank], "%s", tiny_ctx_message(m.ctx));
+    tllm_state_close(m.ctx, m.state);
+    m.state = NULL;
+    if (!m.comm) d.net->close(d.net);
+    tiny_comm_close(m.comm);
+    m.comm = NULL;
+    tiny_fault_close(m.ctx, fault);
+    (void)t_rank_leave(&m, s->says[rank] + 239, 1);
+}
+static int slice_all(slicing *s)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_local_desc d;
+    int ok;
+    memset(&d, 0, sizeof d);
+    d.world = s->world;
+    T_OK(tiny_local_open(ctx, &d, &s->local));
+    ok = t_ranks(s->world, slice_rank, s);
+    tiny_local_close(ctx, s->local);
+    t_close(ctx);
+    return ok;
+}
+/* removes the files of a folder, and returns how many there were */
+static int clear_folder(const char *folder, const char *but)
+{
+    DIR *all = opendir(folder);
+    struct dirent *e;
+    int n = 0;
+    while (all && (e = readdir(all)) != NULL) {
+        char path[600];
+        if (e->d_name[0] == '.' || !strcmp(e->d_name, but)) continue;
+        (void)snprintf(path, sizeof path, "%s/%.250s", folder, e->d_name);
+        (void)remove(path);
+        n++;
+    }
+    if (all) (void)closedir(all);
+    return n;
+}
+static unsigned char *whole_file(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    unsigned char *p = (unsigned char *)t_keep(1 << 20);
+    *n = f ? fread(p, 1, 1 << 20, f) : 0;
+    if (f) (void)fclose(f);
+    return p;
+}
+
+static void test_slices(void)
+{
+    static const double share[3] = { 2, 1, 1 };
+    static const unsigned char asks[][5] = { { 0 }, { 9 }, { 4, 0, 0, 0, 200 } };
+    const char *tmp = getenv("TMPDIR");
+    char folder[200], path[300];
+    slicing *s = (slicing *)t_keep(sizeof *s);
+    tiny_fault_at harm;
+    unsigned char *all, *part, ask[48];
+    float was[80];
+    size_t n_all, n_part, i, k, same, filled, refused = 0, good = 0;
+    small file;
+    (void)snprintf(folder, sizeof folder, "%.150s/tinyslicesXXXXXX", tmp ? tmp : "/tmp");
+    if (!mkdtemp(folder)) { t_skip("no folder for files"); return; }
+    (void)snprintf(path, sizeof path, "%s/model", folder);
+    if (!small_make(&file, &plain_shape, path)) return;
+    memset(s, 0, sizeof *s);
+    s->model = path;
+    s->folder = folder;
+    s->share = share;
+    s->world = 3;
+    all = whole_file(path, &n_all);
+    for (k = 0; k < 4; k++) {               /* fetched; there already; rank 2 has the whole file; all have it */
+        s->has_file = k == 2 ? 4 : k == 3 ? 6 : 0;
+        memset(s->logits, 0, sizeof s->logits);
+        if (!slice_all(s)) return;
+        for (i = 0; i < 3; i++) if (!T_EQ_INT(s->st[i], TINY_OK)) printf("  rank %d: %s\n", (int)i, s->says[i]);
+        T_EQ_INT(s->about[0].asked, k ? 0 : 2);
+        T_SAME(s->logits[0], s->logits[2], 80);
+        if (k) T_SAME(s->logits[0], was, 80);
+        memcpy(was, s->logits[0], sizeof was);
+        T_EQ_INT(s->about[0].bytes, s->about[1].bytes + s->about[2].bytes);
+        if (k) { T_EQ_INT(s->about[1].bytes, 0); continue; }
+        for (i = 1; i < 3; i++) {           /* the bytes of the part are those of the file, the rest is empty */
+            size_t j;
+            part = whole_file(s->path[i], &n_part);
+            T_EQ_INT(n_part, n_all);
+            for (same = filled = j = 0; j < n_part; j++) {
+                filled += part[j] != 0;
+                same += !part[j] || part[j] == all[j];
+            }
+            T_EQ_INT(same, n_all);
+            T_TRUE(filled <= s->about[i].bytes && s->about[i].bytes < n_all * 6 / 10);
+        }
+        T_TRUE(strcmp(s->path[1], s->path[2]) != 0);
+    }
+    T_TRUE(*s->path[2] == 0);
+    small_unmake(&file);
+    T_EQ_INT(clear_folder(folder, "model"), 2);
+    /* a bit of what rank 0 sends is another one: an error, and no file, or a bit that nobody reads */
+    s->world = 2;
+    s->has_file = 0;
+    s->harm = &harm;
+    harm.to = 1;
+    harm.kind = TINY_FAULT_FLIP;
+    for (harm.message = 0; harm.message < 8; harm.message++)
+        for (harm.by = harm.message; harm.by < 2560; harm.by += 79) {
+            if (!slice_all(s)) return;
+            if (s->st[1]) {
+                T_TRUE(s->st[1] == TINY_E_PROTOCOL || s->st[1] == TINY_E_PEER || s->st[1] == TINY_E_ARGUMENT ||
+                       s->st[1] == TINY_E_IO);
+                if (!T_EQ_INT(clear_folder(folder, "model"), 0))
+                    printf("  message %d, bit %d: %s\n", (int)harm.message, (int)harm.by, s->says[1]);
+                refused++;
+            } else {
+                part = whole_file(s->path[1], &n_part);
+                for (same = k = 0; k < n_part; k++) same += !part[k] || part[k] == all[k];
+                T_TRUE(n_part == n_all && same == n_all && harm.message % 2 == (harm.message > 0));
+                T_EQ_INT(clear_folder(folder, "model"), 1);
+                good++;
+            }
+        }
+    T_TRUE(refused > 80 && good > 20);
+    /* questions that there are not */
+    s->harm = NULL;
+    s->ask = ask;
+    for (k = 0; k < T_COUNT(asks); k++) {
+        memset(ask, 0, sizeof ask);
+        memcpy(ask, asks[k], sizeof asks[k]);
+        if (!slice_all(s)) return;
+        T_EQ_INT(s->st[0], TINY_E_PROTOCOL);
+        T_TRUE(strstr(s->says[0], "rank 1 asks for slice") != NULL);
+    }
+    memset(ask, 0, sizeof ask);
+    ask[0] = 1;                             /* it has another model */
+    if (slice_all(s)) {
+        T_EQ_INT(s->st[0], TINY_E_PROTOCOL);
+        T_TRUE(strstr(s->says[0], "rank 1 has another model than") != NULL);
+    }
+    (void)remove(path);
+    (void)rmdir(folder);
+    T_PROOF("distributed 1", "slices over the wire: the part and nothing else, each length and SHA-256 checked");
+}
+#else
+static void test_slices(void) { t_skip("no folder for files"); }
+#endif
+
 int main(void)
 {
     T_RUN(test_parts);
@@ -502,5 +921,7 @@ int main(void)
     T_RUN(test_narrow);
     T_RUN(test_speeds);
     T_RUN(test_bad_calls);
+    T_RUN(test_audit);
+    T_RUN(test_slices);
     return t_done();
 }
