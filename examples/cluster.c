@@ -5,9 +5,10 @@
  *     cluster master MODEL.gguf "Once upon a time" --key home.key --listen 192.168.1.5:29500 --ranks 2
  *     cluster plan MODEL.gguf --ranks 4 --ms 0.3 --mbit 940        what a token costs, without computing one
  *
- * Every machine has the model file, reads its share of the weights only, and computes with it. The text is that of one
- * machine. Once a second each rank prints a line to standard error: per token the time of computing and waiting, bytes
- * and messages, and the memory of every rank. Nothing on the wire is secret: see docs/guide/cluster.md. */
+ * Every machine reads its share of the weights only, and computes with it. The text is that of one machine. A worker
+ * without the model file gets its part from the master (--slices there, --fetch here). Once a second each rank prints a
+ * line to standard error: for each rank the time of computing and waiting, the bytes and messages of a token, and its
+ * memory. Nothing on the wire is secret: see docs/guide/cluster.md. */
 #define TINYLLM_WITH_CLUSTER
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -21,6 +22,7 @@ static const char usage[] =
     "cluster key FILE                                            makes a key of 32 random bytes\n"
     "cluster master MODEL [PROMPT | -] --key FILE [options]      -: prompt from standard input\n"
     "cluster worker MODEL MASTER:PORT --key FILE [options]       computes its share for that master\n"
+    "cluster worker MASTER:PORT --fetch FOLDER --key FILE ...    the same without the model file\n"
     "cluster plan MODEL [options]                                what a token costs, before anything is connected\n"
     "  --key FILE       the file that cluster key wrote, the same on all machines\n"
     "  --ranks N        processes, that of the master included; default: 2\n"
@@ -38,7 +40,11 @@ static const char usage[] =
     "  --echo           print the prompt too\n"
     "  --plain          add nothing before the prompt\n"
     "  --policy P       when a worker is lost: fail, the default, or replan: go on with those that are left\n"
+    "  --audit N        recompute a network of a worker every N tokens, and end the run if it is another; default: 0\n"
+    "worker:\n"
+    "  --fetch FOLDER   no model file: this worker's part comes from the master, and stays in that folder\n"
     "master and worker:\n"
+    "  --slices         the master sends parts of the model; for the master, and for workers with the model file\n"
     "  --wire W         how numbers travel: f32, f16 or q8, the same on all machines; default: f32\n"
     "  --wait S         seconds to wait for the others at the start; default: 60\n"
     "  --timeout S      seconds that a rank may take for a step; default: 10\n"
@@ -207,6 +213,9 @@ int main(int argc, char **argv)
                                A_TEXT("mp --share", &run.share),
                                A_TEXT("mw --wire", &run.wire),
                                A_TEXT("m --policy", &run.policy),
+                               A_WHOLE("m --audit", &run.audit, 0, 1e9),
+                               A_FLAG("mw --slices", &run.slices),
+                               A_TEXT("w --fetch", &run.folder),
                                A_NUMBER("p --ms", &run.ms, 0, 1e6),
                                A_NUMBER("p --mbit", &run.mbit, 0, 1e9),
                                A_WHOLE("mwp --threads", &cd.n_threads, 1, TINY_MAX_THREADS),
@@ -224,6 +233,11 @@ int main(int argc, char **argv)
     run.mbit = 1000;
     READ_OPTIONS(argc, argv, usage, options);
     if (run.command == KEY) return exit_status(make_key(run.path));
+    if (run.folder) {                       /* one word only: the address */
+        if (run.word) return refused("%s: with --fetch a worker takes no model", run.path);
+        run.word = run.path;
+        run.path = NULL;
+    }
     if (run.command == WORKER && !run.word) return refused("the address of the master is missing");
     if (run.command == PLAN && run.word) return refused("%s: plan takes a model only", run.word);
     if (!read_words()) return 2;
@@ -235,6 +249,7 @@ int main(int argc, char **argv)
         n_prompt = strlen(prompt);
     }
     cd.cancel = cancelled;
+    cd.progress = show_progress;
     cd.log = hear;
     cd.user = &ctx;
     stop_on_signals();

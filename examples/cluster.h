@@ -3,15 +3,15 @@
  * The master tells the others the plan when they connect: context, shares, what to do when a rank is lost. Options that
  * all must have alike (--wire) are in the digest of the handshake: a worker with another one is refused. */
 enum { KEY, MASTER, WORKER, PLAN, BATCH = 64, PLAN_HEAD = 16, PLAN_BYTES = PLAN_HEAD + 8 * TINY_NET_RANKS };
-enum { MEASURE = 1, REPLAN = 2 };           /* bits of the plan */
+enum { MEASURE = 1, REPLAN = 2, SLICES = 4 };       /* bits of the plan */
 static struct {
-    const char *path, *word, *key, *listen, *share, *wire, *policy;
-    int command, ranks, n, top_k, context, echo, plain, no_mac, quiet, stats;
+    const char *path, *word, *key, *listen, *share, *wire, *policy, *folder;
+    int command, ranks, n, top_k, context, echo, plain, no_mac, quiet, stats, slices, audit;
     double temp, top_p, min_p, repeat, wait, timeout, ms, mbit;
     uint64_t seed;
     /* of the group */
     unsigned flags;
-    double shares[TINY_NET_RANKS];
+    double shares[TINY_NET_RANKS];          /* of the ranks that are left */
     int wire_format;
     tiny_idx n_ctx;
     tiny_comm *comm;
@@ -50,6 +50,7 @@ static int read_words(void)
     for (i = 0; i < 3 && strcmp(run.wire, wires[i]); i++) {}
     if (i == 3) { (void)refused("--wire takes f32, f16 or q8, not %s", run.wire); return 0; }
     run.wire_format = formats[i];
+    if (run.slices || run.folder) run.flags |= SLICES;
     if (!strcmp(run.policy, "replan")) run.flags |= REPLAN;
     else if (strcmp(run.policy, "fail")) {
         (void)refused("--policy takes fail or replan, not %s", run.policy);
@@ -106,9 +107,11 @@ static void say_stats(const tllm_lead *lead)
 typedef struct group {
     tiny_tcp *tcp;
     tllm_narrow *narrow;
+    tllm_audit *audit;
+    tllm_gguf *slices;                      /* the file of a worker without one */
     tllm_model *model;
     tllm_lead *lead;
-    int gone;                               /* when it has failed: 1 + the rank that caused it */
+    int gone, rank;                         /* gone: when it has failed, 1 + the rank that caused it */
 } group;
 
 static uint64_t number_at(const unsigned char *p, int n)
@@ -123,12 +126,13 @@ static void number_to(unsigned char *p, uint64_t v, int n)
     for (i = 0; i < n; i++) p[i] = (unsigned char)(v >> 8 * i);
 }
 
-static tiny_status take_plan(const unsigned char *p, size_t n, int world)
+static tiny_status take_plan(const unsigned char *p, size_t n, int world, size_t *n_most)
 {
     int i;
     if (n == PLAN_BYTES && number_at(p, 4) >= 1 && number_at(p, 4) <= 1u << 24 && number_at(p + 4, 4) == BATCH &&
-        number_at(p + 8, 4) < 4) {
+        number_at(p + 8, 4) < 8 && number_at(p + 12, 4) >= 16 && number_at(p + 12, 4) <= 1u << 26) {
         run.n_ctx = (tiny_idx)number_at(p, 4);
+        *n_most = (size_t)number_at(p + 12, 4);
         run.flags = (unsigned)number_at(p + 8, 4);
         for (i = 0; i < world; i++) {
             const uint64_t bits = number_at(p + PLAN_HEAD + 8 * i, 8);
@@ -143,40 +147,78 @@ static tiny_status take_plan(const unsigned char *p, size_t n, int world)
 
 static void close_group(tiny_ctx *ctx, group *g)
 {
-    if (run.comm) g->gone = tiny_comm_net(run.comm)->gone;
+    if (run.comm) {
+        g->gone = tiny_comm_net(run.comm)->gone;
+        g->rank = tiny_comm_rank(run.comm);
+    }
     tllm_lead_close(g->lead);
     tllm_model_close(ctx, g->model);
     tiny_comm_close(run.comm);
+    tllm_gguf_close(ctx, g->slices);
+    tllm_audit_close(ctx, g->audit);
     tllm_narrow_close(ctx, g->narrow);
     tiny_tcp_close(ctx, g->tcp);
     g->lead = NULL;
     g->model = NULL;
     g->narrow = NULL;
+    g->audit = NULL;
+    g->slices = NULL;
     g->tcp = NULL;
     run.comm = NULL;
+}
+
+/* the master gives the others what they lack of the file; a worker without a file gets its part */
+static tiny_status move_slices(tiny_ctx *ctx, tiny_net *net, const tllm_gguf *file, group *g)
+{
+    tllm_slices_desc d;
+    tllm_slices_about about;
+    char path[1024];
+    const uint64_t from = tiny_now_ns();
+    tiny_status st;
+    memset(&d, 0, sizeof d);
+    memset(&about, 0, sizeof about);
+    d.net = net;
+    d.file = file;
+    d.share = run.shares;
+    d.folder = run.folder;
+    st = run.command == MASTER ? tllm_slices_serve(ctx, &d, &about)
+                               : tllm_slices_fetch(ctx, &d, path, sizeof path, &about);
+    end_progress();
+    if (!st && about.asked)
+        fprintf(stderr, "%.1f MB of slices in %.1f s\n", 1e-6 * (double)about.bytes,
+                1e-9 * (double)(tiny_now_ns() - from));
+    if (!st && !file) st = tllm_gguf_open(ctx, path, &g->slices);
+    return st;
 }
 
 /* connects the ranks, and opens this rank's part of the model */
 static tiny_status open_group(tiny_ctx *ctx, const tllm_gguf *file, const char *key, size_t n_key, group *g)
 {
     static const char *const settings[] = { "cluster 2 f32", "cluster 2 f16", "cluster 2 q8_0" };
+    char setting[40];
     tiny_tcp_desc td;
     tiny_comm_desc cd;
     tllm_lead_desc ld;
     tllm_narrow_desc nd;
     unsigned char plan[PLAN_BYTES] = { 0 };
     const void *told;
-    size_t n;
+    size_t n, n_most = 0;
     int i;
-    tiny_status st;
+    tiny_status st = TINY_OK;
     memset(&td, 0, sizeof td);
     memset(&cd, 0, sizeof cd);
     memset(&ld, 0, sizeof ld);
     memset(&nd, 0, sizeof nd);
+    memset(&ad, 0, sizeof ad);
     memset(g, 0, sizeof *g);
-    tllm_file_digest(file, td.model);
+    if (file) st = tllm_model_open(ctx, file, &g->model);
+    if (st) return st;
+    if (g->model) n_most = tllm_lead_most(g->model, run.ranks, BATCH);
+    /* with slices the master compares the models later: a worker may have none yet */
+    if (!(run.flags & SLICES)) tllm_file_digest(file, td.model);
     i = run.wire_format == TLLM_FORMAT_F32 ? 0 : run.wire_format == TLLM_FORMAT_F16 ? 1 : 2;
-    tiny_sha256_of(settings[i], strlen(settings[i]), td.config);
+    (void)snprintf(setting, sizeof setting, "%s%s", settings[i], run.flags & SLICES ? " slices" : "");
+    tiny_sha256_of(setting, strlen(setting), td.config);
     td.secret = key;
     td.n_secret = n_key;
     td.no_mac = run.no_mac;
@@ -185,6 +227,7 @@ static tiny_status open_group(tiny_ctx *ctx, const tllm_gguf *file, const char *
         number_to(plan, (uint64_t)run.n_ctx, 4);
         number_to(plan + 4, BATCH, 4);
         number_to(plan + 8, run.flags, 4);
+        number_to(plan + 12, n_most, 4);
         for (i = 0; i < TINY_NET_RANKS; i++) {
             uint64_t bits;
             memcpy(&bits, &run.shares[i], 8);
@@ -203,32 +246,45 @@ static tiny_status open_group(tiny_ctx *ctx, const tllm_gguf *file, const char *
     st = tiny_tcp_open(ctx, &td, &g->tcp);
     if (!st && run.command == WORKER) {
         told = tiny_tcp_plan(g->tcp, &n);
-        st = take_plan((const unsigned char *)told, n, tiny_tcp_net(g->tcp)->world);
+        st = take_plan((const unsigned char *)told, n, tiny_tcp_net(g->tcp)->world, &n_most);
     }
-    if (!st) st = tllm_model_open(ctx, file, &g->model);
     if (!st) {
         cd.net = tiny_tcp_net(g->tcp);
-        cd.n_most = tllm_lead_most(g->model, cd.net->world, BATCH);
+        cd.n_most = nd.n_most = n_most;
         cd.timeout_ns = (uint64_t)(1e9 * run.timeout);
         cd.finite = 1;
         nd.inner = cd.net;
         nd.format = run.wire_format;
-        nd.n_most = cd.n_most;
         st = tllm_narrow_open(ctx, &nd, &g->narrow);
         cd.net = tllm_narrow_net(g->narrow);
+    }
+    if (!st && run.audit && run.command == MASTER) {
+        ad.inner = cd.net;
+        ad.file = file;
+        ad.share = run.shares;
+        ad.n_batch = BATCH;
+        ad.every = run.audit;
+        ad.format = run.wire_format;
+        st = tllm_audit_open(ctx, &ad, &g->audit);
+        cd.net = tllm_audit_net(g->audit);
     }
     if (!st) st = tiny_comm_open(ctx, &cd, &run.comm);
     if (!st && run.flags & MEASURE) {
         st = tllm_share_measure(ctx, run.comm, run.shares);
+        for (i = 0; i < cd.net->world && !st; i++)      /* in steps of 5 %: slices of the last run fit again */
+            run.shares[i] = run.shares[i] < 0.05 ? 0.05 : 0.05 * (double)(int)(20 * run.shares[i] + 0.5);
         for (i = 0; i < cd.net->world && !st && run.command == MASTER; i++)
             fprintf(stderr, "%s%.1f %%%s", i ? ", " : "measured shares: ", 100 * run.shares[i],
                     i + 1 < cd.net->world ? "" : "\n");
     }
+    if (!st && run.flags & SLICES) st = move_slices(ctx, tiny_tcp_net(g->tcp), file, g);
+    if (!st && !g->model) st = tllm_model_open(ctx, g->slices, &g->model);
     if (!st) st = tllm_model_cut_by(ctx, g->model, tiny_comm_rank(run.comm), tiny_comm_world(run.comm), run.shares);
     ld.model = g->model;
     ld.comm = run.comm;
     ld.n_ctx = run.n_ctx;
     ld.n_batch = BATCH;
+    ld.audit = g->audit;
     run.said_at = run.tokens = 0;
     return st ? st : tllm_lead_open(ctx, &ld, &g->lead);
 }
@@ -238,7 +294,7 @@ static int goes_on(tiny_ctx *ctx, const group *g, tiny_status st)
 {
     const int gone = g->gone - 1;
     if (!(run.flags & REPLAN) || stopped_by || (st != TINY_E_PEER && st != TINY_E_PROTOCOL)) return 0;
-    if (run.command == WORKER) return gone > 0;
+    if (run.command == WORKER) return gone > 0 && gone != g->rank;
     if (gone < 1 || run.ranks < 2) return 0;
     fprintf(stderr, "\n%s\n", tiny_ctx_message(ctx));
     if (tllm_share_without(ctx, run.shares, run.ranks, gone, run.shares)) return 0;
@@ -346,9 +402,9 @@ static tiny_status take_part(tiny_ctx *ctx, const char *prompt, size_t n_prompt)
     memset(&k, 0, sizeof k);
     memset(&g, 0, sizeof g);
     memset(&about, 0, sizeof about);
-    if (!st) st = tllm_file_open(ctx, run.path, &file);
-    if (!st) st = tllm_model_open(ctx, file, &model);
-    if (!st) tllm_model_about(model, &about);
+    if (!st && run.path) st = tllm_file_open(ctx, run.path, &file);
+    if (!st && file) st = tllm_model_open(ctx, file, &model);
+    if (!st && model) tllm_model_about(model, &about);
     tllm_model_close(ctx, model);
     run.n_ctx = run.context;
     if (!st && !run.n_ctx) run.n_ctx = about.n_context > 0 && about.n_context < 4096 ? about.n_context : 4096;
