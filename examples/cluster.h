@@ -200,6 +200,7 @@ static tiny_status open_group(tiny_ctx *ctx, const tllm_gguf *file, const char *
     tiny_comm_desc cd;
     tllm_lead_desc ld;
     tllm_narrow_desc nd;
+    tllm_audit_desc ad;
     unsigned char plan[PLAN_BYTES] = { 0 };
     const void *told;
     size_t n, n_most = 0;
