@@ -86,7 +86,18 @@ static int every_second(void *user, tllm_lead *lead)
     return cancelled(NULL);
 }
 
-/* the same for the whole run, as a table */
+/* a sum takes longer than half a second: said again after five seconds */
+static void say_slow(void *user, int rank, uint64_t waited_ns)
+{
+    static uint64_t said_at;
+    (void)user;
+    if (run.quiet || (said_at && tiny_now_ns() - said_at < UINT64_C(5000000000))) return;
+    said_at = tiny_now_ns();
+    fprintf(stderr, "%srank %d is slow: %.1f s for a sum so far\n", run.command == MASTER ? "\n" : "", rank,
+            1e-9 * (double)waited_ns);
+}
+
+/* the line a second for the whole run, as a table */
 static void say_stats(const tllm_lead *lead)
 {
     const double n = (double)tllm_lead_tokens(lead);
@@ -254,6 +265,8 @@ static tiny_status open_group(tiny_ctx *ctx, const tllm_gguf *file, const char *
         cd.n_most = nd.n_most = n_most;
         cd.timeout_ns = (uint64_t)(1e9 * run.timeout);
         cd.finite = 1;
+        cd.soft_ns = 500000000;
+        cd.slow = say_slow;
         nd.inner = cd.net;
         nd.format = run.wire_format;
         st = tllm_narrow_open(ctx, &nd, &g->narrow);

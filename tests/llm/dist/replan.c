@@ -1,4 +1,4 @@
-/* tests/llm/dist/replan.c - a worker is killed: which rank it was, and the text that the others finish
+/* tests/llm/dist/replan.c - workers that are killed, slow, or lie: which rank it was, and the text that others finish
  *
  * Truth    the greedy text of an undisturbed run with the shares of the ranks that are left. Ranks are processes, made
  *          by fork and killed without a word; they speak TCP. */
@@ -121,7 +121,7 @@ static void lead_text(told *t, int world, const double *first)
     member m;
     int i;
     for (i = 0; i < world; i++) share[i] = first[i];
-    for (i = 0; i < PROMPT; i++) t->text[i] = (int32_t)((i * 29 + 7) % 80);
+    for (i = 0; i < PROMPT; i++) t->text[i] = small_prompt(i, 80);
     t->n_text = PROMPT;
     t->made = t->groups = 0;
     do {
@@ -266,10 +266,275 @@ static void test_replan(void)
     T_PROOF("distributed 1", "replan: the text after a death is that of an undisturbed run with the new shares");
 }
 
+/* Rank 1 is slow, 400 times the soft time but within that of a step: it is named and counted, and the sum is right. */
+typedef struct slowness {
+    tiny_local *local;
+    int said, rank;
+    uint64_t count[2];
+    float x[2];
+    tiny_status st[2];
+} slowness;
+static void is_slow(void *user, int rank, uint64_t waited_ns)
+{
+    slowness *s = (slowness *)user;
+    s->said++;
+    s->rank = rank;
+    T_TRUE(waited_ns >= 1000000);
+}
+static void slow_rank(int rank, void *arg)
+{
+    static const tiny_fault_at late = { 0, 1, TINY_FAULT_DELAY, 400000000 };
+    slowness *s = (slowness *)arg;
+    tiny_ctx *ctx = t_rank_ctx(TINY_TARGET_AUTO);
+    tiny_fault_desc fd;
+    tiny_comm_desc cd;
+    tiny_fault *fault = NULL;
+    tiny_comm *comm = NULL;
+    int i;
+    memset(&fd, 0, sizeof fd);
+    memset(&cd, 0, sizeof cd);
+    cd.net = fd.inner = tiny_local_net(s->local, rank);
+    fd.at = &late;
+    fd.n_at = 1;
+    if (rank) s->st[1] = tiny_fault_open(ctx, &fd, &fault);
+    if (rank) cd.net = tiny_fault_net(fault);
+    cd.timeout_ns = DEADLINE;
+    if (!rank) {
+        cd.soft_ns = 1000000;
+        cd.slow = is_slow;
+        cd.user = s;
+    }
+    if (!s->st[rank]) s->st[rank] = tiny_comm_open(ctx, &cd, &comm);
+    for (i = 0; i < 2 && !s->st[rank]; i++) {
+        s->x[rank] = (float)(1 + rank);
+        s->st[rank] = tiny_allreduce(comm, &s->x[rank], 1, 0);
+        if (!i && !rank) s->said = 0;       /* the first sum only starts both at the same time */
+    }
+    s->count[rank] = tiny_comm_slow(comm, 1);
+    tiny_comm_close(comm);
+    tiny_fault_close(ctx, fault);
+    tiny_ctx_close(ctx);
+}
+static void test_slow(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_local_desc d;
+    slowness s;
+    memset(&d, 0, sizeof d);
+    memset(&s, 0, sizeof s);
+    d.world = 2;
+    T_OK(tiny_local_open(ctx, &d, &s.local));
+    if (t_ranks(2, slow_rank, &s)) {
+        T_TRUE(s.st[0] == TINY_OK && s.st[1] == TINY_OK && s.x[0] == 3.0f && s.x[1] == 3.0f);
+        T_TRUE(s.said == 1 && s.rank == 1 && s.count[0] >= 1 && s.count[1] == 0);
+        T_PROOF("distributed 1", "a worker beyond the soft time is named and counted, and the run goes on");
+    }
+    T_TRUE(tiny_comm_slow(NULL, 0) == 0);
+    tiny_local_close(ctx, s.local);
+    t_close(ctx);
+}
+
+/* ---- audits ------------------------------------------------------------------------------------------------------ */
+
+/* a transport of a worker that changes what it adds to the sums of networks */
+typedef struct liar { tiny_net net; tiny_net *inner; float factor, more; const void *said; } liar;
+static tiny_status liar_send(tiny_net *net, int to, tiny_message *m)
+{
+    liar *a = (liar *)net;
+    float *x = (float *)m->data;
+    size_t i;
+    if ((m->tag & 255) < 128 && m->tag & 1 && !m->begun && a->said != m->data) {
+        for (i = 0; i < m->n / 4; i++) x[i] *= a->factor;
+        x[7] += a->more;
+        a->said = m->data;                  /* it may be tried again */
+    }
+    if (m->begun || m->tag % 2 == 0) a->said = NULL;
+    return a->inner->send(a->inner, to, m);
+}
+static tiny_status liar_recv(tiny_net *net, int from, tiny_message *m)
+{
+    return ((liar *)net)->inner->recv(((liar *)net)->inner, from, m);
+}
+static void liar_close(tiny_net *net) { ((liar *)net)->inner->close(((liar *)net)->inner); }
+static uint64_t liar_changes(tiny_net *net) { return ((liar *)net)->inner->changes(((liar *)net)->inner); }
+static void liar_pause(tiny_net *net, uint64_t seen, uint64_t until)
+{
+    ((liar *)net)->inner->pause(((liar *)net)->inner, seen, until);
+}
+static void liar_wake(tiny_net *net) { ((liar *)net)->inner->wake(((liar *)net)->inner); }
+
+typedef struct audited {
+    const small *file;
+    int world, wire, who, every;            /* who lies; 0: nobody */
+    float factor, more;
+    tiny_local *local;
+    tiny_status st[RANKS];
+    char says[RANKS][240];
+    int gone[RANKS], made;
+    uint64_t passed;
+} audited;
+static void audit_rank(int rank, void *arg)
+{
+    static const double share[3] = { 2, 1, 1 };
+    audited *t = (audited *)arg;
+    tllm_narrow_desc nd;
+    tllm_audit_desc ad;
+    tllm_lead_desc ld;
+    tiny_comm_desc cd;
+    tllm_narrow *narrow = NULL;
+    tllm_audit *audit = NULL;
+    tllm_lead *lead = NULL;
+    int32_t token[7];
+    float logits[80];
+    int i;
+    liar lies;
+    t_rank m = t_rank_model(TINY_TARGET_AUTO, NULL, NULL, t->file->at, t->file->n);
+    memset(&nd, 0, sizeof nd);
+    memset(&ad, 0, sizeof ad);
+    memset(&ld, 0, sizeof ld);
+    memset(&cd, 0, sizeof cd);
+    memset(&lies, 0, sizeof lies);
+    nd.inner = tiny_local_net(t->local, rank);
+    nd.format = t->wire;
+    nd.n_most = 16 * 64;
+    if (!m.st) m.st = tllm_narrow_open(m.ctx, &nd, &narrow);
+    cd.net = tllm_narrow_net(narrow);
+    if (!m.st && !rank) {
+        ad.inner = cd.net;
+        ad.file = m.file;
+        ad.share = share;
+        ad.n_batch = 16;
+        ad.every = t->every;
+        ad.format = t->wire;
+        ad.seed = 3;
+        m.st = tllm_audit_open(m.ctx, &ad, &audit);
+        cd.net = tllm_audit_net(audit);
+    } else if (!m.st && rank == t->who) {
+        lies.inner = cd.net;
+        lies.net = *cd.net;
+        lies.net.send = liar_send;
+        lies.net.recv = liar_recv;
+        lies.net.close = liar_close;
+        lies.net.changes = liar_changes;
+        lies.net.pause = liar_pause;
+        lies.net.wake = liar_wake;
+        lies.factor = t->factor;
+        lies.more = t->more;
+        cd.net = &lies.net;
+    }
+    cd.n_most = tllm_lead_most(m.model, t->world, 16);
+    cd.timeout_ns = UINT64_C(60000000000);
+    cd.way = TINY_COMM_STAR;
+    if (!m.st) m.st = tiny_comm_open(m.ctx, &cd, &m.comm);
+    if (!m.st) m.st = tllm_model_cut_by(m.ctx, m.model, rank, t->world, share);
+    ld.model = m.model;
+    ld.comm = m.comm;
+    ld.n_ctx = 64;
+    ld.n_batch = 16;
+    ld.audit = audit;
+    if (!m.st) m.st = tllm_lead_open(m.ctx, &ld, &lead);
+    for (i = 0; i < 7; i++) token[i] = small_prompt(i, 80);
+    if (!m.st && rank) m.st = tllm_lead_follow(lead, NULL, NULL);
+    else if (!m.st) {
+        m.st = tllm_lead_forward(lead, token, 7, 0, logits);
+        for (t->made = 0; t->made < 16 && !m.st; t->made++) {
+            const int32_t next = small_best(logits, 80);
+            m.st = tllm_lead_forward(lead, &next, 1, 7 + t->made, logits);
+        }
+        if (!m.st) m.st = tllm_lead_stop(lead);
+        t->passed = tllm_audit_count(audit);
+    }
+    t->st[rank] = m.st;
+    (void)snprintf(t->says[rank], sizeof t->says[rank], "%s", tiny_ctx_message(m.ctx));
+    if (m.comm) t->gone[rank] = tiny_comm_net(m.comm)->gone - 1;
+    tllm_lead_close(lead);
+    tiny_comm_close(m.comm);
+    tllm_audit_close(m.ctx, audit);
+    tllm_narrow_close(m.ctx, narrow);
+    m.comm = NULL;
+    (void)t_rank_leave(&m, t->says[rank] + 239, 1);
+}
+static int audit_all(audited *t)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_local_desc d;
+    int ok;
+    memset(&d, 0, sizeof d);
+    d.world = t->world;
+    T_OK(tiny_local_open(ctx, &d, &t->local));
+    ok = t_ranks(t->world, audit_rank, t);
+    tiny_local_close(ctx, t->local);
+    t_close(ctx);
+    return ok;
+}
+
+static void test_audit(void)
+{
+    static const int wires[3] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0 };
+    tllm_audit *audit = NULL;
+    tllm_audit_desc d;
+    tllm_gguf *g = NULL;
+    tiny_net net;
+    audited t;
+    small file;
+    int k, i;
+    if (!small_make(&file, &small_plain, NULL)) return;
+    for (k = 0; k < 3; k++) {
+        memset(&t, 0, sizeof t);
+        t.file = &file;
+        t.wire = wires[k];
+        t.every = 1;
+        t.factor = 1.01f;
+        for (t.world = 2; t.world <= 3; t.world++)
+            for (t.who = 0; t.who < t.world; t.who += t.world - 1) {
+                if (!audit_all(&t)) return;
+                if (t.who) {                /* found, and named to everybody but itself */
+                    T_EQ_INT(t.st[0], TINY_E_PROTOCOL);
+                    T_EQ_INT(t.gone[0], t.who);
+                    if (!T_TRUE(strstr(t.says[0], "by a factor of 1.0") != NULL)) printf("  %s\n", t.says[0]);
+                    T_TRUE(t.made < 16 && t.st[1] != TINY_OK);
+                } else {
+                    for (i = 0; i < t.world; i++)
+                        if (!T_EQ_INT(t.st[i], TINY_OK)) printf("  rank %d: %s\n", i, t.says[i]);
+                    T_EQ_INT(t.passed, 17);
+                }
+            }
+    }
+    t.wire = TLLM_FORMAT_F32;               /* a single number; every third command */
+    t.world = 2;
+    t.who = 1;
+    t.factor = 1.0f;
+    t.more = 0.5f;
+    t.every = 3;
+    if (audit_all(&t)) T_TRUE(t.st[0] == TINY_E_PROTOCOL && t.gone[0] == 1);
+    t.who = 0;
+    if (audit_all(&t)) T_EQ_INT(t.passed, 6);           /* commands 0, 3, 6, 9, 12, 15 */
+    memset(&d, 0, sizeof d);
+    memset(&net, 0, sizeof net);
+    net.world = 2;
+    t_use(file.ctx);
+    T_OK(tllm_gguf_open_memory(file.ctx, file.at, file.n, &g));
+    T_STATUS(tllm_audit_open(file.ctx, &d, &audit), TINY_E_ARGUMENT, "needs a net");
+    d.inner = &net;
+    d.file = g;
+    d.every = -1;
+    T_STATUS(tllm_audit_open(file.ctx, &d, &audit), TINY_E_ARGUMENT, "every -1 commands");
+    d.every = 0;
+    net.rank = 1;
+    T_STATUS(tllm_audit_open(file.ctx, &d, &audit), TINY_E_ARGUMENT, "by rank 1: only rank 0 audits");
+    tllm_audit_close(file.ctx, NULL);
+    T_TRUE(tllm_audit_net(NULL) == NULL && tllm_audit_count(NULL) == 0);
+    tllm_gguf_close(file.ctx, g);
+    small_unmake(&file);
+    T_PROOF("distributed 1", "audit catches a worker that scales its partial by 1.01, in f32, f16 and 8 bits");
+}
+
 int main(void)
 {
     T_RUN(test_killed_at_each_message);
     T_RUN(test_replan);
+    T_RUN(test_slow);
+    T_RUN(test_audit);
     return t_done();
 }
 #else

@@ -5,7 +5,6 @@
 #include "small.h"
 
 enum { MOST = 4, PROMPT = 64, N = 64 };
-static const small_shape plain_shape = { 64, 16, 8, 8, 96, 2, 80, TLLM_FORMAT_F32 };
 
 typedef struct run {
     const small *file;
@@ -25,8 +24,6 @@ typedef struct run {
     uint64_t bytes, messages;               /* sent by rank 0 to rank 1 for one token */
 } run;
 
-static int32_t prompt_of(int i, int vocab) { return (int32_t)((i * 29 + 7) % vocab); }
-
 static void on_rank(int rank, void *arg)
 {
     run *r = (run *)arg;
@@ -45,7 +42,7 @@ static void on_rank(int rank, void *arg)
     memset(&cd, 0, sizeof cd);
     memset(&td, 0, sizeof td);
     memset(&nd, 0, sizeof nd);
-    for (i = 0; i < PROMPT; i++) token[i] = prompt_of(i, is->vocab);
+    for (i = 0; i < PROMPT; i++) token[i] = small_prompt(i, is->vocab);
     m = t_rank_model(r->target ? r->target : TINY_TARGET_AUTO, NULL, NULL, r->file->at, r->file->n);
     if (!m.st && r->tcp) {
         td.rank = rank;
@@ -177,7 +174,7 @@ static void test_uneven(void)
     run *whole = (run *)t_keep(sizeof *whole), *r = (run *)t_keep(sizeof *r);
     int world, k, i, j, tcp, again, l, c, from;
     small file;
-    if (!small_make(&file, &plain_shape, NULL)) return;
+    if (!small_make(&file, &small_plain, NULL)) return;
     for (k = 0; k < 3; k++) {
         float size = 0.0f;
         memset(whole, 0, sizeof *whole);
@@ -258,7 +255,7 @@ static void test_parts(void)
     int i;
     for (k = 0; k < T_COUNT(by_hand); k++) {
         const part *p = &by_hand[k];
-        small_shape is = plain_shape;
+        small_shape is = small_plain;
         small file;
         is.format = p->format;
         if (!small_make(&file, &is, NULL)) return;
@@ -286,7 +283,7 @@ static void test_parts(void)
 static void test_blocks(void)
 {
     static const double share[2] = { 2, 1 };
-    small_shape is = plain_shape;
+    small_shape is = small_plain;
     run *whole = (run *)t_keep(sizeof *whole), *r = (run *)t_keep(sizeof *r);
     float size = 0.0f;
     small file;
@@ -319,7 +316,7 @@ static void test_narrow(void)
     run *whole = (run *)t_keep(sizeof *whole), *r = (run *)t_keep(sizeof *r);
     small file;
     int k, world, tcp, i;
-    if (!small_make(&file, &plain_shape, NULL)) return;
+    if (!small_make(&file, &small_plain, NULL)) return;
     memset(whole, 0, sizeof *whole);
     whole->file = &file;
     whole->world = whole->plain = 1;
@@ -452,7 +449,7 @@ static void test_bad_calls(void)
 {
     static const double zero[2] = { 1, 0 }, nan[2] = { NAN, 1 }, small_one[2] = { 1, 0.01 }, many[9] = { 1, 1, 1, 1, 1,
                         1, 1, 1, 1 };
-    small_shape is = plain_shape;
+    small_shape is = small_plain;
     small file;
     tllm_gguf *g = NULL;
     tllm_model *m = NULL;
@@ -492,201 +489,6 @@ static void test_bad_calls(void)
     T_TRUE(tllm_narrow_net(NULL) == NULL);
     tllm_narrow_close(file.ctx, NULL);
     small_unmake(&file);
-}
-
-/* ---- audits ------------------------------------------------------------------------------------------------------ */
-
-/* a transport of a worker that changes what it adds to the sums of networks */
-typedef struct liar { tiny_net net; tiny_net *inner; float factor, more; const void *said; } liar;
-static tiny_status liar_send(tiny_net *net, int to, tiny_message *m)
-{
-    liar *a = (liar *)net;
-    float *x = (float *)m->data;
-    size_t i;
-    if ((m->tag & 255) < 128 && m->tag & 1 && !m->begun && a->said != m->data) {
-        for (i = 0; i < m->n / 4; i++) x[i] *= a->factor;
-        x[7] += a->more;
-        a->said = m->data;                  /* it may be tried again */
-    }
-    if (m->begun || m->tag % 2 == 0) a->said = NULL;
-    return a->inner->send(a->inner, to, m);
-}
-static tiny_status liar_recv(tiny_net *net, int from, tiny_message *m)
-{
-    return ((liar *)net)->inner->recv(((liar *)net)->inner, from, m);
-}
-static void liar_close(tiny_net *net) { ((liar *)net)->inner->close(((liar *)net)->inner); }
-static uint64_t liar_changes(tiny_net *net) { return ((liar *)net)->inner->changes(((liar *)net)->inner); }
-static void liar_pause(tiny_net *net, uint64_t seen, uint64_t until)
-{
-    ((liar *)net)->inner->pause(((liar *)net)->inner, seen, until);
-}
-static void liar_wake(tiny_net *net) { ((liar *)net)->inner->wake(((liar *)net)->inner); }
-
-typedef struct audited {
-    const small *file;
-    int world, wire, who, every;            /* who lies; 0: nobody */
-    float factor, more;
-    tiny_local *local;
-    tiny_status st[MOST];
-    char says[MOST][240];
-    int gone[MOST], made;
-    uint64_t passed;
-} audited;
-static void audit_rank(int rank, void *arg)
-{
-    static const double share[3] = { 2, 1, 1 };
-    audited *t = (audited *)arg;
-    tllm_narrow_desc nd;
-    tllm_audit_desc ad;
-    tllm_lead_desc ld;
-    tiny_comm_desc cd;
-    tllm_narrow *narrow = NULL;
-    tllm_audit *audit = NULL;
-    tllm_lead *lead = NULL;
-    int32_t token[7];
-    float logits[80];
-    int i;
-    liar lies;
-    t_rank m = t_rank_model(TINY_TARGET_AUTO, NULL, NULL, t->file->at, t->file->n);
-    memset(&nd, 0, sizeof nd);
-    memset(&ad, 0, sizeof ad);
-    memset(&ld, 0, sizeof ld);
-    memset(&cd, 0, sizeof cd);
-    memset(&lies, 0, sizeof lies);
-    nd.inner = tiny_local_net(t->local, rank);
-    nd.format = t->wire;
-    nd.n_most = 16 * 64;
-    if (!m.st) m.st = tllm_narrow_open(m.ctx, &nd, &narrow);
-    cd.net = tllm_narrow_net(narrow);
-    if (!m.st && !rank) {
-        ad.inner = cd.net;
-        ad.file = m.file;
-        ad.share = share;
-        ad.n_batch = 16;
-        ad.every = t->every;
-        ad.format = t->wire;
-        ad.seed = 3;
-        m.st = tllm_audit_open(m.ctx, &ad, &audit);
-        cd.net = tllm_audit_net(audit);
-    } else if (!m.st && rank == t->who) {
-        lies.inner = cd.net;
-        lies.net = *cd.net;
-        lies.net.send = liar_send;
-        lies.net.recv = liar_recv;
-        lies.net.close = liar_close;
-        lies.net.changes = liar_changes;
-        lies.net.pause = liar_pause;
-        lies.net.wake = liar_wake;
-        lies.factor = t->factor;
-        lies.more = t->more;
-        cd.net = &lies.net;
-    }
-    cd.n_most = tllm_lead_most(m.model, t->world, 16);
-    cd.timeout_ns = UINT64_C(60000000000);
-    cd.way = TINY_COMM_STAR;
-    if (!m.st) m.st = tiny_comm_open(m.ctx, &cd, &m.comm);
-    if (!m.st) m.st = tllm_model_cut_by(m.ctx, m.model, rank, t->world, share);
-    ld.model = m.model;
-    ld.comm = m.comm;
-    ld.n_ctx = 64;
-    ld.n_batch = 16;
-    ld.audit = audit;
-    if (!m.st) m.st = tllm_lead_open(m.ctx, &ld, &lead);
-    for (i = 0; i < 7; i++) token[i] = prompt_of(i, 80);
-    if (!m.st && rank) m.st = tllm_lead_follow(lead, NULL, NULL);
-    else if (!m.st) {
-        m.st = tllm_lead_forward(lead, token, 7, 0, logits);
-        for (t->made = 0; t->made < 16 && !m.st; t->made++) {
-            const int32_t next = small_best(logits, 80);
-            m.st = tllm_lead_forward(lead, &next, 1, 7 + t->made, logits);
-        }
-        if (!m.st) m.st = tllm_lead_stop(lead);
-        t->passed = tllm_audit_count(audit);
-    }
-    t->st[rank] = m.st;
-    (void)snprintf(t->says[rank], sizeof t->says[rank], "%s", tiny_ctx_message(m.ctx));
-    if (m.comm) t->gone[rank] = tiny_comm_net(m.comm)->gone - 1;
-    tllm_lead_close(lead);
-    tiny_comm_close(m.comm);
-    tllm_audit_close(m.ctx, audit);
-    tllm_narrow_close(m.ctx, narrow);
-    m.comm = NULL;
-    (void)t_rank_leave(&m, t->says[rank] + 239, 1);
-}
-static int audit_all(audited *t)
-{
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
-    tiny_local_desc d;
-    int ok;
-    memset(&d, 0, sizeof d);
-    d.world = t->world;
-    T_OK(tiny_local_open(ctx, &d, &t->local));
-    ok = t_ranks(t->world, audit_rank, t);
-    tiny_local_close(ctx, t->local);
-    t_close(ctx);
-    return ok;
-}
-
-static void test_audit(void)
-{
-    static const int wires[3] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0 };
-    tllm_audit *audit = NULL;
-    tllm_audit_desc d;
-    tllm_gguf *g = NULL;
-    tiny_net net;
-    audited t;
-    small file;
-    int k, i;
-    if (!small_make(&file, &plain_shape, NULL)) return;
-    for (k = 0; k < 3; k++) {
-        memset(&t, 0, sizeof t);
-        t.file = &file;
-        t.wire = wires[k];
-        t.every = 1;
-        t.factor = 1.01f;
-        for (t.world = 2; t.world <= 3; t.world++)
-            for (t.who = 0; t.who < t.world; t.who += t.world - 1) {
-                if (!audit_all(&t)) return;
-                if (t.who) {                /* found, and named to everybody but itself */
-                    T_EQ_INT(t.st[0], TINY_E_PROTOCOL);
-                    T_EQ_INT(t.gone[0], t.who);
-                    if (!T_TRUE(strstr(t.says[0], "by a factor of 1.0") != NULL)) printf("  %s\n", t.says[0]);
-                    T_TRUE(t.made < 16 && t.st[1] != TINY_OK);
-                } else {
-                    for (i = 0; i < t.world; i++)
-                        if (!T_EQ_INT(t.st[i], TINY_OK)) printf("  rank %d: %s\n", i, t.says[i]);
-                    T_EQ_INT(t.passed, 17);
-                }
-            }
-    }
-    t.wire = TLLM_FORMAT_F32;               /* a single number; every third command */
-    t.world = 2;
-    t.who = 1;
-    t.factor = 1.0f;
-    t.more = 0.5f;
-    t.every = 3;
-    if (audit_all(&t)) T_TRUE(t.st[0] == TINY_E_PROTOCOL && t.gone[0] == 1);
-    t.who = 0;
-    if (audit_all(&t)) T_EQ_INT(t.passed, 6);           /* commands 0, 3, 6, 9, 12, 15 */
-    memset(&d, 0, sizeof d);
-    memset(&net, 0, sizeof net);
-    net.world = 2;
-    t_use(file.ctx);
-    T_OK(tllm_gguf_open_memory(file.ctx, file.at, file.n, &g));
-    T_STATUS(tllm_audit_open(file.ctx, &d, &audit), TINY_E_ARGUMENT, "needs a net");
-    d.inner = &net;
-    d.file = g;
-    d.every = -1;
-    T_STATUS(tllm_audit_open(file.ctx, &d, &audit), TINY_E_ARGUMENT, "every -1 commands");
-    d.every = 0;
-    net.rank = 1;
-    T_STATUS(tllm_audit_open(file.ctx, &d, &audit), TINY_E_ARGUMENT, "by rank 1: only rank 0 audits");
-    tllm_audit_close(file.ctx, NULL);
-    T_TRUE(tllm_audit_net(NULL) == NULL && tllm_audit_count(NULL) == 0);
-    tllm_gguf_close(file.ctx, g);
-    small_unmake(&file);
-    T_PROOF("distributed 1", "audit catches a worker that scales its partial by 1.01, in f32, f16 and 8 bits");
 }
 
 /* ---- slices ------------------------------------------------------------------------------------------------------ */
@@ -757,7 +559,7 @@ static void slice_rank(int rank, void *arg)
     if (!m.st && !s->harm && !s->ask) {     /* and the text */
         int32_t token[9];
         int i;
-        for (i = 0; i < 9; i++) token[i] = prompt_of(i, 80);
+        for (i = 0; i < 9; i++) token[i] = small_prompt(i, 80);
         cd.net = d.net;
         cd.timeout_ns = UINT64_C(60000000000);
         m.st = tiny_comm_open(m.ctx, &cd, &m.comm);
@@ -831,7 +633,7 @@ static void test_slices(void)
     (void)snprintf(folder, sizeof folder, "%.150s/tinyslicesXXXXXX", tmp ? tmp : "/tmp");
     if (!mkdtemp(folder)) { t_skip("no folder for files"); return; }
     (void)snprintf(path, sizeof path, "%s/model", folder);
-    if (!small_make(&file, &plain_shape, path)) return;
+    if (!small_make(&file, &small_plain, path)) return;
     memset(s, 0, sizeof *s);
     s->model = path;
     s->folder = folder;
@@ -921,7 +723,6 @@ int main(void)
     T_RUN(test_narrow);
     T_RUN(test_speeds);
     T_RUN(test_bad_calls);
-    T_RUN(test_audit);
     T_RUN(test_slices);
     return t_done();
 }

@@ -6,6 +6,9 @@
 typedef struct small_shape { int d, heads, kv, dk, ff, layers, vocab, format; } small_shape;
 typedef struct small { tiny_ctx *ctx; tllm_writer *w; const void *at; size_t n; small_shape is; } small;
 
+static const small_shape small_plain = { 64, 16, 8, 8, 96, 2, 80, TLLM_FORMAT_F32 };
+T_FN int32_t small_prompt(int i, int vocab) { return (int32_t)((i * 29 + 7) % vocab); }
+
 T_FN void small_put(small *b, int layer, const char *name, int rows, int columns)
 {
     const tllm_format *f = tllm_format_of(rows > 1 ? b->is.format : TLLM_FORMAT_F32);
