@@ -370,6 +370,7 @@ $(BUILD)/moe_fold $(BUILD)/zero_topo: examples/world.h
 $(BUILD)/prima: examples/world.h examples/devices.h
 $(BUILD)/cluster: examples/devices.h
 $(BUILD)/serve: examples/serve-page.h
+$(BUILD)/cluster: examples/cluster.h
 
 # the page of build/serve as texts of C; committed, so that the program compiles without this rule
 page:            ## makes examples/serve-page.h from examples/serve-page.html

@@ -765,8 +765,93 @@ static void test_serve(void)
     T_EQ_TEXT(errors, "");
 }
 
+/* Runs a master, and a worker as soon as it waits for one. Fills `said` and `errors` with what the master says, and
+ * `worker` with the messages of the worker. Returns the status of the master. */
+static char worker[4000];
+static int cluster(const char *master_options, const char *worker_words, int *worker_status)
+{
+    const char *build = getenv("BUILD");
+    char line[2000], status[20] = "";
+    int i;
+    (void)snprintf(line, sizeof line,
+                   "(rm -f %s/m.*; %s/cluster master examples/models/story.gguf 'Once upon a time' --key %s/key "
+                   "--listen unix:%s/c --threads 1 --n 24 --wait 30 %s >%s/m.out 2>%s/m.err; echo $? >%s/m.status) &",
+                   folder, build ? build : "build", folder, folder, master_options, folder, folder, folder);
+    T_EQ_INT(system(line), 0);
+    for (i = 0; i < 3000 && worker_words; i++) {
+        (void)slurp("m.err", errors, sizeof errors);
+        if (strstr(errors, "waiting for 1 worker at") || slurp("m.status", status, sizeof status)) break;
+        (void)usleep(10000);
+    }
+    if (worker_words) *worker_status = run("", "cluster worker %s --key %s/key --threads 1", worker_words, folder);
+    (void)snprintf(worker, sizeof worker, "%.3900s", errors);
+    for (i = 0; i < 3000 && !slurp("m.status", status, sizeof status); i++) (void)usleep(10000);
+    (void)slurp("m.out", said, sizeof said);
+    (void)slurp("m.err", errors, sizeof errors);
+    return *status ? atoi(status) : -1;
+}
+
+/* one model over two processes: the text of one, however it is cut and sent */
+static void test_cluster(void)
+{
+    static const char *const ways[][2] = { { "--share 3,1 --stats", "" },
+                                           { "--wire f16 --policy replan", "--wire f16 --stats" },
+                                           { "--wire q8 --audit 3", "--wire q8" },
+                                           { "--slices --share measured", "--slices" } };
+    char text[2000], words[700];
+    struct stat is;
+    int ended = -1;
+    size_t k;
+    if (!is_there()) return;
+    if (run("", "cluster --help")) { t_skip("cluster does not run here"); return; }
+    T_EQ_INT(run("", "cluster key %s/key", folder), 0);
+    T_EQ_INT(run("", "cluster key %s/key", folder), 1);
+    COMPLAINS("cannot be written, or is there already");
+    (void)snprintf(words, sizeof words, "%s/key", folder);
+    T_TRUE(!stat(words, &is) && (is.st_mode & 077) == 0 && is.st_size == 65);
+    T_EQ_INT(cluster("--ranks 1", NULL, NULL), 0);
+    (void)snprintf(text, sizeof text, "%.1900s", said);
+    T_TRUE(strlen(text) > 40);
+    for (k = 0; k < T_COUNT(ways); k++) {
+        (void)snprintf(words, sizeof words, "examples/models/story.gguf unix:%s/c %s", folder, ways[k][1]);
+        if (!T_EQ_INT(cluster(ways[k][0], words, &ended), 0)) printf("  %s%s\n", errors, worker);
+        T_EQ_INT(ended, 0);
+        T_EQ_TEXT(said, text);
+        has(worker, "rank 1 of 2", __LINE__);
+        has(worker, "the master has ended: ", __LINE__);
+        if (k == 0) COMPLAINS("rank   share   computing     waiting        sent   messages   memory");
+        if (k == 1) has(worker, "   1   50.0%", __LINE__);
+        if (k == 3) COMPLAINS("measured shares: ");
+    }
+    for (k = 0; k < 2; k++) {               /* without the model file; the second time its part is there */
+        (void)snprintf(words, sizeof words, "unix:%s/c --fetch %s", folder, folder);
+        if (!T_EQ_INT(cluster("--slices --share 3,1", words, &ended), 0)) printf("  %s%s\n", errors, worker);
+        T_EQ_INT(ended, 0);
+        T_EQ_TEXT(said, text);
+        T_TRUE((strstr(worker, " MB of slices in ") != NULL) == !k);
+    }
+    (void)snprintf(words, sizeof words, "examples/models/story.gguf unix:%s/c --wire f16", folder);
+    T_EQ_INT(cluster("--wait 2", words, &ended), 1);
+    T_EQ_INT(ended, 1);
+    has(worker, "it has other settings", __LINE__);
+    T_EQ_INT(run("", "cluster master x --share 3,0"), 2);
+    COMPLAINS("--share takes even, measured, or a number above 0 for each of 2 ranks, such as 3,1, not 3,0");
+    T_EQ_INT(run("", "cluster master x --share 3"), 2);
+    COMPLAINS("--share 3 has 1 numbers, but there are 2 ranks");
+    T_EQ_INT(run("", "cluster master x --wire f8"), 2);
+    COMPLAINS("--wire takes f32, f16 or q8, not f8");
+    T_EQ_INT(run("", "cluster master x --policy pray"), 2);
+    COMPLAINS("--policy takes fail or replan, not pray");
+    T_EQ_INT(run("", "cluster worker x y --fetch z"), 2);
+    COMPLAINS("x: with --fetch a worker takes no model");
+    T_EQ_INT(run("", "cluster worker x"), 2);
+    COMPLAINS("the address of the master is missing");
+    T_PROOF("distributed 1", "the program, master and worker: the text of one process, whatever is cut or sent");
+}
+
 int main(void)
 {
+    T_RUN(test_cluster);
     T_RUN(test_cache);
     T_RUN(test_pooled);
     T_RUN(test_gnn_without_test_part);

@@ -206,6 +206,7 @@ struct tllm_model {
     int loop_norm;                          /* the last norm follows each of those times */
     int output, pooling, first_token, recurrent;
     int rank, world;                        /* which part of the heads and networks is here; world 1: all */
+    uint64_t shares;                        /* a hash of the parts of all ranks, where they are not equal; 0: equal */
     int routes;                             /* some half is not standard */
     /* of its keys, before the name of the architecture: "" or that of rotated.h */
     const char *prefix;
@@ -357,7 +358,11 @@ struct tllm_state {
     tllm_sparsity sparsity;                 /* of the steps so far */
     tllm_tree_plan *tree;                   /* NULL: no step was ever computed for sequences that share pages */
     tiny_comm *comm;                        /* NULL: the only rank */
+    struct tinyi_lm_ear *ear;               /* NULL, or what an audit wants to see of a pass */
 };
+
+/* what the network of a layer reads: h (n, n_embd), if room numbers are enough; n 0: nothing was read */
+typedef struct tinyi_lm_ear { tiny_idx layer, n; float *h; size_t room; } tinyi_lm_ear;
 
 typedef struct tinyi_lm_fwd {
     tiny_ctx *ctx;
