@@ -158,7 +158,7 @@ static void tinyi_easy_network(tllm_easyspec *e, tinyi_lm_fwd *f, const tinyi_lm
     if (TINYI_LM_X_BITS(f->s)) tinyi_lm_few_bits(f, h, f->n, D);
     tinyi_lm_feed(f, e->cut ? &e->cut->layer[l->i] : l, y, h);
     if (e->cut && !f->st) {
-        f->st = tinyi_easy_call(e, tiny_coll_allreduce(f->ctx, tinyi_easy_coll(e, TINY_COLL_F32), TINY_COMM_AUTO, y,
+        f->st = tinyi_easy_call(e, tiny_coll_allreduce(f->ctx, tinyi_easy_coll(e, TINY_COLL_F32), TINY_COMM_DOUBLING, y,
                                                        (size_t)(f->n * D)));
         e->count.sums++;
     }
@@ -278,7 +278,7 @@ static tiny_status tinyi_easy_ranks(tllm_easyspec *e)
     told = tinyi_easy_call(e, tiny_coll_broadcast(e->ctx, tinyi_easy_coll(e, TINY_COLL_I64), &said, 1, 0));
     said = st || said != mine;
     if (!told)
-        told = tinyi_easy_call(e, tiny_coll_allreduce(e->ctx, tinyi_easy_coll(e, TINY_COLL_I64), TINY_COMM_AUTO, &said,
+        told = tinyi_easy_call(e, tiny_coll_allreduce(e->ctx, tinyi_easy_coll(e, TINY_COLL_I64), TINY_COMM_DOUBLING, &said,
                                                       1));
     if (st || told) return st ? st : told;
     if (said)
@@ -371,7 +371,9 @@ TINY_API void tllm_easyspec_count(const tllm_easyspec *e, tllm_easyspec_counts *
 {
     if (!out) return;
     memset(out, 0, sizeof *out);
-    if (e) *out = e->count;
+    if (!e) return;
+    *out = e->count;
+    out->clock = e->coll.clock;
 }
 
 TINY_API tiny_status tllm_easyspec_follow(tllm_easyspec *e)

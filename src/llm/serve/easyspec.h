@@ -50,6 +50,7 @@ typedef struct tllm_easyspec_desc {         /* all zero: groups of 4, on threads
 typedef struct tllm_easyspec_counts {
     uint64_t exact, fuzzy, groups;          /* passes in either order; groups of the fuzzy ones */
     uint64_t gathers, sums, commands;       /* messages of ranks, as collective calls */
+    uint64_t clock;                         /* nanoseconds of this rank on a virtual clock */
 } tllm_easyspec_counts;
 
 typedef struct tllm_easyspec tllm_easyspec;
