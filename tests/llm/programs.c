@@ -329,7 +329,16 @@ static void test_generate_draft(void)
     COMPLAINS("proposed tokens kept");
     T_EQ_INT(run("", "%s --temp 0.7 --seed 4 --draft-repeat --draft-n 3", call), 0);
     T_EQ_TEXT(said, plain);
+    T_EQ_INT(run("", "%s --temp 0.7 --seed 4 %s --draft-tree 2 --draft-n 3 --draft-fuzzy 2 --draft-always --stats", call,
+                 model), 0);
+    T_EQ_TEXT(said, plain);
+    COMPLAINS("fuzzy passes");
     free(plain);
+    T_EQ_INT(run("", "%s --draft-tree 2", call), 2);
+    COMPLAINS("--draft-tree does nothing without --draft");
+    T_EQ_INT(run("", "%s --draft-repeat --draft-fuzzy 2", call), 2);
+    COMPLAINS("--draft-fuzzy does nothing without --draft");
+    T_EQ_INT(run("", "%s %s --draft-tree 33", call, model), 2);
     T_EQ_INT(run("", "%s --temp 0.7 %s --draft-most", call, model), 0);
     T_EQ_INT(run("", "%s %s --draft-repeat", call, model), 2);
     COMPLAINS("--draft and --draft-repeat: one of them");

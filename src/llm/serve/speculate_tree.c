@@ -46,12 +46,15 @@ typedef struct tinyi_dtree_draft {
     tiny_rng rng;
     tllm_item item[TINYI_DTREE_NODES];
     tinyi_lm_twin twin[TINYI_DTREE_NODES * TINYI_DTREE_NODES];
-    /* seconds of a pass over one token, and of a tree with its draft; kept tokens of a tree; 0: not measured */
+    /* seconds of a pass over one token, and of a tree with its draft, 0: not measured; kept tokens of a tree */
     double plain, tree, kept;
     int run;                                /* tokens kept of this tree */
     unsigned since, patience;
     tllm_draft_counts count;
 } tinyi_dtree_draft;
+
+/* of a path, in pages of its own: the end of the text's last page, the path, and a page that it begins */
+static tiny_idx tinyi_dtree_cells(int levels, tiny_idx block) { return ((levels + 1) / block + 2) * block; }
 
 TINY_API int tllm_draft_tree_sizes(int levels, int width, tllm_draft_tree_size *out)
 {
@@ -69,6 +72,8 @@ TINY_API int tllm_draft_tree_sizes(int levels, int width, tllm_draft_tree_size *
     out->n_leaf = out->n_node - inner;
     out->n_seq = 1 + out->n_leaf;
     out->n_seq_draft = 1 + inner;
+    out->n_more = out->n_leaf * tinyi_dtree_cells(levels, 16);
+    out->n_more_draft = out->n_seq_draft * tinyi_dtree_cells(levels, 16);
     return 1;
 }
 
@@ -383,8 +388,9 @@ static int tinyi_dtree_room(const tinyi_dtree_draft *a, size_t most)
     const tiny_idx block = state->pages.block, d_block = m->state->pages.block;
     size_t n = TINYI_MIN(TINYI_MIN((size_t)a->d.n, (size_t)s->n_ctx - s->n - 1), most);
     n = TINYI_MIN(n, (size_t)m->n_ctx > s->n + 1 ? (size_t)m->n_ctx - s->n - 1 : 0);
-    if (state->ctx->recording || tllm_pages_free(&state->pages) < a->size.n_leaf * (((tiny_idx)n + 1) / block + 2) ||
-        tllm_pages_free(&m->state->pages) < (a->size.n_seq_draft + 1) * ((tiny_idx)n / d_block + 2))
+    if (state->ctx->recording ||
+        tllm_pages_free(&state->pages) * block < a->size.n_leaf * tinyi_dtree_cells((int)n, block) ||
+        tllm_pages_free(&m->state->pages) * d_block < a->size.n_seq_draft * tinyi_dtree_cells((int)n, d_block))
         return 0;
     return (int)n;
 }
@@ -407,7 +413,7 @@ static tiny_status tinyi_dtree_feed(tllm_draft *draft, int32_t token, size_t mos
         *logits = a->rows + (size_t)a->node[x].item * a->n_vocab;
         return TINY_OK;
     }
-    if (a->n_node) a->kept = a->count.proposed > (uint64_t)(a->n_node - 1) ? a->kept + 0.1 * (a->run - a->kept) : a->run;
+    if (a->n_node) a->kept += 0.1 * (a->run - a->kept);
     (void)tinyi_dtree_settle(draft);
     if (s->n < (size_t)s->n_ctx) {
         s->token[s->n] = token;             /* the text with this token, which is not computed yet */
@@ -516,6 +522,7 @@ TINY_API tiny_status tllm_draft_tree_open(tllm_session *s, const tllm_draft_desc
     a->width = (size_t)(width ? width : 2);
     a->n_vocab = (size_t)s->about.n_vocab;
     a->patience = TINYI_DRAFT_TRY;
+    a->kept = tllm_draft_gain(0.8, d.n, 0.0) - 1.0;     /* until trees were measured */
     slots = (size_t)size.n_seq_draft;       /* tokens with candidates */
     a->rows = (float *)tinyi_alloc(s->ctx, (size_t)(1 + size.n_node) * a->n_vocab, sizeof *a->rows);
     a->level = a->rows ? (float *)tinyi_alloc(s->ctx, most * a->n_vocab, sizeof *a->level) : NULL;

@@ -31,6 +31,7 @@ typedef struct tllm_draft_tree_size {
     int n_node, n_leaf;                     /* most tokens and paths */
     int parents[TLLM_DRAFT_TOKENS];         /* of level 1, 2, ...: the most tokens before it that get candidates */
     tiny_idx n_seq, n_seq_draft;            /* sequences that the states of the model and of the draft need */
+    tiny_idx n_more, n_more_draft;          /* tokens that they need besides the context, in pages of 16: n_cells */
 } tllm_draft_tree_size;
 /* levels: 1 to TLLM_DRAFT_TOKENS; width: 1 to TLLM_DRAFT_TOKENS. Returns 0 for other numbers. */
 TINY_API int tllm_draft_tree_sizes(int levels, int width, tllm_draft_tree_size *out);

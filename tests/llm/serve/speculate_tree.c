@@ -128,6 +128,7 @@ static void test_sizes(void)
     int w, n, k;
     T_TRUE(tllm_draft_tree_sizes(4, 2, &s));            /* 2 + 4 + 8 + 16 */
     T_TRUE(s.n_node == 30 && s.n_leaf == 16 && s.n_seq == 17 && s.n_seq_draft == 15);
+    T_TRUE(s.n_more == 16 * 32 && s.n_more_draft == 15 * 32);
     T_TRUE(tllm_draft_tree_sizes(4, 3, &s));            /* 3 + 9 + 9 + 9: three tokens of a level get candidates */
     T_TRUE(s.n_node == 30 && s.parents[1] == 3 && s.parents[2] == 3 && s.parents[3] == 3 && s.n_leaf == 21);
     T_TRUE(tllm_draft_tree_sizes(5, 1, &s));            /* a chain */
