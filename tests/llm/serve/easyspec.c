@@ -3,11 +3,6 @@
  * Truth    the forward pass of a llama model written out in double, in the order of the paper; the exact pass for groups
  *          of one, bit for bit; the text without a draft; a cache that was computed afresh; counted messages.
  * The deep model is the small story model with its middle layers repeated: eight layers. */
-#define TINYLLM_WITH_EASYSPEC
-#define TINYLLM_WITH_DRAFTTREES
-#define TINYLLM_WITH_WRITE
-#define TINYLLM_WITH_JUDGE
-#define TINY_WITH_TCP
 #include "t.h"
 
 static const char big[] = "examples/models/story.gguf", small[] = "examples/models/story-small.gguf";

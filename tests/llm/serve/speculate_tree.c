@@ -3,7 +3,6 @@
  *
  * Truth    the rule by enumeration: every order of candidates, with the thresholds of its random numbers found by
  *          bisection, must give p exactly; chi-square against a 3-gram language; the text without a draft. */
-#define TINYLLM_WITH_DRAFTTREES
 #include "t.h"
 
 static const char big[] = "examples/models/story.gguf", small[] = "examples/models/story-small.gguf";
