@@ -22,7 +22,8 @@ static const char usage[] =
     "  --no-calibrate keep approximate keys and values in the draft's cache: fewer proposals are kept\n"
     "  --n N          tokens of the text; default: 64\n"
     "  --propose N    tokens that the draft proposes at once, 1 to 32; default: 4\n"
-    "  --check        compare with the text of the model alone and with a draft in one process; status 1 if they differ\n"
+    "  --check        compare with the text of the model alone and with a draft in one process; status 1 if not the "
+    "same\n"
     "  --measure      time a step of the draft in three ways instead of writing a text\n"
     "  --held N       tokens that the draft holds during --measure; default: 100\n"
     "  --steps N      steps that --measure takes the median of; default: 41\n" WORLD_USAGE;
@@ -130,8 +131,8 @@ static tiny_status text_body(tiny_ctx *ctx, tiny_net *net, void *arg)
         st = write_text(s, m, 1, &c, &r);
         tllm_easyspec_count(e, &f);
         if (!st)
-            printf("\n%llu of %llu proposals kept, %.2f tokens a pass, %.1f tokens a second; draft: %llu exact and %llu "
-                   "fuzzy passes, %.3f ms a proposal; %llu commands, %llu gathers, %llu sums\n",
+            printf("\n%llu of %llu proposals kept, %.2f tokens a pass, %.1f tokens a second; draft: %llu exact and "
+                   "%llu fuzzy passes, %.3f ms a proposal; %llu commands, %llu gathers, %llu sums\n",
                    (unsigned long long)c.kept, (unsigned long long)c.proposed,
                    (double)(c.kept + c.passes) / (double)(c.passes + !c.passes),
                    (double)r.n_made / (r.made_seconds + 1e-9), (unsigned long long)f.exact, (unsigned long long)f.fuzzy,
@@ -251,8 +252,8 @@ static tiny_status measure_body(tiny_ctx *ctx, tiny_net *net, void *arg)
     tllm_easyspec_close(e);
     if (!st) st = cut_steps(ctx, net, held, &cut);
     if (!st && !net->rank)
-        printf("%d layers, groups of %d, %d ranks, %d tokens held, link %.3g ms: a step takes %.3f ms on one rank, %.3f "
-               "ms side by side, %.3f ms by tensor parallelism\n",
+        printf("%d layers, groups of %d, %d ranks, %d tokens held, link %.3g ms: a step takes %.3f ms on one rank, "
+               "%.3f ms side by side, %.3f ms by tensor parallelism\n",
                (int)about.n_layer, run.group, net->world, run.held, w.ms, exact, fuzzy, cut);
     tllm_session_close(m);
     free(held);

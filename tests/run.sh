@@ -73,7 +73,7 @@ geometry 5 (SpikingNeRF)
 distributed 0 (plain family)
 distributed 1 (TPI-LLM)
 serving 1 (Flover)
-serving 3 (speculative sampling)'
+serving 3 (speculative sampling, EasySpec)'
 if [ "$1" != --one ]; then
     results=$BUILD/results
     [ -n "$AGAIN" ] || rm -rf "$results"

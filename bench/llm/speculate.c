@@ -37,7 +37,8 @@ static const char bs_story[] = "one day , Leo was in the park . he had two red h
  * five texts. */
 static void bs_share(tiny_ctx *ctx, tllm_session *s, int n, int no_calibration, double *mean, double *spread)
 {
-    static const char *const prompt[5] = { "one day , Leo", "Lily had a", "on a sunny morning ,", "Once upon a time", "Tom" };
+    static const char *const prompt[5] = { "one day , Leo", "Lily had a", "on a sunny morning ,", "Once upon a time",
+                                           "Tom" };
     tllm_session *m = NULL;
     tllm_easyspec_desc ed;
     tllm_easyspec *e = NULL;
@@ -88,7 +89,8 @@ static tllm_writer *bs_large(tiny_ctx *ctx, tllm_gguf **from, float **data)
     size_t i, k, at, n;
     b_must(ctx, tllm_gguf_open(ctx, "examples/models/story.gguf", from));
     b_must(ctx, tllm_writer_open(ctx, NULL, &w));
-    for (i = 0; i < tllm_gguf_n_meta(*from); i++) b_must(ctx, tllm_writer_put_meta(ctx, w, tllm_gguf_meta_at(*from, i)));
+    for (i = 0; i < tllm_gguf_n_meta(*from); i++)
+        b_must(ctx, tllm_writer_put_meta(ctx, w, tllm_gguf_meta_at(*from, i)));
     b_must(ctx, tllm_writer_put_u32(ctx, w, "llama.block_count", 4 + BS_IDLE));
     for (i = 0; i < tllm_gguf_n_tensors(*from); i++) {
         t = tllm_gguf_tensor_at(*from, i);
@@ -178,13 +180,13 @@ static void bs_slow(tiny_ctx *ctx, const char *target)
     }
     a = (double)c[1].kept / (double)(c[1].proposed + !c[1].proposed);
     cost = c[1].draft_seconds / (double)(c[1].proposed + !c[1].proposed) / (r[0].median_ns * 1e-9 / 48.0);
-    b_note("%.2f of the chain's proposals kept, %.2f tokens a pass; trees: %.2f tokens a pass; a step of the draft takes "
-           "%.2f of one of the model", a, (double)(c[1].kept + c[1].passes) / (double)(c[1].passes + !c[1].passes),
+    b_note("%.2f of the chain's proposals kept, %.2f tokens a pass; trees: %.2f tokens a pass; a step of the draft "
+           "takes %.2f of one of the model", a, (double)(c[1].kept + c[1].passes) / (double)(c[1].passes + !c[1].passes),
            (double)(c[3].kept + c[3].passes) / (double)(c[3].passes + !c[3].passes), cost);
     b_headline("speculate", "up to 2.5 times faster where a pass over five tokens costs little more than one",
                "story.gguf with 48 idle layers in F32, story-small.gguf as the draft, greedy, 48 tokens",
-               "%.2f (a chain of 4), %.2f (as many as pay), %.2f (a tree of 30), %.2f (where it pays)", x[1], x[2], x[3],
-               x[4]);
+               "%.2f (a chain of 4), %.2f (as many as pay), %.2f (a tree of 30), %.2f (where it pays)", x[1], x[2],
+               x[3], x[4]);
     tllm_session_close(small);
     tllm_session_close(s);
     tllm_writer_close(ctx, w);

@@ -329,8 +329,8 @@ static void test_generate_draft(void)
     COMPLAINS("proposed tokens kept");
     T_EQ_INT(run("", "%s --temp 0.7 --seed 4 --draft-repeat --draft-n 3", call), 0);
     T_EQ_TEXT(said, plain);
-    T_EQ_INT(run("", "%s --temp 0.7 --seed 4 %s --draft-tree 2 --draft-n 3 --draft-fuzzy 2 --draft-always --stats", call,
-                 model), 0);
+    T_EQ_INT(run("", "%s --temp 0.7 --seed 4 %s --draft-tree 2 --draft-n 3 --draft-fuzzy 2 --draft-always --stats",
+                 call, model), 0);
     T_EQ_TEXT(said, plain);
     COMPLAINS("fuzzy passes");
     free(plain);

@@ -278,8 +278,8 @@ static tiny_status tinyi_easy_ranks(tllm_easyspec *e)
     told = tinyi_easy_call(e, tiny_coll_broadcast(e->ctx, tinyi_easy_coll(e, TINY_COLL_I64), &said, 1, 0));
     said = st || said != mine;
     if (!told)
-        told = tinyi_easy_call(e, tiny_coll_allreduce(e->ctx, tinyi_easy_coll(e, TINY_COLL_I64), TINY_COMM_DOUBLING, &said,
-                                                      1));
+        told = tinyi_easy_call(
+            e, tiny_coll_allreduce(e->ctx, tinyi_easy_coll(e, TINY_COLL_I64), TINY_COMM_DOUBLING, &said, 1));
     if (st || told) return st ? st : told;
     if (said)
         return tinyi_fail(e->ctx, TINY_E_PROTOCOL, "%s: the ranks opened drafts with different models, groups or sizes",

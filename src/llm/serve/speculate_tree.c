@@ -108,7 +108,7 @@ TINY_API int32_t tllm_draft_tree_choose(const int32_t *token, double *p, size_t 
     return token[i];
 }
 
-/* The k-th child in turn: drawn from q (n) in proportion, without those that were taken (their q is 0). -1: none left */
+/* The next candidate: drawn in proportion to q (n), which is 0 for those that were taken. -1: none is left. */
 static int tinyi_dtree_draw(double *q, size_t n, double u)
 {
     double sum = 0.0;

@@ -1,7 +1,7 @@
 /* tests/llm/serve/easyspec.c - drafts whose layers are computed side by side
  *
- * Truth    the forward pass of a llama model written out in double, in the order of the paper; the exact pass for groups
- *          of one, bit for bit; the text without a draft; a cache that was computed afresh; counted messages.
+ * Truth    the forward pass of a llama model written out in double, in the order of the paper; the exact pass for
+ *          groups of one, bit for bit; the text without a draft; a cache that was computed afresh; counted messages.
  * The deep model is the small story model with its middle layers repeated: eight layers. */
 #include "t.h"
 
@@ -554,10 +554,11 @@ static void test_ranks(void)
         T_EQ_INT(c->sums, each[k].mode == TLLM_EASYSPEC_SPLIT ? 2 * c->fuzzy : 0);
         for (r = 1; r < each[k].world; r++)
             T_TRUE(j->count[r].fuzzy == c->fuzzy && j->count[r].exact == c->exact && j->count[r].gathers == c->gathers);
-        if (each[k].clock)                  /* a round trip for each fuzzy pass and to agree at the start; one way for a sum */
+        /* a round trip for each fuzzy pass, and to agree at the start; one way for a sum */
+        if (each[k].clock)
             T_EQ_INT(c->clock / 1000000, 2 * c->fuzzy + 2 + c->sums);
     }
-    T_PROOF("serving 3", "fuzzy drafts over 2 and 3 ranks, threads and TCP: the text, and the proposals of one process");
+    T_PROOF("serving 3", "fuzzy drafts over 2 and 3 ranks, threads and TCP: text and proposals of one process");
     T_PROOF("serving 3", "messages: one all-gather for each group; 1 / (2 N) of tensor parallelism");
     /* a rank that ends; ranks that differ */
     memset(j, 0, sizeof *j);
