@@ -181,7 +181,8 @@ static void bs_slow(tiny_ctx *ctx, const char *target)
     a = (double)c[1].kept / (double)(c[1].proposed + !c[1].proposed);
     cost = c[1].draft_seconds / (double)(c[1].proposed + !c[1].proposed) / (r[0].median_ns * 1e-9 / 48.0);
     b_note("%.2f of the chain's proposals kept, %.2f tokens a pass; trees: %.2f tokens a pass; a step of the draft "
-           "takes %.2f of one of the model", a, (double)(c[1].kept + c[1].passes) / (double)(c[1].passes + !c[1].passes),
+           "takes %.2f of one of the model", a,
+           (double)(c[1].kept + c[1].passes) / (double)(c[1].passes + !c[1].passes),
            (double)(c[3].kept + c[3].passes) / (double)(c[3].passes + !c[3].passes), cost);
     b_headline("speculate", "up to 2.5 times faster where a pass over five tokens costs little more than one",
                "story.gguf with 48 idle layers in F32, story-small.gguf as the draft, greedy, 48 tokens",
