@@ -351,6 +351,21 @@ static void test_generate_draft(void)
     T_EQ_INT(run("", "%s --draft there/is/none.gguf", call), 1);
 }
 
+/* a draft over ranks: the text of the model alone */
+static void test_easyspec(void)
+{
+    static const char call[] = "easyspec examples/models/story.gguf 'one day , Ella' --n 20 --check";
+    if (!is_there()) return;
+    T_EQ_INT(run("", "%s --draft examples/models/story-small.gguf", call), 0);
+    has(said, "text without a draft: the same\nproposals kept in one process: the same\n", __LINE__);
+    T_EQ_INT(run("", "%s", call), 2);
+    COMPLAINS("--draft FILE is missing");
+    T_EQ_INT(run("", "%s --draft x --measure", call), 2);
+    T_EQ_INT(run("", "%s --draft x --group 33", call), 2);
+    T_EQ_INT(run("", "%s --draft examples/models/story-gla.gguf", call), 1);
+    COMPLAINS("cannot be computed side by side");
+}
+
 /* --beams and --parallel: they end with the context, sample if requested, and refuse options that they do not
  * support */
 static void test_generate_side_by_side(void)
@@ -778,6 +793,7 @@ int main(void)
     T_RUN(test_resume);
     T_RUN(test_generate);
     T_RUN(test_generate_draft);
+    T_RUN(test_easyspec);
     T_RUN(test_generate_side_by_side);
     T_RUN(test_sparse);
     T_RUN(test_repack);

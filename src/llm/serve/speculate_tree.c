@@ -176,6 +176,8 @@ static tiny_status tinyi_dtree_children(tinyi_dtree_draft *a, int of, const floa
         int32_t best[TLLM_DRAFT_TOKENS];
         const double all = scored ? tinyi_dtree_denominator(logits, a->n_vocab) : 0.0;
         for (i = 0; i < a->n_vocab; i++) {
+            if (!(logits[i] == logits[i]))
+                return tinyi_fail(a->ctx, TINY_E_NUMERIC, "draft: the logit of token %zu is nan", i);
             if (n == most && !(logits[i] > logits[best[n - 1]])) continue;
             if (n < most) n++;
             for (j = n - 1; j > 0 && logits[i] > logits[best[j - 1]]; j--) best[j] = best[j - 1];

@@ -12,6 +12,7 @@ static const int source[LAYERS] = { 0, 1, 2, 1, 2, 1, 2, 3 };
 /* ---- the deep model ---- */
 
 typedef struct deep { tiny_ctx *ctx; tllm_gguf *from; tllm_writer *w; const void *bytes; size_t n; } deep;
+enum { PLAIN, OTHER_TOKENS, NO_NUMBERS };
 static const tllm_gguf_tensor *tensor_of(const tllm_gguf *g, int layer, const char *name)
 {
     char full[64];
@@ -19,10 +20,13 @@ static const tllm_gguf_tensor *tensor_of(const tllm_gguf *g, int layer, const ch
     else (void)snprintf(full, sizeof full, "blk.%d.%s.weight", layer, name);
     return tllm_gguf_tensor_find(g, full);
 }
-static deep deep_open(void)
+static deep deep_open(int kind)
 {
     static const char *const each[] = { "attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm",
                                         "ffn_gate", "ffn_up", "ffn_down" };
+    static float nan_norm[D];
+    static tllm_text words[V];
+    const tllm_meta *tokens;
     deep m;
     size_t i, k;
     memset(&m, 0, sizeof m);
@@ -31,10 +35,19 @@ static deep deep_open(void)
     T_OK(tllm_writer_open(m.ctx, NULL, &m.w));
     for (i = 0; i < tllm_gguf_n_meta(m.from); i++) T_OK(tllm_writer_put_meta(m.ctx, m.w, tllm_gguf_meta_at(m.from, i)));
     T_OK(tllm_writer_put_u32(m.ctx, m.w, "llama.block_count", LAYERS));
+    tokens = tllm_gguf_find(m.from, "tokenizer.ggml.tokens");
+    if (kind == OTHER_TOKENS && T_TRUE(tokens && tokens->count == V)) {
+        for (i = 0; i < V; i++) T_TRUE(tllm_meta_text(tokens, i, &words[i]));
+        words[333].at = "another";
+        words[333].n = 7;
+        T_OK(tllm_writer_put_array(m.ctx, m.w, "tokenizer.ggml.tokens", TLLM_STRING, words, V));
+    }
+    for (i = 0; i < D; i++) nan_norm[i] = (float)NAN;
     for (i = 0; i < tllm_gguf_n_tensors(m.from); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(m.from, i);
         if (t->name.n < 4 || memcmp(t->name.at, "blk.", 4))
-            T_OK(tllm_writer_put_tensor(m.ctx, m.w, t->name, t->type, t->rank, t->dim, t->data));
+            T_OK(tllm_writer_put_tensor(m.ctx, m.w, t->name, t->type, t->rank, t->dim,
+                                        kind == NO_NUMBERS && t->rank == 1 ? (const void *)nan_norm : t->data));
     }
     for (i = 0; i < LAYERS; i++)
         for (k = 0; k < T_COUNT(each); k++) {
@@ -168,7 +181,7 @@ static void test_formula(void)
 {
     static const int32_t token[TOKENS] = { 1, 300, 411, 290, 12, 500, 333 };
     static ref_layer l[LAYERS];
-    deep m = deep_open();
+    deep m = deep_open(PLAIN);
     tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1);
     float *embd = weights(m.from, -1, "token_embd", V * D), *norm = weights(m.from, -1, "output_norm", D), *out;
     int n, i, j, k, t;
@@ -232,7 +245,7 @@ static void test_bits(tiny_target target)
 {
     static const int32_t token[5] = { 1, 300, 411, 290, 12 };
     static float want[5][V], two[5][V];
-    deep m = deep_open();
+    deep m = deep_open(PLAIN);
     int run, t;
     for (run = 0; run < 5; run++) {         /* exact; 1 and 2 threads in groups of one; in groups of two */
         tiny_ctx *ctx = t_ctx(target, run == 2 || run == 4 ? 2 : 1);
@@ -574,6 +587,52 @@ static void test_ranks(void)
     T_TRUE(j->st[1] == TINY_E_PROTOCOL && strstr(j->says[1], "different models, groups or sizes"));
 }
 
+/* A draft with other words is refused, and one that gives no numbers when it does so. */
+static void test_bad_drafts(void)
+{
+    deep other = deep_open(OTHER_TOKENS), nan_model = deep_open(NO_NUMBERS);
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_session *s = opened(ctx, small, 17), *m = deep_session(ctx, &other, 1, 15);
+    const tllm_step chain[1] = { tllm_step_temperature(0.8f) };
+    tllm_draft_desc d;
+    tllm_draft *a = NULL;
+    tllm_generate_desc g;
+    int32_t plain[40];
+    size_t n = 0;
+    int run;
+    memset(&d, 0, sizeof d);
+    memset(&g, 0, sizeof g);
+    d.model = m;
+    d.n = 4;
+    d.always = 1;
+    T_STATUS(tllm_draft_open(s, &d, &a), TINY_E_ARGUMENT, "token 333 of the draft is another text");
+    T_STATUS(tllm_draft_tree_open(s, &d, 2, &a), TINY_E_ARGUMENT, "token 333 of the draft is another text");
+    tllm_session_close(m);
+    d.model = m = deep_session(ctx, &nan_model, 1, 15);
+    g.n_most = 40;
+    g.past_end = 1;
+    g.chain = chain;
+    g.n_steps = 1;
+    T_OK(tllm_generate(s, "One day", 7, &g, NULL));
+    memcpy(plain, tllm_session_tokens(s, &n), sizeof plain);
+    for (run = 0; run < 4; run++) {         /* chains and trees, by both rules; the session goes on without them */
+        d.rule = run < 2 ? TLLM_DRAFT_SAME : TLLM_DRAFT_MOST;
+        T_OK(run % 2 ? tllm_draft_tree_open(s, &d, 2, &g.draft) : tllm_draft_open(s, &d, &g.draft));
+        T_OK(tllm_session_set(s, NULL, 0, NULL, NULL));
+        T_STATUS(tllm_generate(s, "One day", 7, &g, NULL), TINY_E_NUMERIC, "the logit of token 0 is nan");
+        tllm_draft_close(g.draft);
+        g.draft = NULL;
+        T_OK(tllm_generate(s, "One day", 7, &g, NULL));
+        T_SAME(tllm_session_tokens(s, &n), plain, 40);
+    }
+    T_PROOF("serving 3", "bad input: other vocabularies, drafts whose logits are NaN");
+    tllm_session_close(m);
+    tllm_session_close(s);
+    t_close(ctx);
+    deep_close(&nan_model);
+    deep_close(&other);
+}
+
 static void test_refused(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);
@@ -623,6 +682,7 @@ int main(void)
     T_RUN(test_length);
     T_RUN(test_drafts);
     T_RUN(test_ranks);
+    T_RUN(test_bad_drafts);
     T_RUN(test_refused);
     return t_done();
 }

@@ -395,6 +395,8 @@ static void test_most(void)
     static int seen[2][V];
     tllm_generate_desc d;
     tllm_draft_counts c;
+    tllm_easyspec_desc layers;
+    tllm_easyspec *fuzzy = NULL;
     tllm_tokens t;
     tllm_sampler *sampler = NULL;
     const float *x = NULL;
@@ -415,6 +417,9 @@ static void test_most(void)
     d.n_steps = 2;
     d.n_most = 3;
     d.past_end = 1;
+    memset(&layers, 0, sizeof layers);
+    layers.n = 2;                           /* the draft is fuzzy, too */
+    T_OK(tllm_easyspec_open(m, &layers, &fuzzy));
     d.draft = drafted(s, m, 2, 2, TLLM_DRAFT_MOST, 1);
     for (i = 0; i < TEXTS; i++) {
         const int32_t *made;
@@ -444,9 +449,10 @@ static void test_most(void)
         }
         T_TRUE(freedom >= 1.0 && chi < freedom + 3.29 * sqrt(2.0 * freedom) + 4.0);
     }
-    T_PROOF("serving 3", "trees under TLLM_DRAFT_MOST: the tokens have the model's distribution");
+    T_PROOF("serving 3", "chi-square: trees of a fuzzy draft under TLLM_DRAFT_MOST have the model's distribution");
     tllm_sampler_close(sampler);
     tllm_draft_close(d.draft);
+    tllm_easyspec_close(fuzzy);
     tllm_tokens_free(ctx, &t);
     tllm_session_close(m);
     tllm_session_close(s);
