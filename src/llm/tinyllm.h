@@ -189,6 +189,8 @@
 #include "llm/session/beam.h"
 #include "llm/session/stitched.h"
 #include "llm/serve/speculate.h"
+#include "llm/serve/speculate_tree.h"
+#include "llm/serve/easyspec.h"
 #include "llm/serve/window.h"
 #include "llm/serve/engine.h"
 #include "llm/serve/http.h"

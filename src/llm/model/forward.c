@@ -337,6 +337,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
     f->used = 0;
     x = tinyi_lm_take(f, streams * n + 1, D);  /* a row more: rerankers need it for one token */
     tinyi_lm_rope_tables(f);
+    if (f->s->order && !f->dry && !f->st) f->s->order->begin(f->s->order, f);
     if (f->st) return;
     if (TINYI_LM_RING(m)) tinyi_lm_ring_begin(f, rows, want);
     if (!TINYI_LM_RING(m) || f->dry || tinyi_lm_ring_head(m)) tinyi_lm_embed(f, x);
@@ -360,6 +361,13 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
         if (f->ctx->desc.cancel && !f->dry && f->ctx->desc.cancel(f->ctx->desc.user)) {
             f->st = tinyi_fail(f->ctx, TINY_E_CANCELLED, "%s: stopped before layer %td of %td", m->path, i, n_layer);
             return;
+        }
+        if (f->s->order && !f->dry) {
+            const tiny_idx n_done = f->s->order->group(f->s->order, f, i, x);
+            if (n_done) {
+                i += n_done - 1;
+                continue;
+            }
         }
         f->want = few && i == last && !altup && !(TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_CHANNEL) ? want : NULL;
         f->n_want = rows;
