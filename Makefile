@@ -55,10 +55,10 @@ COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 # what is no part of the library compiles in half the time
 COMPILE_TEST = $(patsubst -O2,-O1,$(COMPILE))
 
-.PHONY: help all picture pictures smaller try demo machine retrain retrain-check test test-clone sweep run-tests \
-    programs bench bench-quick bench-compile bench-peers bench-targets bench-arm check-scripts mutants conformance \
-    test-ports test-python fuzz asan tsan stitch stitch-check docs setup examples examples-all examples-alone \
-    style-check page test-serve test-page clean install uninstall shared dist
+.PHONY: help all picture pictures ways smaller try demo machine retrain retrain-check test test-clone sweep \
+    run-tests programs bench bench-quick bench-compile bench-peers bench-targets bench-arm bench-mpi check-scripts \
+    mutants conformance test-ports test-python fuzz asan tsan stitch stitch-check docs setup examples examples-all \
+    examples-alone mpi test-mpi style-check page test-serve test-page clean install uninstall shared dist
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -162,7 +162,11 @@ smaller: $(SMALLER:%=$(BUILD)/%)  ## (10 minutes) every way to make a model smal
 picture:         ## draws docs/img/speed.svg, the picture of README.md, from docs/dev/speed.tsv
 	python3 docs/dev/speed-picture.py docs/dev/speed.tsv docs/img/speed.svg
 
-PICTURES = tdn deeponet spiking_nerf operator wave compress_net robust_nets search_net meta_prune
+PICTURES = tdn deeponet spiking_nerf operator wave compress_net robust_nets search_net meta_prune distserve pipeline
+ways: $(BUILD)/docs/dev/ways  ## draws docs/img/ways.svg, the picture of docs/guide/collectives.md
+	$< > $(BUILD)/ways.svg
+	mv $(BUILD)/ways.svg docs/img/ways.svg
+
 pictures: $(PICTURES:%=$(BUILD)/%)  ## (a minute) programs that draw, with small settings, into build/pictures; ONLY=tdn
 	@BUILD=$(BUILD) ONLY='$(ONLY)' sh docs/dev/pictures.sh
 
@@ -358,9 +362,16 @@ $(BUILD)/copy/linked: $(BUILD)/story-model.h
 $(BUILD)/operator: examples/solvers.h
 $(BUILD)/deeponet: examples/solvers.h examples/picture.h
 $(BUILD)/wave: examples/picture.h
+$(BUILD)/sbp: examples/world.h
+$(BUILD)/ranks: examples/world.h
+$(BUILD)/onebyte $(BUILD)/noloco: examples/world.h
+$(BUILD)/pipeline: examples/world.h
+$(BUILD)/moe_fold $(BUILD)/zero_topo: examples/world.h
 $(BUILD)/prima: examples/world.h examples/devices.h
 $(BUILD)/cluster: examples/devices.h
+$(BUILD)/easyspec: examples/world.h
 $(BUILD)/serve: examples/serve-page.h
+$(BUILD)/cluster: examples/cluster.h
 
 # the page of build/serve as texts of C; committed, so that the program compiles without this rule
 page:            ## makes examples/serve-page.h from examples/serve-page.html
@@ -371,6 +382,36 @@ page:            ## makes examples/serve-page.h from examples/serve-page.html
 
 test-serve: $(BUILD)/serve       ## build/serve by two client libraries of PyPI; EMBED=FILE adds an embedding model
 	@BUILD=$(BUILD) sh tests/serve/run.sh clients $(EMBED)
+
+# programs whose ranks are processes that mpirun starts; each takes --check, which compares with one rank
+MPI_PROGRAMS = ranks
+MPICC ?= mpicc
+MPI ?= $(BUILD)/mpi
+MPI_COMPILE = $(MPICC) $(patsubst -O2,-O1,$(CFLAGS)) $(OPENMP) -I$(INC) -I. -Iports -DTINYLLM_LINKED
+$(MPI)/net: ports/mpi/tests/net.c ports/mpi/tiny_mpi.h $(HEADERS) $(BUILD)/libtinyllm.a
+	@mkdir -p $(@D)
+	$(MPI_COMPILE) $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
+$(MPI)/bench: ports/mpi/bench.c $(HEADERS) $(BUILD)/libtinyllm.a
+	@mkdir -p $(@D)
+	$(MPI_COMPILE) $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
+$(MPI_PROGRAMS:%=$(MPI)/%): $(MPI)/%: examples/%.c examples/options.h examples/world.h ports/mpi/tiny_mpi.h $(HEADERS) \
+    $(BUILD)/libtinyllm.a
+	@mkdir -p $(@D)
+	$(MPI_COMPILE) -DWORLD_MPI $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
+mpi: $(MPI)/net $(MPI_PROGRAMS:%=$(MPI)/%)  ## programs with ranks for mpirun, in build/mpi; MPICC=mpicc.mpich
+
+# for Open MPI: its transport over TCP, and waiting that leaves the processor to others
+MPI_TCP = --mca pml ob1 --mca btl tcp,self --mca mpi_yield_when_idle 1 --oversubscribe
+MPIRUN ?= mpirun
+ROUNDS ?= 21
+bench-mpi: $(MPI)/bench          ## (minutes) our sums over TCP loopback next to MPI_Allreduce over its TCP; Open MPI
+	for n in 2 4 8; do $(MPIRUN) $(MPI_TCP) -n $$n $< $(ROUNDS); done
+
+MPI_RANKS ?= 2 4 8
+MPI_KIND ?= openmpi mpich
+test-mpi:        ## the transport over MPI and these programs, by Open MPI and MPICH where they are installed
+	@BUILD=$(BUILD) INC=$(INC) MAKE='$(MAKE)' PROGRAMS='$(MPI_PROGRAMS)' RANKS='$(MPI_RANKS)' KINDS='$(MPI_KIND)' \
+	  sh ports/mpi/test.sh
 
 test-page: $(BUILD)/serve        ## the page of build/serve in headless Chromium; screenshots in build/serve-page
 	@BUILD=$(BUILD) sh tests/serve/run.sh page
@@ -401,7 +442,7 @@ $(BUILD)/bench: $(BENCH) bench/bench.h bench/llm/grids.h bench/gnn/deepwalk.h be
 
 $(BUILD)/docs/%: docs/%.c $(HEADERS) $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a
 	@mkdir -p $(@D)
-	$(COMPILE) $< -o $@ $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a -pthread
+	$(COMPILE) $< -o $@ $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a -pthread -lm
 
 # ---- packages. PREFIX, INCLUDEDIR and LIBDIR are the places, DESTDIR a folder to put in front of them. SHARED=1 adds
 # libtinyllm.so and libtinygnn.so, which the .pc files and the CMake targets then link; run ldconfig where it is needed.

@@ -53,6 +53,8 @@ void *b_alloc(size_t bytes);        /* 64-byte aligned, filled with small number
 void b_free(void *p);               /* a result of b_alloc, or NULL */
 tiny_tensor b_head(const tiny_tensor *x, tiny_idx h);   /* (tokens, numbers) of head h of x (tokens, heads, numbers) */
 void b_must(tiny_ctx *ctx, tiny_status status);
+/* a model of 8 layers, width d, heads of 64, f16, 32 tokens, the same random weights in all layers: a file in memory */
+tllm_writer *b_layers(tiny_ctx *ctx, int d, const void **at, size_t *n);
 double b_now(void);                 /* seconds */
 
 /* ---- the same rows on every target: build/bench --targets */

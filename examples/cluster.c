@@ -4,11 +4,14 @@
  *     cluster worker MODEL.gguf 192.168.1.5:29500 --key home.key   on each of the others
  *     cluster master MODEL.gguf "Once upon a time" --key home.key --listen 192.168.1.5:29500 --ranks 2
  *     cluster plan MODEL.gguf --ranks 4 --ms 0.3 --mbit 940        what a token costs, without computing one
+ *     cluster rules MODEL.safetensors --ranks 4                    how a model of any architecture can be cut
  *
- * Every machine has the model file, reads its share of the weights only, and computes with it. The text is that of one
- * machine. Once a second each rank prints a line to standard error: per token the time of computing and waiting, bytes
- * and messages, and the memory of every rank. Nothing on the wire is secret: see docs/guide/cluster.md. */
+ * Every machine reads its share of the weights only, and computes with it. The text is that of one machine. A worker
+ * without the model file gets its part from the master (--slices there, --fetch here). Once a second each rank prints a
+ * line to standard error: for each rank the time of computing and waiting, the bytes and messages of a token, and its
+ * memory. Nothing on the wire is secret: see docs/guide/cluster.md. */
 #define TINYLLM_WITH_CLUSTER
+#define TINYLLM_WITH_RULES
 #define TINYLLM_WITH_HALDA
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -23,9 +26,12 @@ static const char usage[] =
     "cluster key FILE                                            makes a key of 32 random bytes\n"
     "cluster master MODEL [PROMPT | -] --key FILE [options]      -: prompt from standard input\n"
     "cluster worker MODEL MASTER:PORT --key FILE [options]       computes its share for that master\n"
+    "cluster worker MASTER:PORT --fetch FOLDER --key FILE ...    the same without the model file\n"
     "cluster plan MODEL [options]                                what a token costs, before anything is connected\n"
+    "cluster rules MODEL [--ranks N]                             how a model of any architecture can be cut\n"
     "  --key FILE       the file that cluster key wrote, the same on all machines\n"
     "  --ranks N        processes, that of the master included; default: 2\n"
+    "  --share S        even (the default), measured, or a number for each rank, the master first, such as 3,1\n"
     "master:\n"
     "  --listen A:P     where the others connect to; default: 127.0.0.1:29500, this machine only\n"
     "  --n N            at most this many tokens; default: 256\n"
@@ -38,29 +44,27 @@ static const char usage[] =
     "  --context N      tokens of the context; default: as the file says, at most 4096\n"
     "  --echo           print the prompt too\n"
     "  --plain          add nothing before the prompt\n"
+    "  --policy P       when a worker is lost: fail, the default, or replan: go on with those that are left\n"
+    "  --audit N        recompute a network of a worker every N tokens, and end the run if it is another; default: 0\n"
+    "worker:\n"
+    "  --fetch FOLDER   no model file: this worker's part comes from the master, and stays in that folder\n"
     "master and worker:\n"
+    "  --slices         the master sends parts of the model; for the master, and for workers with the model file\n"
+    "  --wire W         how numbers travel: f32, f16 or q8, the same on all machines; default: f32\n"
     "  --wait S         seconds to wait for the others at the start; default: 60\n"
     "  --timeout S      seconds that a rank may take for a step; default: 10\n"
     "  --no-mac         messages are not authenticated; refused unless all ranks are on this machine\n"
     "  --threads N      default: one per processor\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
     "  --quiet          no line a second\n"
+    "  --stats          at the end, a table: time, bytes, messages and memory of each rank\n"
     "plan:\n"
     "  --ms X           milliseconds that a message takes between two machines; default: 0.1\n"
     "  --mbit X         megabits a second of the line; default: 1000\n"
     "  --devices TABLE  which layers each device of a table should compute in a ring (see examples/devices.h)\n";
 
-enum { KEY, MASTER, WORKER, PLAN, BATCH = 64, PLAN_BYTES = 16 };
-static struct {
-    const char *path, *word, *key, *listen, *devices;
-    int command, ranks, n, top_k, context, echo, plain, no_mac, quiet;
-    double temp, top_p, min_p, repeat, wait, timeout, ms, mbit;
-    uint64_t seed;
-    /* of the line a second */
-    uint64_t said_at, tokens, bytes, messages;
-    double computed[TINY_NET_RANKS], waited[TINY_NET_RANKS];
-    tiny_comm *comm;
-} run;
+static char *read_key(size_t *n);
+#include "cluster.h"
 
 /* ---- the key ----------------------------------------------------------------------------------------------------- */
 
@@ -126,194 +130,6 @@ static char *read_key(size_t *n)
     return key;
 }
 
-/* ---- the line a second ------------------------------------------------------------------------------------------- */
-
-static int every_second(void *user, tllm_lead *lead)
-{
-    const tiny_net *net = tiny_comm_net(run.comm);
-    const uint64_t now = tiny_now_ns(), tokens = tllm_lead_tokens(lead);
-    const double n = (double)(tokens - run.tokens);
-    uint64_t bytes = 0, messages = 0;
-    int r;
-    (void)user;
-    if (run.said_at && (now - run.said_at < UINT64_C(1000000000) || n < 1)) return cancelled(NULL);
-    for (r = 0; r < net->world; r++) {
-        bytes += net->count[r].bytes_sent + net->count[r].bytes_received;
-        messages += net->count[r].messages_sent + net->count[r].messages_received;
-    }
-    if (!run.quiet && run.said_at) {        /* not at the first token: the prompt counts for nothing */
-        fprintf(stderr, "%s%llu tokens, %.1f ms each, %.1f KB in %.0f messages", run.command == MASTER ? "\n" : "",
-                (unsigned long long)tokens, 1e-6 * (double)(now - run.said_at) / n,
-                1e-3 * (double)(bytes - run.bytes) / n, (double)(messages - run.messages) / n);
-        for (r = 0; r < net->world; r++) {
-            const tllm_lead_rank *t = tllm_lead_times(lead, r);
-            fprintf(stderr, " | rank %d: %.1f computing, %.1f waiting, %.0f MB", r,
-                    (t->compute_ms - run.computed[r]) / n, (t->wait_ms - run.waited[r]) / n, t->memory_mb);
-        }
-        fputc('\n', stderr);
-    }
-    for (r = 0; r < net->world; r++) {
-        run.computed[r] = tllm_lead_times(lead, r)->compute_ms;
-        run.waited[r] = tllm_lead_times(lead, r)->wait_ms;
-    }
-    run.said_at = now;
-    run.tokens = tokens;
-    run.bytes = bytes;
-    run.messages = messages;
-    return cancelled(NULL);
-}
-
-/* ---- master and worker ------------------------------------------------------------------------------------------- */
-
-static tiny_status tell_text(tiny_ctx *ctx, tllm_lead *lead, const tllm_vocab *vocab, const tllm_about *about,
-                             const char *prompt, size_t n_prompt, tiny_idx n_ctx)
-{
-    tllm_step chain[5];
-    tllm_sampler *sampler = NULL;
-    tllm_tokens t;
-    float *logits = (float *)tiny_alloc(ctx, (size_t)about->n_out * sizeof *logits);
-    size_t n_steps = 0, room = tllm_piece_most(vocab) + 1, i;
-    char *piece = (char *)tiny_alloc(ctx, room);
-    int32_t next = 0;
-    int made = 0;
-    tiny_status st = logits && piece ? TINY_OK : TINY_E_MEMORY;
-    memset(&t, 0, sizeof t);
-    if (run.repeat > 0 && run.repeat != 1) chain[n_steps++] = tllm_step_penalties(64, (float)run.repeat, 0.0f, 0.0f);
-    if (run.temp > 0) {
-        if (run.top_k > 0) chain[n_steps++] = tllm_step_top_k(run.top_k);
-        if (run.top_p >= 0 && run.top_p < 1) chain[n_steps++] = tllm_step_top_p((float)run.top_p);
-        chain[n_steps++] = tllm_step_min_p((float)(run.min_p < 0 ? 0.05 : run.min_p));
-        chain[n_steps++] = tllm_step_temperature((float)run.temp);
-    } else chain[n_steps++] = tllm_step_greedy();
-    if (!st) st = tllm_sampler_open(ctx, chain, n_steps, (int32_t)about->n_vocab, run.seed, &sampler);
-    if (!st) st = tllm_encode(ctx, vocab, prompt, n_prompt, run.plain ? 0u : (unsigned)TLLM_ENCODE_ENDS, &t);
-    if (!st && t.n > 1 && tllm_vocab_adds_eos(vocab) && tllm_vocab_is_end(vocab, t.id[t.n - 1])) t.n--;
-    if (!st && !t.n) {
-        fputs("cluster: an empty prompt: the model has nothing to continue\n", stderr);
-        st = TINY_E_ARGUMENT;
-    }
-    if (!st && t.n >= (size_t)n_ctx) {
-        fprintf(stderr, "cluster: a prompt of %zu tokens does not fit a context of %td\n", t.n, n_ctx);
-        st = TINY_E_ARGUMENT;
-    }
-    for (i = 0; i < t.n && !st; i++) st = tllm_sampler_accept(sampler, t.id[i]);
-    if (!st && run.echo) (void)fwrite(prompt, 1, n_prompt, stdout);
-    if (!st) st = tllm_lead_forward(lead, t.id, (tiny_idx)t.n, 0, logits);
-    for (; !st && made < run.n; made++) {
-        size_t n;
-        st = tllm_sample(sampler, logits, &next);
-        if (!st) st = tllm_sampler_accept(sampler, next);
-        if (st || tllm_vocab_is_end(vocab, next)) break;
-        n = tllm_piece(vocab, next, 0, piece, room);
-        if (fwrite(piece, 1, n < room ? n : room - 1, stdout) == 0 && n) break;
-        (void)fflush(stdout);
-        if (every_second(NULL, lead) || (tiny_idx)t.n + made + 1 >= n_ctx || made + 1 == run.n) break;
-        st = tllm_lead_forward(lead, &next, 1, (int64_t)t.n + made, logits);
-    }
-    if (!st) {
-        putchar('\n');
-        st = tllm_lead_stop(lead);
-    }
-    tllm_tokens_free(ctx, &t);
-    tllm_sampler_close(sampler);
-    tiny_free(ctx, piece);
-    tiny_free(ctx, logits);
-    return st;
-}
-
-static uint32_t number_at(const unsigned char *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-static void number_to(unsigned char *p, uint32_t v)
-{
-    int i;
-    for (i = 0; i < 4; i++) p[i] = (unsigned char)(v >> 8 * i);
-}
-
-static tiny_status take_part(tiny_ctx *ctx, const char *prompt, size_t n_prompt)
-{
-    tiny_tcp_desc td;
-    tiny_comm_desc cd;
-    tllm_lead_desc ld;
-    tllm_about about;
-    tiny_tcp *tcp = NULL;
-    tllm_gguf *file = NULL;
-    tllm_model *model = NULL;
-    tllm_vocab *vocab = NULL;
-    tllm_lead *lead = NULL;
-    unsigned char plan[PLAN_BYTES] = { 0 };
-    size_t n = 0, n_key = 0;
-    char *key = read_key(&n_key);
-    tiny_idx n_ctx = run.context;
-    tiny_status st = key ? TINY_OK : TINY_E_ARGUMENT;
-    if (st) return st;
-    memset(&td, 0, sizeof td);
-    memset(&cd, 0, sizeof cd);
-    memset(&ld, 0, sizeof ld);
-    st = tllm_file_open(ctx, run.path, &file);
-    if (!st) st = tllm_model_open(ctx, file, &model);
-    if (!st) tllm_model_about(model, &about);
-    if (!st && !n_ctx) n_ctx = about.n_context > 0 && about.n_context < 4096 ? about.n_context : 4096;
-    if (!st) tllm_file_digest(file, td.model);
-    /* what both sides must do alike: the commands, and the numbers of the plan */
-    tiny_sha256_of("cluster 1", 9, td.config);
-    number_to(plan, (uint32_t)n_ctx);
-    number_to(plan + 4, BATCH);
-    td.secret = key;
-    td.n_secret = n_key;
-    td.no_mac = run.no_mac;
-    td.open_ns = (uint64_t)(1e9 * run.wait);
-    if (run.command == MASTER) {
-        td.world = run.ranks;
-        td.at = run.listen;
-        td.plan = plan;
-        td.n_plan = sizeof plan;
-        if (!st && run.ranks > 1) fprintf(stderr, "waiting for %d workers at %s\n", run.ranks - 1, td.at);
-    } else {
-        td.rank = TINY_TCP_ANY;
-        td.at = run.word;
-    }
-    if (!st) st = tiny_tcp_open(ctx, &td, &tcp);
-    tiny_wipe(key, n_key);
-    free(key);
-    if (!st && run.command == WORKER) {
-        const unsigned char *p = (const unsigned char *)tiny_tcp_plan(tcp, &n);
-        if (n != sizeof plan || number_at(p + 4) != BATCH || number_at(p) < 1 || number_at(p) > 1u << 24) {
-            fputs("cluster: the master sent a plan that this program does not know\n", stderr);
-            st = TINY_E_PROTOCOL;
-        } else n_ctx = (tiny_idx)number_at(p);
-    }
-    if (!st) {
-        cd.net = tiny_tcp_net(tcp);
-        cd.n_most = tllm_lead_most(model, cd.net->world, BATCH);
-        cd.timeout_ns = (uint64_t)(1e9 * run.timeout);
-        cd.finite = 1;
-        st = tiny_comm_open(ctx, &cd, &run.comm);
-    }
-    if (!st) st = tllm_model_cut(ctx, model, tiny_comm_rank(run.comm), tiny_comm_world(run.comm));
-    ld.model = model;
-    ld.comm = run.comm;
-    ld.n_ctx = n_ctx;
-    ld.n_batch = BATCH;
-    if (!st) st = tllm_lead_open(ctx, &ld, &lead);
-    if (!st && run.command == MASTER) st = tllm_vocab_open(ctx, file, &vocab);
-    if (!st && run.command == MASTER) st = tell_text(ctx, lead, vocab, &about, prompt, n_prompt, n_ctx);
-    else if (!st) {
-        fprintf(stderr, "rank %d of %d\n", tiny_comm_rank(run.comm), tiny_comm_world(run.comm));
-        st = tllm_lead_follow(lead, every_second, NULL);
-        if (!st) fprintf(stderr, "the master has ended: %llu tokens\n", (unsigned long long)tllm_lead_tokens(lead));
-    }
-    if (st && *tiny_ctx_message(ctx)) say(tiny_ctx_message(ctx));
-    tllm_vocab_close(ctx, vocab);
-    tllm_lead_close(lead);
-    tllm_model_close(ctx, model);
-    tllm_gguf_close(ctx, file);
-    tiny_comm_close(run.comm);
-    tiny_tcp_close(ctx, tcp);
-    return st;
-}
-
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
 static int is_cut(tllm_text name)           /* a matrix of which a rank has its share only */
@@ -353,7 +169,7 @@ static tiny_status plan(tiny_ctx *ctx)
                about.arch, about.n_layer, about.n_embd, 2 * about.n_layer, 4 * about.n_embd, 4 * (4 + BATCH));
     for (p = 1; p <= run.ranks && !st; p++) {
         const double sums = 2.0 * (double)about.n_layer, bytes = 4.0 * (double)about.n_embd,
-                     small = 4.0 * (4 + BATCH + 3 * p);
+                     small = 4.0 * (4 + BATCH + 5 * p);
         if (p == 2) way = TINY_COMM_DIRECT;
         if (p > 2) way = TINY_COMM_STAR;
         printf("%5d  %11.1f MB  %9.0f  %11.1f KB  %12.2f ms\n", p, 1e-6 * (whole + cut / p),
@@ -362,12 +178,53 @@ static tiny_status plan(tiny_ctx *ctx)
                       tiny_coll_cost(TINY_COST_ALLREDUCE + way, p, small, &line)));
     }
     if (!st && run.ranks > 1) {
-        st = tllm_model_cut(ctx, model, 0, run.ranks);
+        st = tllm_model_cut_by(ctx, model, 0, run.ranks, run.shares);
         if (st) printf("\nBut it cannot be cut for %d ranks: %s\n", run.ranks, tiny_ctx_message(ctx));
         st = TINY_OK;
     } else if (st) say(tiny_ctx_message(ctx));
     tllm_model_close(ctx, model);
     tllm_gguf_close(ctx, file);
+    return st;
+}
+
+/* ---- rules ------------------------------------------------------------------------------------------------------- */
+
+static tiny_status rules(tiny_ctx *ctx)
+{
+    tllm_gguf *file = NULL;
+    tllm_rules *found = NULL;
+    tllm_shard_node *node = (tllm_shard_node *)need(malloc(TLLM_SHARD_MOST * sizeof *node));
+    tllm_shard_cost_of cost, hand;
+    double whole = 0, cut = 0;
+    size_t i, n = 0;
+    tiny_status st = tllm_file_open(ctx, run.path, &file);
+    if (!st) st = tllm_rules_file(ctx, file, run.ranks, &found);
+    for (i = 0; !st && i < tllm_rules_tensors(found); i++) {
+        const double bytes = (double)tllm_gguf_tensor_at(file, i)->bytes;
+        if (tllm_rules_dim(found, i) < 0) whole += bytes;
+        else cut += bytes / run.ranks;
+    }
+    if (!st) printf("%d ranks, %.1f MB a rank\n\n", run.ranks, 1e-6 * (whole + cut));
+    for (i = 0; !st && i < tllm_rules_count(found); i++) {
+        const tllm_rule *r = tllm_rules_at(found, i);
+        char key[80], how[24];
+        (void)tiny_plain(key, sizeof key, r->key.at, r->key.n);
+        (void)snprintf(how, sizeof how, "dimension %d", r->dim);
+        printf("%-30s %4zu tensors  %-11s  %s\n", key, r->n_tensors,
+               r->dim < 0 ? "whole" : r->dim == 0 ? "rows" : r->dim == 1 ? "columns" : how, r->why);
+    }
+    if (!st && tllm_shard_graph(ctx, file, node, TLLM_SHARD_MOST, &n) == TINY_OK) {
+        st = tllm_shard_cost(ctx, found, node, n, &cost);
+        if (!st) st = tllm_shard_by_hand(ctx, found, node, n);
+        if (!st) st = tllm_shard_cost(ctx, found, node, n, &hand);
+        if (!st)
+            printf("\nA rank sends %.1f KB a token (%zu sums, %zu times parts collected); by a plan by hand %.1f KB.\n",
+                   1e-3 * cost.bytes, cost.n_sums, cost.n_collected, 1e-3 * hand.bytes);
+    } else if (!st) printf("\nWhat a token costs is not known: %s\n", tiny_ctx_message(ctx));
+    if (st) say(tiny_ctx_message(ctx));
+    tllm_rules_close(ctx, found);
+    tllm_gguf_close(ctx, file);
+    free(node);
     return st;
 }
 
@@ -379,12 +236,12 @@ int main(int argc, char **argv)
     const char *prompt = "";
     size_t n_prompt = 0;
     tiny_status st;
-    const option options[] = { A_COMMAND("key master worker plan", &run.command),
+    const option options[] = { A_COMMAND("key master worker plan rules", &run.command),
                                THE_WORD("file", &run.path),
                                A_WORD("prompt or address", &run.word),
                                A_TEXT("mw --key", &run.key),
                                A_TEXT("m --listen", &run.listen),
-                               A_WHOLE("mp --ranks", &run.ranks, 1, TINY_NET_RANKS),
+                               A_WHOLE("mpr --ranks", &run.ranks, 1, TINY_NET_RANKS),
                                A_WHOLE("m --n", &run.n, 0, 1e9),
                                A_NUMBER("m --temp", &run.temp, 0, 100),
                                A_WHOLE("m --top-k", &run.top_k, 0, 1e9),
@@ -399,6 +256,13 @@ int main(int argc, char **argv)
                                A_NUMBER("mw --timeout", &run.timeout, 0.01, 1e6),
                                A_FLAG("mw --no-mac", &run.no_mac),
                                A_FLAG("mw --quiet", &run.quiet),
+                               A_FLAG("mw --stats", &run.stats),
+                               A_TEXT("mp --share", &run.share),
+                               A_TEXT("mw --wire", &run.wire),
+                               A_TEXT("m --policy", &run.policy),
+                               A_WHOLE("m --audit", &run.audit, 0, 1e9),
+                               A_FLAG("mw --slices", &run.slices),
+                               A_TEXT("w --fetch", &run.folder),
                                A_NUMBER("p --ms", &run.ms, 0, 1e6),
                                A_NUMBER("p --mbit", &run.mbit, 0, 1e9),
                                A_TEXT("p --devices", &run.devices),
@@ -408,14 +272,24 @@ int main(int argc, char **argv)
     run.n = 256;
     run.top_p = run.min_p = -1;
     run.listen = "127.0.0.1:29500";
+    run.share = "even";
+    run.wire = "f32";
+    run.policy = "fail";
     run.wait = 60;
     run.timeout = 10;
     run.ms = 0.1;
     run.mbit = 1000;
     READ_OPTIONS(argc, argv, usage, options);
     if (run.command == KEY) return exit_status(make_key(run.path));
+    if (run.folder) {                       /* one word only: the address */
+        if (run.word) return refused("%s: with --fetch a worker takes no model", run.path);
+        run.word = run.path;
+        run.path = NULL;
+    }
     if (run.command == WORKER && !run.word) return refused("the address of the master is missing");
-    if (run.command == PLAN && run.word) return refused("%s: plan takes a model only", run.word);
+    if (run.command >= PLAN && run.word)
+        return refused("%s: %s takes a model only", run.word, run.command == PLAN ? "plan" : "rules");
+    if (!read_words()) return 2;
     if (run.command == MASTER && run.word && !strcmp(run.word, "-")) {
         prompt = owned = read_text("-", MOST_TEXT, 0, &n_prompt);
         if (!owned) return 1;
@@ -424,13 +298,17 @@ int main(int argc, char **argv)
         n_prompt = strlen(prompt);
     }
     cd.cancel = cancelled;
+    cd.progress = show_progress;
     cd.log = hear;
     cd.user = &ctx;
     stop_on_signals();
     st = tiny_ctx_open(&cd, &ctx);
     if (!st && run.command == PLAN && run.devices)
         st = devices_plan(ctx, run.path, run.devices, 512, run.ms, run.mbit, NULL);
-    else if (!st) st = run.command == PLAN ? plan(ctx) : take_part(ctx, prompt, n_prompt);
+    else if (!st)
+        st = run.command == PLAN    ? plan(ctx)
+             : run.command == RULES ? rules(ctx)
+                                    : take_part(ctx, prompt, n_prompt);
     tiny_ctx_close(ctx);
     free(owned);
     return exit_status(stopped_by ? 128 + stopped_by : st != TINY_OK);

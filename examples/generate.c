@@ -5,6 +5,8 @@
  * The text goes to standard output as it is generated. --stats prints tokens and speed to standard error. */
 #define TINY_WITH_TUNE                      /* TINY_TUNE in the environment */
 #define TINYLLM_WITH_STITCHES               /* --stitch */
+#define TINYLLM_WITH_DRAFTTREES             /* --draft-tree */
+#define TINYLLM_WITH_EASYSPEC               /* --draft-fuzzy */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "generate"
@@ -51,6 +53,10 @@ static const char usage[] =
     "  --draft-most     with --temp: keep more proposals; the text follows the same distribution, but is not the one "
     "without a draft\n"
     "  --draft-always   propose as many each time, also where that is slower\n"
+    "  --draft-tree W   the draft proposes W tokens after each of its tokens: a tree, whose paths are checked in one "
+    "pass; --draft-n is the number of its levels\n"
+    "  --draft-fuzzy N  the draft computes the attention of N neighbouring layers at once, one on each thread; the "
+    "text stays exact\n"
     "  --exact          the same text however many tokens a pass has: with and without --draft; slower\n"
     "  --threads N      default: one per processor\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
@@ -246,7 +252,7 @@ int main(int argc, char **argv)
     const tllm_format *format_k = NULL, *format_v = NULL;
     double temp = -1, top_p = -1, min_p = -1, repeat = -1;     /* below 0: not given */
     int beams = 0, parallel = 0, n = 256, top_k = -1, context = 0, echo = 0, stats = 0, sparse = 0, repack = 0,
-        repeats = 0, most = 0, i;
+        repeats = 0, most = 0, width = 0, group = 0, i;
     uint64_t seed = NO_SEED;
     tllm_tokens all;
     size_t n_prompt = 0, n_steps = 0, n_rules = 0;
@@ -257,6 +263,9 @@ int main(int argc, char **argv)
     tllm_generate_result result;
     tllm_session *session = NULL, *draft_model = NULL;
     tllm_draft_desc draft;
+    tllm_draft_tree_size tree;
+    tllm_easyspec_desc layers_at_once;
+    tllm_easyspec *fuzzy = NULL;
     tllm_step chain[5];
     tllm_grammar *grammar = NULL;
     tllm_repack_desc keep = { NULL, 0, 0 };
@@ -299,6 +308,8 @@ int main(int argc, char **argv)
                                A_WHOLE("--draft-n", &draft.n, 1, TLLM_DRAFT_TOKENS),
                                A_FLAG("--draft-most", &most),
                                A_FLAG("--draft-always", &draft.always),
+                               A_WHOLE("--draft-tree", &width, 1, TLLM_DRAFT_TOKENS),
+                               A_WHOLE("--draft-fuzzy", &group, 1, TLLM_EASYSPEC_GROUP),
                                A_FLAG("--exact", &room.exact),
                                A_WHOLE("--threads", &ctx_desc.n_threads, 1, TINY_MAX_THREADS),
                                A_TARGET("--target", &ctx_desc.target),
@@ -312,6 +323,8 @@ int main(int argc, char **argv)
     memset(&how, 0, sizeof how);
     memset(&result, 0, sizeof result);
     memset(&draft, 0, sizeof draft);
+    memset(&tree, 0, sizeof tree);
+    memset(&layers_at_once, 0, sizeof layers_at_once);
     READ_OPTIONS(argc, argv, usage, options);
     if (type_k && !(format_k = tllm_format_by_name(type_k))) return wrong("--cache-type-k", type_k);
     if (type_v && !(format_v = tllm_format_by_name(type_v))) return wrong("--cache-type-v", type_v);
@@ -334,6 +347,9 @@ int main(int argc, char **argv)
     if (!draft_path && !repeats && (draft.n || most || draft.always))
         return refused("%s does nothing without %s", draft.n ? "--draft-n" : most ? "--draft-most" : "--draft-always",
                        "--draft or --draft-repeat");
+    if (!draft_path && (width || group))
+        return refused("%s does nothing without --draft", width ? "--draft-tree" : "--draft-fuzzy");
+    if (width) (void)tllm_draft_tree_sizes(draft.n ? draft.n : 4, width, &tree);
     if (most) draft.rule = TLLM_DRAFT_MOST;
     if (beams || parallel) {                /* options for a single text */
         const char *search = beams ? "--beams" : "--parallel";
@@ -399,6 +415,14 @@ int main(int argc, char **argv)
 
     st = tiny_ctx_open(&ctx_desc, &ctx);
     if (!st) st = tllm_session_open(ctx, path, &room, &session);
+    if (!st && width) {                     /* again with room for the paths of trees: now the context is known */
+        room.n_ctx = tllm_session_context(session);
+        room.n_seq = tree.n_seq;
+        room.n_cells = room.n_ctx + tree.n_more;
+        tllm_session_close(session);
+        session = NULL;
+        st = tllm_session_open(ctx, path, &room, &session);
+    }
     if (!st && save) {
         st = can_save(ctx, save);
         if (st) fprintf(stderr, "generate: --save-session %s:\n", save);
@@ -430,10 +454,15 @@ int main(int argc, char **argv)
     if (!st && draft_path) {
         memset(&room, 0, sizeof room);
         room.n_ctx = tllm_session_context(session);
+        room.n_seq = tree.n_seq_draft;
+        if (width) room.n_cells = room.n_ctx + tree.n_more_draft;
         st = tllm_session_open(ctx, draft_path, &room, &draft_model);
         draft.model = draft_model;
     }
-    if (!st && (draft_path || repeats)) st = tllm_draft_open(session, &draft, &how.draft);
+    layers_at_once.n = group;
+    if (!st && group) st = tllm_easyspec_open(draft_model, &layers_at_once, &fuzzy);
+    if (!st && width) st = tllm_draft_tree_open(session, &draft, width, &how.draft);
+    else if (!st && (draft_path || repeats)) st = tllm_draft_open(session, &draft, &how.draft);
     if (stitch.n > 1 && (!n || stitch.every < n)) how.n_most = (size_t)stitch.every;
     if (!st && echo) (void)print(NULL, prompt, n_prompt);
     if (!st && load) {
@@ -469,6 +498,12 @@ int main(int argc, char **argv)
                     (unsigned long long)c.kept, (unsigned long long)c.proposed,
                     c.passes ? (double)(c.kept + c.passes) / (double)c.passes : 0.0, c.draft_seconds, c.pass_seconds);
         }
+        if (stats && fuzzy) {
+            tllm_easyspec_counts c;
+            tllm_easyspec_count(fuzzy, &c);
+            fprintf(stderr, "draft: %llu exact and %llu fuzzy passes, %llu groups of layers\n",
+                    (unsigned long long)c.exact, (unsigned long long)c.fuzzy, (unsigned long long)c.groups);
+        }
         if (stats && repack)
             fprintf(stderr, "repacked%s: %.1f MB in %.2f s, %.1f MB in blocks stay in the file\n",
                     repacked.from_file ? " before" : "", (double)repacked.bytes / 1e6, repacked.seconds,
@@ -484,6 +519,7 @@ int main(int argc, char **argv)
         tllm_grammar_close(ctx, grammar);
         tiny_free(ctx, rule_text);
         tllm_draft_close(how.draft);
+        tllm_easyspec_close(fuzzy);
         tllm_session_close(draft_model);
         tllm_session_close(session);
         for (i = 0; i < with.files.n; i++) tllm_adapter_close(ctx, with.a[i]);

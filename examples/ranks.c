@@ -1,35 +1,36 @@
-/* examples/ranks.c - one model split over several ranks of this process, with slow links between them
+/* examples/ranks.c - one model split over several ranks: threads, processes over TCP, or those of mpirun
  *
  *     ranks MODEL.gguf --ranks 2 --ms 1
  *     ranks MODEL.gguf --ranks 2 --ms 1 --ladder
+ *     ranks MODEL.gguf --ranks 2 --tcp
+ *     mpirun -n 2 build/mpi/ranks MODEL.gguf           built by `make mpi`
  *
- * Each rank computes its share of the heads and networks, and the text is the same as on one rank. With --ladder the
- * model runs as a ladder model. It is faster, but its text differs, because it was not trained as one. Several machines
- * need only another transport. Build with -fopenmp, or with -DTINY_PTHREAD and -pthread. */
+ * Each rank computes its share of the heads and networks, and the text is the same as on one rank: --check compares.
+ * With --ladder the model runs as a ladder model. It is faster, but its text differs, because it was not trained as
+ * one. Build with -fopenmp, or with -DTINY_PTHREAD and -pthread. */
+#define TINY_WITH_TCP
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "ranks"
 #include "options.h"
+#include "world.h"
 
 static const char usage[] =
     "ranks MODEL [options]      MODEL: a GGUF file, or a .bin of llama2.c next to its tokenizer\n"
-    "  --ranks N      ranks, a thread each; default: 2\n"
-    "  --ms X         delay of the link between two ranks, in milliseconds; default: 0\n"
-    "  --mbit X       megabits per second of a link; default: no limit\n"
+    WORLD_USAGE
     "  --ladder       run all layers as ladder layers, whatever the file says\n"
     "  --tokens N     tokens to generate; default: 40\n"
-    "  --prompt TEXT  default: \"Once upon a time\"\n";
+    "  --prompt TEXT  default: \"Once upon a time\"\n"
+    "  --check        compare with one rank; the status is 1 if a token differs\n";
 
-enum { MOST = 8, CONTEXT = 512 };
-static struct {
-    const char *path, *prompt;
-    int ranks, ladder, tokens;
-    double ms, mbit;
-    tiny_local *local;
-    int failed[MOST];
-} run;
+enum { CONTEXT = 512 };
+static struct { const char *path, *prompt; int ladder, tokens, check; world w; } run;
 
-static tiny_status tell_story(tiny_ctx *ctx, const tllm_model *model, const tllm_vocab *vocab, tiny_comm *comm)
+typedef struct text { int32_t id[CONTEXT]; int n; } text;
+
+/* the most probable tokens after the prompt; prints them if it is to be heard */
+static tiny_status tell_story(tiny_ctx *ctx, const tllm_model *model, const tllm_vocab *vocab, tiny_comm *comm,
+                              int heard, text *t)
 {
     tllm_state_desc d;
     tllm_state *state = NULL;
@@ -38,7 +39,6 @@ static tiny_status tell_story(tiny_ctx *ctx, const tllm_model *model, const tllm
     float *logits;
     double start = 0.0, waited = 0.0;
     int32_t next = 0, i;
-    int made = 0;
     tiny_status st;
     memset(&d, 0, sizeof d);
     memset(&prompt, 0, sizeof prompt);
@@ -50,24 +50,26 @@ static tiny_status tell_story(tiny_ctx *ctx, const tllm_model *model, const tllm
     st = logits ? tllm_state_open(ctx, model, &d, &state) : TINY_E_MEMORY;
     if (!st) st = tllm_encode(ctx, vocab, run.prompt, strlen(run.prompt), TLLM_ENCODE_ENDS, &prompt);
     if (!st) st = tllm_forward(state, prompt.id, (tiny_idx)prompt.n, 0, 1, logits);
-    if (!tiny_comm_rank(comm)) printf("%s", run.prompt);
+    if (heard) printf("%s", run.prompt);
     start = 1e-9 * (double)tiny_now_ns();
     waited = 1e-6 * (double)tiny_comm_waited(comm);
-    for (; !st && made < run.tokens && (int)prompt.n + made < CONTEXT; made++) {
+    for (t->n = 0; !st && t->n < run.tokens && (int)prompt.n + t->n < CONTEXT; t->n++) {
         /* the same bits in all ranks, so the same token */
         for (next = i = 0; i < about.n_out; i++) if (logits[i] > logits[next]) next = i;
         if (tllm_vocab_is_end(vocab, next)) break;
-        if (!tiny_comm_rank(comm)) {
+        t->id[t->n] = next;
+        if (heard) {
             char piece[256];
             const size_t n = tllm_piece(vocab, next, 0, piece, sizeof piece);
             printf("%.*s", (int)(n < sizeof piece ? n : sizeof piece), piece);
         }
-        st = tllm_forward(state, &next, 1, (int64_t)prompt.n + made, 1, logits);
+        st = tllm_forward(state, &next, 1, (int64_t)prompt.n + t->n, 1, logits);
     }
-    if (!st && !tiny_comm_rank(comm)) {
+    if (!st && heard) {
         const double s = 1e-9 * (double)tiny_now_ns() - start;
-        printf("\n%d tokens, %.2f ms each, of which rank 0 waited %.2f\n", made, 1e3 * s / (made ? made : 1),
-               (1e-6 * (double)tiny_comm_waited(comm) - waited) / (made ? made : 1));
+        const int made = t->n ? t->n : 1;
+        printf("\n%d tokens, %.2f ms each, of which rank 0 waited %.2f\n", t->n, 1e3 * s / made,
+               (1e-6 * (double)tiny_comm_waited(comm) - waited) / made);
     }
     tllm_tokens_free(ctx, &prompt);
     tllm_state_close(ctx, state);
@@ -75,42 +77,19 @@ static tiny_status tell_story(tiny_ctx *ctx, const tllm_model *model, const tllm
     return st;
 }
 
-static void rank_main(tiny_team *team, void *arg)
+/* The text of this rank's share of the model; comm NULL: of the whole model. */
+static tiny_status text_of(tiny_ctx *ctx, tiny_comm *comm, text *t)
 {
-    tiny_ctx_desc cd;
-    tiny_comm_desc d;
-    tiny_ctx *ctx = NULL;
-    tiny_comm *comm = NULL;
     tllm_gguf *file = NULL;
     tllm_model *model = NULL;
     tllm_vocab *vocab = NULL;
     tllm_about about;
     unsigned char *route = NULL;
-    int predicts = 1;
-    tiny_status st;
-    (void)arg;
-    memset(&cd, 0, sizeof cd);
-    memset(&d, 0, sizeof d);
-    cd.n_threads = 1;
-    run.failed[team->i] = 1;
-    if (team->n != run.ranks) {
-        fprintf(stderr,
-                "ranks: only %d of %d threads started: build with -fopenmp, or with -DTINY_PTHREAD and -pthread\n",
-                team->n, run.ranks);
-        return;
-    }
-    cd.log = hear;
-    cd.user = &ctx;
-    if (tiny_ctx_open(&cd, &ctx)) return;
-    d.net = tiny_local_net(run.local, team->i);
-    d.n_most = 1 << 20;
-    st = tiny_comm_open(ctx, &d, &comm);
-    if (!st) st = tllm_file_open(ctx, run.path, &file);
+    tiny_status st = tllm_file_open(ctx, run.path, &file);
     if (!st) st = tllm_model_open(ctx, file, &model);
     if (!st) tllm_model_about(model, &about);
     if (!st && (about.output != TLLM_LOGITS || about.is_encoder || about.has_decoder)) {
-        fprintf(stderr, "ranks: rank %d: a %s model does not predict its text\n", team->i, about.arch);
-        predicts = 0;
+        fprintf(stderr, "ranks: rank %d: a %s model does not predict its text\n", tiny_comm_rank(comm), about.arch);
         st = TINY_E_UNSUPPORTED;
     }
     if (!st && run.ladder) {
@@ -118,51 +97,51 @@ static void rank_main(tiny_team *team, void *arg)
         if (route) memset(route, TLLM_ROUTE_LADDER, 2 * (size_t)about.n_layer);
         st = route ? tllm_model_routes(ctx, model, route, 2 * about.n_layer) : TINY_E_MEMORY;
     }
-    if (!st) st = tllm_model_cut(ctx, model, team->i, run.ranks);
+    if (!st && comm) st = tllm_model_cut(ctx, model, tiny_comm_rank(comm), tiny_comm_world(comm));
     if (!st) st = tllm_vocab_open(ctx, file, &vocab);
-    if (!st) st = tell_story(ctx, model, vocab, comm);
-    if (st && predicts) fprintf(stderr, "ranks: rank %d: %s\n", team->i, tiny_ctx_message(ctx));
-    run.failed[team->i] = st != TINY_OK;
+    if (!st) st = tell_story(ctx, model, vocab, comm, comm && !tiny_comm_rank(comm), t);
     tiny_free(ctx, route);
     tllm_vocab_close(ctx, vocab);
     tllm_model_close(ctx, model);
     tllm_gguf_close(ctx, file);
+    return st;
+}
+
+static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
+{
+    text t, whole;
+    tiny_comm_desc d;
+    tiny_comm *comm = NULL;
+    int i;
+    tiny_status st;
+    (void)arg;
+    memset(&d, 0, sizeof d);
+    d.net = net;
+    d.n_most = 1 << 20;
+    st = tiny_comm_open(ctx, &d, &comm);
+    if (!st) st = text_of(ctx, comm, &t);
     tiny_comm_close(comm);
-    tiny_ctx_close(ctx);
+    if (st || !run.check || net->rank) return st;
+    st = text_of(ctx, NULL, &whole);
+    for (i = 0; i < t.n && i < whole.n && t.id[i] == whole.id[i]; i++) {}
+    if (!st && (i < t.n || i < whole.n)) {
+        fprintf(stderr, "ranks: token %d of %d ranks is not that of one rank\n", i, net->world);
+        st = TINY_E_NUMERIC;
+    } else if (!st) printf("the same %d tokens as one rank\n", t.n);
+    return st;
 }
 
 int main(int argc, char **argv)
 {
-    tiny_ctx_desc cd;
-    tiny_local_desc d;
-    tiny_ctx *ctx = NULL;
-    int i, failed = 0;
     const option options[] = { THE_WORD("model", &run.path),
                                ANY_TEXT("--prompt", &run.prompt),
-                               A_WHOLE("--ranks", &run.ranks, 1, MOST),
                                A_WHOLE("--tokens", &run.tokens, 0, CONTEXT),
-                               A_NUMBER("--ms", &run.ms, 0, 1e4),
-                               A_NUMBER("--mbit", &run.mbit, 0, 1e9),
-                               A_FLAG("--ladder", &run.ladder) };
+                               A_FLAG("--ladder", &run.ladder),
+                               A_FLAG("--check", &run.check),
+                               WORLD_OPTIONS(run.w) };
     run.prompt = "Once upon a time";
-    run.ranks = 2;
+    run.w.ranks = 2;
     run.tokens = 40;
     READ_OPTIONS(argc, argv, usage, options);
-    memset(&cd, 0, sizeof cd);
-    memset(&d, 0, sizeof d);
-    cd.n_threads = run.ranks;
-    cd.log = hear;
-    cd.user = &ctx;
-    d.world = run.ranks;
-    d.latency_ns = (uint64_t)(1e6 * run.ms);
-    d.bits_per_second = 1e6 * run.mbit;
-    if (tiny_ctx_open(&cd, &ctx)) return 1;
-    if (tiny_local_open(ctx, &d, &run.local) || tiny_parallel(ctx, run.ranks, 0, 0, rank_main, NULL)) {
-        say(tiny_ctx_message(ctx));
-        failed = 1;
-    }
-    for (i = 0; i < run.ranks; i++) failed |= run.failed[i];
-    tiny_local_close(ctx, run.local);
-    tiny_ctx_close(ctx);
-    return exit_status(failed);
+    return exit_status(world_run(&run.w, body, NULL));
 }

@@ -15,6 +15,9 @@
  * mpirun (build with -DWORLD_MPI and mpicc) every process is a rank, and --ranks and --tcp are not asked. */
 #ifdef OPTIONS_UNIX
 #include <sys/wait.h>
+#if defined __STRICT_ANSI__ && !defined _DEFAULT_SOURCE && !defined __cplusplus
+extern int kill(pid_t pid, int number);     /* -std=c99 hides it */
+#endif
 #endif
 #ifdef WORLD_MPI
 #include "mpi/tiny_mpi.h"
@@ -53,7 +56,8 @@ static inline int world_rank(const world_job *j, tiny_net *net)
     d.user = &ctx;
     if (tiny_ctx_open(&d, &ctx)) return 1;
     st = j->body(ctx, net, j->arg);
-    if (st) fprintf(stderr, PROGRAM ": rank %d: %s\n", net->rank, tiny_ctx_message(ctx));
+    /* without a message the body has said why */
+    if (st && *tiny_ctx_message(ctx)) fprintf(stderr, PROGRAM ": rank %d: %s\n", net->rank, tiny_ctx_message(ctx));
     net->why = st;
     net->close(net);                        /* the others get what was sent, and then see that this rank has ended */
     tiny_ctx_close(ctx);

@@ -72,8 +72,18 @@ geometry 4 (MT-DeepONet)
 geometry 5 (SpikingNeRF)
 distributed 0 (plain family)
 distributed 1 (TPI-LLM)
+distributed 2 (Megatron-LM)
+distributed 3 (GPipe)
+distributed 4 (Redco)
+distributed 5 (MoE parallel folding)
+distributed 6 (NoLoCo)
+distributed 7 (Just One Byte)
+distributed 8 (OneFlow)
+distributed 10 (ZeRO-topo)
 serving 1 (Flover)
-serving 3 (speculative sampling)'
+serving 3 (speculative sampling)
+serving 3 (speculative sampling, EasySpec)'
+serving 4 (DistServe)'
 if [ "$1" != --one ]; then
     results=$BUILD/results
     [ -n "$AGAIN" ] || rm -rf "$results"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# setup.sh test|ports|accel: what the tests, the emulated ports or the accelerator ports want beyond a C compiler and
-# make. As root on Debian or Ubuntu installs what is missing; elsewhere says which line would. Nothing here is needed:
-# what is missing is skipped by name.
+# setup.sh test|ports|accel|mpi: what the tests, the emulated ports, the accelerator ports or ranks over MPI want beyond
+# a C compiler and make. As root on Debian or Ubuntu installs what is missing; elsewhere says which line would. Nothing
+# here is needed: what is missing is skipped by name.
 what=${1:-test}
 missing=
 want() { # package, then a test that it is there
@@ -55,8 +55,15 @@ accel)
     pacman='pacman -S openblas opencl-headers ocl-icd pocl'
     brew='brew install openblas pocl'
     ;;
+mpi)
+    want libopenmpi-dev has mpicc
+    want openmpi-bin has mpirun
+    dnf='dnf install openmpi-devel'
+    pacman='pacman -S openmpi'
+    brew='brew install open-mpi'
+    ;;
 *)
-    echo "usage: setup.sh test|ports|accel" >&2
+    echo "usage: setup.sh test|ports|accel|mpi" >&2
     exit 2
     ;;
 esac

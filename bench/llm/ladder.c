@@ -110,8 +110,7 @@ static void bl_run(void *arg)
     if (j->what < 4) j->waited += bl_waited(j->pair) - before;
 }
 
-/* a model of random weights in memory */
-static tllm_writer *bl_model(tiny_ctx *ctx, int d, const void **at, size_t *n)
+tllm_writer *b_layers(tiny_ctx *ctx, int d, const void **at, size_t *n)
 {
     static const char *const name[9] = { "attn_norm",   "ffn_norm", "attn_q", "attn_k",  "attn_v",
                                          "attn_output", "ffn_gate", "ffn_up", "ffn_down" };
@@ -236,7 +235,7 @@ void bench_ladder(void)
         memset(&d, 0, sizeof d);
         p.team = b_ctx(TINY_TARGET_AUTO, RANKS);
         p.d = width[i];
-        w = bl_model(p.team, p.d, &p.at, &p.n);
+        w = b_layers(p.team, p.d, &p.at, &p.n);
         d.world = RANKS;
         b_must(p.team, tiny_local_open(p.team, &d, &p.local));
         memset(&job, 0, sizeof job);

@@ -74,6 +74,14 @@ for section in $(size 'matmul matvec matmul_i8 graph' matvec); do
     # shellcheck disable=SC2046
     run "bench $section" "$BUILD/bench" --only "$section" $(size "--keep peers-$section" '--quick --no-save')
 done
+# sums over TCP loopback next to those of Open MPI
+if command -v mpicc.openmpi >/dev/null 2>&1 && command -v mpirun.openmpi >/dev/null 2>&1; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    run 'sums and MPI' make -s --no-print-directory bench-mpi \
+        MPI="$BUILD/mpi/openmpi" MPICC=mpicc.openmpi MPIRUN=mpirun.openmpi ROUNDS="$(size 21 1)"
+else
+    skip 'Open MPI is not installed: sums are not compared with it'
+fi
 # model files: the gguf and safetensors packages of PyPI read ours, and we read theirs
 python=$(venv gguf gguf safetensors)
 if has "$python" 'gguf, safetensors'; then

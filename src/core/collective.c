@@ -408,6 +408,43 @@ TINY_API tiny_status tiny_coll_alltoallv(tiny_ctx *ctx, tiny_coll *c, const void
     return st;
 }
 
+TINY_API tiny_status tiny_coll_exchange(tiny_ctx *ctx, tiny_coll *c, const void *from, const uint64_t *from_at,
+                                        const uint64_t *n_from, void *to, const uint64_t *n_to)
+{
+    tinyi_coll_call k;
+    const int world = c && c->net ? TINYI_MAX(c->net->world, 1) : 1;
+    const unsigned char *f = (const unsigned char *)from;
+    unsigned char *t = (unsigned char *)to;
+    size_t at[TINY_NET_RANKS], to_at[TINY_NET_RANKS], sent = 0, end = 0, here = 0, bytes;
+    int s, i;
+    tiny_status st = tinyi_coll_begin(&k, ctx, c, "exchange", 0, 1, 0);
+    if (!st && (!n_from || !n_to)) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "exchange needs the lengths of the blocks");
+    if (!st && n_from[k.net->rank] != n_to[k.net->rank])
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "exchange: the own block has two lengths");
+    for (i = 0; i < world && !st; i++) {
+        to_at[i] = here;
+        at[i] = sent;
+        if (from_at && from_at[i] > SIZE_MAX) st = TINY_E_OVERFLOW;
+        else if (from_at) at[i] = (size_t)from_at[i];
+        if (st || n_from[i] > SIZE_MAX || n_to[i] > SIZE_MAX || !tinyi_size_add(sent, (size_t)n_from[i], &sent) ||
+            !tinyi_size_add(here, (size_t)n_to[i], &here) || !tinyi_size_add(at[i], (size_t)n_from[i], &end) ||
+            !tinyi_size_mul(sent, k.size, &bytes) || !tinyi_size_mul(here, k.size, &bytes) ||
+            !tinyi_size_mul(end, k.size, &bytes))
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "exchange: the blocks are more than this machine can address");
+    }
+    if (!st) st = tinyi_coll_list(ctx, "exchange", from, sent);
+    if (!st) st = tinyi_coll_list(ctx, "exchange", to, here);
+    if (st) return st;
+    tinyi_coll_copy(t + to_at[k.net->rank] * k.size, f + at[k.net->rank] * k.size,
+                    (size_t)n_from[k.net->rank] * k.size);
+    for (s = 1; s < world && !st; s++) {
+        const int dst = (k.net->rank + s) % world, src = (k.net->rank - s + world) % world;
+        st = tinyi_coll_pass(&k, s, dst, f + at[dst] * k.size, (size_t)n_from[dst] * k.size, src,
+                             t + to_at[src] * k.size, (size_t)n_to[src] * k.size);
+    }
+    return st;
+}
+
 TINY_API tiny_status tiny_coll_barrier(tiny_ctx *ctx, tiny_coll *c)
 {
     tinyi_coll_call k;
@@ -505,30 +542,36 @@ static void tinyi_coll_fit(const double n[TINYI_PROBES], const double t[TINYI_PR
 }
 
 /* Times every way at four lengths, and lets rank 0 choose. A table knows neither that two messages at the same time
- * slow each other down, nor how many ranks share a processor. */
-enum { TINYI_TRIES = 4, TINYI_TRY_ROUNDS = 7 };
+ * slow each other down, nor how many ranks share a processor. A time is that of the slowest rank, because a rank that
+ * starts late finds its messages there already. The second shortest time counts, not the median: whatever else the
+ * machine does only adds to a time. */
+enum { TINYI_TRIES = 4, TINYI_TRY_ROUNDS = 7, TINYI_TRY_RANK = 1 };
 static tiny_status tinyi_coll_try(tiny_ctx *ctx, const tiny_coll *c, tiny_coll_choice *choice)
 {
     static const size_t size[TINYI_TRIES] = { 1024, 8192, 65536, 524288 };
     static const int from[TINYI_TRIES + 1] = { 0, 2, 5, 8, TINY_COLL_SIZES };       /* the sizes that take that way */
     double took[TINY_COMM_WAYS][TINYI_TRY_ROUNDS];
-    tiny_coll sum = *c;
-    tiny_status st = TINY_OK;
+    tiny_coll sum = *c, most;
+    tiny_status st;
     int i, way, k, m;
     sum.type = TINY_COLL_F32;
     sum.op = TINY_COLL_SUM;
     sum.work = (unsigned char *)c->work + TINY_COLL_PROBE_WORK / 2;
     sum.n_work = TINY_COLL_PROBE_WORK / 2;
+    most = sum;
+    most.op = TINY_COLL_MAX;
+    st = tiny_coll_barrier(ctx, &sum);
     for (i = 0; i < TINYI_TRIES && !st; i++) {
         int best = TINY_COMM_DOUBLING;
         for (k = 0; k < TINYI_TRY_ROUNDS && !st; k++)
             for (way = TINY_COMM_DOUBLING; way < TINY_COMM_WAYS && !st; way++) {
-                uint64_t start;
+                const uint64_t start = tiny_now_ns();
                 double *t = took[way];
-                st = tiny_coll_barrier(ctx, &sum);
-                start = tiny_now_ns();
-                if (!st) st = tiny_coll_allreduce(ctx, &sum, way, c->work, size[i] / 4);
-                t[k] = (double)(tiny_now_ns() - start);
+                float ns;
+                st = tiny_coll_allreduce(ctx, &sum, way, c->work, size[i] / 4);
+                ns = (float)(tiny_now_ns() - start);
+                if (!st) st = tiny_coll_allreduce(ctx, &most, TINY_COMM_DOUBLING, &ns, 1);      /* and a barrier */
+                t[k] = (double)ns;
                 for (m = k; m > 0 && t[m] < t[m - 1]; m--) {
                     const double x = t[m];
                     t[m] = t[m - 1];
@@ -536,7 +579,7 @@ static tiny_status tinyi_coll_try(tiny_ctx *ctx, const tiny_coll *c, tiny_coll_c
                 }
             }
         for (way = TINY_COMM_DOUBLING; way < TINY_COMM_WAYS && !st; way++)
-            if (took[way][TINYI_TRY_ROUNDS / 2] < took[best][TINYI_TRY_ROUNDS / 2]) best = way;
+            if (took[way][TINYI_TRY_RANK] < took[best][TINYI_TRY_RANK]) best = way;
         for (k = from[i]; k < from[i + 1]; k++) choice->way[k] = (unsigned char)best;
     }
     return st;

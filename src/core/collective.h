@@ -54,6 +54,10 @@ TINY_API tiny_status tiny_coll_alltoall(tiny_ctx *ctx, tiny_coll *c, int form, c
  * TINY_E_WORKSPACE: they do not fit; the group goes on. */
 TINY_API tiny_status tiny_coll_alltoallv(tiny_ctx *ctx, tiny_coll *c, const void *from, const uint64_t *n_from,
                                          void *to, uint64_t *n_to, size_t room);
+/* The same where both lengths are known on both sides: one message to each other rank. from_at (world), in elements:
+ * where each block begins, and blocks may overlap; NULL: one after the other. */
+TINY_API tiny_status tiny_coll_exchange(tiny_ctx *ctx, tiny_coll *c, const void *from, const uint64_t *from_at,
+                                        const uint64_t *n_from, void *to, const uint64_t *n_to);
 TINY_API tiny_status tiny_coll_barrier(tiny_ctx *ctx, tiny_coll *c);
 /* the largest workspace that a call with n elements of n_bytes may need; SIZE_MAX: more than can be addressed */
 TINY_API size_t tiny_coll_work(int world, size_t n, size_t n_bytes);
@@ -75,7 +79,7 @@ typedef enum tiny_coll_what {
 TINY_API double tiny_coll_cost(int what, int world, double n_bytes, const tiny_coll_line *line);    /* seconds */
 
 /* Measures the line between rank 0 and each other rank and takes the worst: 20 round trips for each of 5 sizes. Then it
- * times every way of a sum at 4 sizes, and the medians of rank 0 choose; on a virtual clock the table of costs does.
+ * times every way of a sum at 4 sizes, and the times of rank 0 choose; on a virtual clock the table of costs does.
  * All ranks get the same answer. work: 1 MiB. */
 #define TINY_COLL_SIZES 12                  /* sums of up to 1 KiB, 2 KiB, ... 1 MiB, and longer ones */
 typedef struct tiny_coll_choice { tiny_coll_line line; unsigned char way[TINY_COLL_SIZES]; } tiny_coll_choice;

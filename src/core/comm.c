@@ -54,6 +54,9 @@ struct tiny_comm {
     tiny_status failed;
     char says[240];
     int waiting, quit, has_thread, finite;
+    uint64_t soft_ns, slow[TINY_NET_RANKS];
+    void (*say_slow)(void *user, int rank, uint64_t waited_ns);
+    void *user;
 #if TINYI_HAVE_PTHREAD
     pthread_mutex_t lock;
     pthread_cond_t idle;
@@ -194,6 +197,21 @@ static int tinyi_comm_direct(tiny_comm *c, tinyi_sum *s, tiny_status *st)
     return 1;
 }
 
+/* the rank whose message, or whose room for one, the oldest sum waits for */
+static int tinyi_comm_awaits(const tiny_comm *c)
+{
+    const tinyi_sum *s = &c->sum[c->first % TINY_COMM_FLIGHTS];
+    tinyi_hop t;
+    int i;
+    if (s->way == TINY_COMM_DIRECT) {
+        if (s->from < c->world) return s->from;
+        for (i = 0; i < c->world; i++) if (i != c->rank && !s->out[i].whole) return i;
+        return c->rank;
+    }
+    if (!tinyi_hop_allreduce(s->way, c->rank, c->world, s->n, s->step, &t)) return c->rank;
+    return t.from >= 0 && !s->recv.whole ? t.from : t.to >= 0 ? t.to : c->rank;
+}
+
 /* As far as the messages allow; under the lock. 1: a sum was finished. */
 static int tinyi_comm_progress(tiny_comm *c)
 {
@@ -306,6 +324,9 @@ TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, t
     c->n_short = desc->n_short ? desc->n_short : TINYI_COMM_SHORT;
     c->way = desc->way;
     c->finite = desc->finite;
+    c->soft_ns = desc->soft_ns;
+    c->say_slow = desc->slow;
+    c->user = desc->user;
     c->timeout_ns = desc->timeout_ns ? desc->timeout_ns : UINT64_C(10000000000);
     if (!tinyi_size_mul(c->n_most, 2 * sizeof *c->got, &all))
         st = tinyi_fail(ctx, TINY_E_OVERFLOW, "sums of %zu numbers are more than this machine can address", c->n_most);
@@ -358,6 +379,10 @@ TINY_API size_t tiny_comm_most(const tiny_comm *c) { return c ? c->n_most : 0; }
 TINY_API const tiny_net *tiny_comm_net(const tiny_comm *c) { return c ? c->net : NULL; }
 TINY_API void tiny_comm_spend(tiny_comm *c, uint64_t ns) { if (c && c->net->virtual_clock) c->clock += ns; }
 TINY_API uint64_t tiny_comm_clock(const tiny_comm *c) { return c ? c->clock : 0; }
+TINY_API uint64_t tiny_comm_slow(const tiny_comm *c, int rank)
+{
+    return c && rank >= 0 && rank < c->world ? c->slow[rank] : 0;
+}
 TINY_API uint64_t tiny_comm_waited(const tiny_comm *c) { return c ? c->waited_ns : 0; }
 
 TINY_API void tiny_comm_abort(tiny_comm *c)
@@ -414,9 +439,11 @@ TINY_API tiny_status tiny_allreduce_start(tiny_comm *c, float *x, size_t n, unsi
 TINY_API tiny_status tiny_allreduce_wait(tiny_comm *c, uint64_t handle)
 {
     uint64_t start, end;
+    int soft;
     tiny_status st = TINY_OK;
     tinyi_sum *s;
     if (!c) return TINY_E_ARGUMENT;
+    soft = c->soft_ns != 0;
     s = &c->sum[handle % TINY_COMM_FLIGHTS];
     start = tiny_now_ns();
     end = c->timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + c->timeout_ns;
@@ -443,6 +470,18 @@ TINY_API tiny_status tiny_allreduce_wait(tiny_comm *c, uint64_t handle)
             break;
         }
         until = c->look_at ? TINYI_MIN(end, c->look_at) : end;
+        if (soft && now - start >= c->soft_ns) {
+            const int rank = tinyi_comm_awaits(c);
+            soft = 0;
+            c->slow[rank]++;
+            if (c->say_slow) {
+                tinyi_comm_unlock(c);
+                c->say_slow(c->user, rank, now - start);
+                tinyi_comm_lock(c);
+                continue;
+            }
+        }
+        if (soft) until = TINYI_MIN(until, start + c->soft_ns);
         tinyi_comm_unlock(c);
         if (until == end || until > now + TINYI_COMM_SPIN_NS)
             c->net->pause(c->net, seen, until == end ? end : until - TINYI_COMM_SPIN_NS);

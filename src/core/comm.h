@@ -48,6 +48,11 @@ typedef struct tiny_comm_desc {             /* all zero but net: the sensible de
     uint64_t timeout_ns;                    /* of a wait; 0: 10 s */
     int no_thread;                          /* nonzero: messages move only during the calls */
     int finite;                             /* nonzero: a received number that is not finite ends the group */
+    /* A wait that has taken this long counts as slow, once, and calls slow, if it is not NULL, with the rank that it
+     * waits for. slow may not call tiny_comm or tiny_allreduce. 0: never */
+    uint64_t soft_ns;
+    void (*slow)(void *user, int rank, uint64_t waited_ns);
+    void *user;
 } tiny_comm_desc;
 
 TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, tiny_comm **out);
@@ -69,6 +74,8 @@ TINY_API void tiny_comm_abort(tiny_comm *comm);
 
 /* Nanoseconds of real time that this rank has spent in waits. */
 TINY_API uint64_t tiny_comm_waited(const tiny_comm *comm);
+/* Waits for that rank that took longer than soft_ns; in a star, the others wait for rank 0. 0 for an unknown rank. */
+TINY_API uint64_t tiny_comm_slow(const tiny_comm *comm, int rank);
 /* For a virtual clock: adds ns of computing to the clock of this rank, and reads that clock (0 for a real one). */
 TINY_API void tiny_comm_spend(tiny_comm *comm, uint64_t ns);
 TINY_API uint64_t tiny_comm_clock(const tiny_comm *comm);

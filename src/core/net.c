@@ -245,6 +245,7 @@ static tiny_status tinyi_local_recv(tiny_net *net, int from, tiny_message *m)
         tinyi_atomic_set(&k->starved, 0);
         tinyi_local_wake(&l->rank[from].net);
     }
+    if (!m->whole && gone) return tinyi_local_ended(me, from, gone, "has only a part of its message");
     return TINY_OK;
 }
 

@@ -16,5 +16,9 @@
 #include "llm/lab/vptq/vptq.simd.h"
 #include "llm/lab/vptq/kmeans.simd.h"
 #include "llm/lab/nets/share.simd.h"
+#include "llm/dist/noloco.simd.h"
+#include "llm/dist/onebyte.simd.h"
+#include "llm/dist/moe_fold.simd.h"
+#include "llm/dist/codes.simd.h"
 #endif
 #include "core/simd_unname.h"

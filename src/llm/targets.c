@@ -1,5 +1,9 @@
 /* src/llm/targets.c - compiles the kernels of tinyllm.h once for each target */
 #include "llm/block/block_inside.h"
+#include "llm/dist/noloco_inside.h"
+#include "llm/dist/onebyte_inside.h"
+#include "llm/dist/moe_fold_inside.h"
+#include "llm/dist/zero_inside.h"
 #include "llm/lab/bipolar/bipolar_inside.h"
 #include "llm/lab/flashllm/flash_inside.h"
 #include "llm/lab/nets/share_inside.h"

@@ -289,6 +289,12 @@ TINY_API void tiny_tape_zero(tiny_tape *t)
     for (i = 0; t && i < t->n_params; i++) t->held[i].full = 0;
 }
 
+TINY_API void tiny_tape_keep(tiny_tape *t)
+{
+    size_t i;
+    for (i = 0; t && i < t->n_params; i++) t->held[i].full = 1;
+}
+
 TINY_API tiny_tape_mark tiny_tape_now(const tiny_tape *t)
 {
     tiny_tape_mark m = { 0, 0, 0 };

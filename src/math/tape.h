@@ -65,6 +65,8 @@ TINY_API size_t tiny_tape_count(const tiny_tape *tape);     /* operations record
 TINY_API tiny_status tiny_tape_param(tiny_tape *tape, const tiny_param *param);
 /* Sets the gradients of all parameters to zero; without it, backward adds to them. */
 TINY_API void tiny_tape_zero(tiny_tape *tape);
+/* The gradients of all parameters hold numbers already, and backward adds to them: for tapes that share parameters. */
+TINY_API void tiny_tape_keep(tiny_tape *tape);
 
 typedef struct tiny_tape_mark { size_t nodes, values, used; } tiny_tape_mark;
 TINY_API tiny_tape_mark tiny_tape_now(const tiny_tape *tape);

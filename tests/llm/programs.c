@@ -329,7 +329,16 @@ static void test_generate_draft(void)
     COMPLAINS("proposed tokens kept");
     T_EQ_INT(run("", "%s --temp 0.7 --seed 4 --draft-repeat --draft-n 3", call), 0);
     T_EQ_TEXT(said, plain);
+    T_EQ_INT(run("", "%s --temp 0.7 --seed 4 %s --draft-tree 2 --draft-n 3 --draft-fuzzy 2 --draft-always --stats",
+                 call, model), 0);
+    T_EQ_TEXT(said, plain);
+    COMPLAINS("fuzzy passes");
     free(plain);
+    T_EQ_INT(run("", "%s --draft-tree 2", call), 2);
+    COMPLAINS("--draft-tree does nothing without --draft");
+    T_EQ_INT(run("", "%s --draft-repeat --draft-fuzzy 2", call), 2);
+    COMPLAINS("--draft-fuzzy does nothing without --draft");
+    T_EQ_INT(run("", "%s %s --draft-tree 33", call, model), 2);
     T_EQ_INT(run("", "%s --temp 0.7 %s --draft-most", call, model), 0);
     T_EQ_INT(run("", "%s %s --draft-repeat", call, model), 2);
     COMPLAINS("--draft and --draft-repeat: one of them");
@@ -340,6 +349,21 @@ static void test_generate_draft(void)
     T_EQ_INT(run("", "%s --draft-repeat --beams 2", call), 2);
     COMPLAINS("--draft-repeat does nothing with --beams");
     T_EQ_INT(run("", "%s --draft there/is/none.gguf", call), 1);
+}
+
+/* a draft over ranks: the text of the model alone */
+static void test_easyspec(void)
+{
+    static const char call[] = "easyspec examples/models/story.gguf 'one day , Ella' --n 20 --check";
+    if (!is_there()) return;
+    T_EQ_INT(run("", "%s --draft examples/models/story-small.gguf", call), 0);
+    has(said, "text without a draft: the same\nproposals kept in one process: the same\n", __LINE__);
+    T_EQ_INT(run("", "%s", call), 2);
+    COMPLAINS("--draft FILE is missing");
+    T_EQ_INT(run("", "%s --draft x --measure", call), 2);
+    T_EQ_INT(run("", "%s --draft x --group 33", call), 2);
+    T_EQ_INT(run("", "%s --draft examples/models/story-gla.gguf", call), 1);
+    COMPLAINS("cannot be computed side by side");
 }
 
 /* --beams and --parallel: they end with the context, sample if requested, and refuse options that they do not
@@ -769,6 +793,7 @@ int main(void)
     T_RUN(test_resume);
     T_RUN(test_generate);
     T_RUN(test_generate_draft);
+    T_RUN(test_easyspec);
     T_RUN(test_generate_side_by_side);
     T_RUN(test_sparse);
     T_RUN(test_repack);

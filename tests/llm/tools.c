@@ -128,6 +128,33 @@ static void test_nets(void)
     SAYS("the best of 100 by GradSign");
 }
 
+static void test_pipeline(void)
+{
+    char picture[200];
+    if (!is_there()) return;
+    if (run("", "pipeline --help")) { t_skip("pipeline does not run here"); return; }
+    SAYS("--schedule S");
+    T_EQ_INT(run("", "pipeline --schedule ring"), 2);
+    COMPLAINS("--schedule takes gpipe or 1f1b, not ring");
+    T_EQ_INT(run("", "pipeline --ranks 3 --tensor 2"), 2);
+    COMPLAINS("3 ranks are no multiple of 2 tensor times 1 data ranks");
+    T_EQ_INT(run("", "pipeline --bubble --plan"), 2);
+    T_EQ_INT(run("", "pipeline --svg %s", folder), 2);
+    COMPLAINS("this is a folder");
+    T_EQ_INT(run("", "pipeline --layers 3"), 1);
+    COMPLAINS("3 layers in 2 pieces");
+    T_EQ_INT(run("", "pipeline --check --steps 2 --ranks 4 --tensor 2 --chunks 2 --scatter --svg %s/p.svg", folder), 0);
+    SAYS("check: the same as one rank");
+    (void)slurp("p.svg", picture, sizeof picture);
+    T_TRUE(!strncmp(picture, "<svg xmlns", 10));
+    T_EQ_INT(run("", "pipeline --bubble --unit 0.1"), 0);
+    SAYS("by the formula");
+    T_EQ_INT(run("", "pipeline --plan --memory 0.5"), 1);
+    COMPLAINS("no split fits");
+    T_EQ_INT(run("", "pipeline --plan"), 0);
+    SAYS("174.6 billion parameters");
+}
+
 static void test_search_net(void)
 {
     char picture[200];
@@ -321,6 +348,64 @@ static void test_bench_model(void)
     T_TRUE(strlen(said) > 4 && !strcmp(said + strlen(said) - 4, "]}]\n"));
 }
 
+static void test_sbp(void)
+{
+    if (!is_there()) return;
+    if (run("", "sbp --help")) { t_skip("sbp does not run here"); return; }
+    SAYS("--plan NAME");
+    T_EQ_INT(run("", "sbp"), 2);
+    T_EQ_INT(run("", "sbp plan --plan magic"), 2);
+    COMPLAINS("there are exact greedy data tensor rows copies, not magic");
+    T_EQ_INT(run("", "sbp run --grid 2"), 2);
+    COMPLAINS("--grid takes AxB");
+    T_EQ_INT(run("", "sbp actors --times 1,2"), 2);
+    COMPLAINS("--times takes three whole numbers");
+    T_EQ_INT(run("", "sbp plan --check"), 2);
+    COMPLAINS("plan takes no --check");
+    T_EQ_INT(run("", "sbp plan --memory 0.001"), 1);
+    COMPLAINS("no plan keeps every rank below 1000 bytes");
+    T_EQ_INT(run("", "sbp plan --batch 32 --width 4096"), 0);
+    SAYS("exact             3.146");
+    SAYS("y: P -> B 3.146 MB");
+    T_EQ_INT(run("", "sbp actors"), 0);
+    SAYS("2 buffers: 62 units, 16384 bytes");
+    T_EQ_INT(run("", "sbp run --ranks 3 --batch 7 --width 24 --tcp --check"), 0);
+    SAYS("compared with one rank: the same");
+    T_EQ_INT(run("", "sbp run --grid 2x2 --batch 8 --width 24 --tcp --check"), 0);
+    SAYS("(0/1) / (2/3)");
+}
+
+static void test_distserve(void)
+{
+    char picture[200];
+    if (!is_there()) return;
+    if (run("", "distserve --help")) { t_skip("distserve does not run here"); return; }
+    SAYS("--tpot X");
+    T_EQ_INT(run("", "distserve queue --rate 16"), 0);
+    SAYS("150.0 ms");
+    SAYS("58.3 ms");
+    T_EQ_INT(run("", "distserve queue --tpot 3"), 2);
+    COMPLAINS("queue takes no --tpot");
+    T_EQ_INT(run("", "distserve simulate --requests 9"), 2);
+    COMPLAINS("--requests takes a whole number from 10");
+    T_EQ_INT(run("", "distserve simulate --requests 100 --decodes 0"), 0);
+    SAYS("on 1 devices");
+    T_EQ_INT(run("", "distserve goodput --requests 200 --seeds 1 --svg %s/g.svg", folder), 0);
+    SAYS("split serves");
+    (void)slurp("g.svg", picture, sizeof picture);
+    T_TRUE(!strncmp(picture, "<svg xmlns", 10));
+    T_EQ_INT(run("", "distserve goodput --svg %s", folder), 2);
+    COMPLAINS("this is a folder");
+    spill("profile", "1 18 .1 0 20 0 .04 7 0 .2 95\n2 11 .06\n");
+    T_EQ_INT(run("", "distserve place --profile %s/profile", folder), 1);
+    COMPLAINS("line 2 is not 11 numbers");
+    spill("profile", "1 18 .1 0 20 0 .04 7 0 .2 95\n");
+    T_EQ_INT(run("", "distserve place --profile %s/profile --requests 50 --devices 2", folder), 0);
+    SAYS("best split");
+    T_EQ_INT(run("", "distserve place --requests 50 --ttft 1"), 1);
+    COMPLAINS("no placement keeps limits of 0.001");
+}
+
 /* invalid numbers, or numbers beyond the range of an option: the fault is named, and nothing is done */
 static void test_numbers(void)
 {
@@ -343,11 +428,14 @@ static void test_numbers(void)
                 { "needle --what 1", "unknown option: --what" },
                 { "needle --seeds", "--seeds: a value is missing" },
                 { "ranks m --tokens", "--tokens: a value is missing" },
-                { "ranks m --ranks 2x", "--ranks takes a whole number from 1 to 8, not 2x" },
-                { "ranks m --ranks 9", "not 9" },
+                { "ranks m --ranks 2x", "--ranks takes a whole number from 1 to 16, not 2x" },
+                { "ranks m --ranks 17", "not 17" },
                 { "ranks m --ms fast", "not fast" },
                 { "ranks m n", "a second model: n" },
                 { "ranks m --what", "unknown option: --what" },
+                { "cluster rules m n", "n: rules takes a model only" },
+                { "cluster rules m --ranks 65", "not 65" },
+                { "cluster rules m --wait 3", "--wait" },
                 { "bipolar --weights 9", "from 1 to 8, not 9" },
                 { "bipolar --size 0", "not 0" },
                 { "prune --zeros 101", "--zeros takes a number from 0 to 100, not 101" },
@@ -677,8 +765,93 @@ static void test_serve(void)
     T_EQ_TEXT(errors, "");
 }
 
+/* Runs a master, and a worker as soon as it waits for one. Fills `said` and `errors` with what the master says, and
+ * `worker` with the messages of the worker. Returns the status of the master. */
+static char worker[4000];
+static int cluster(const char *master_options, const char *worker_words, int *worker_status)
+{
+    const char *build = getenv("BUILD");
+    char line[2000], status[20] = "";
+    int i;
+    (void)snprintf(line, sizeof line,
+                   "(rm -f %s/m.*; %s/cluster master examples/models/story.gguf 'Once upon a time' --key %s/key "
+                   "--listen unix:%s/c --threads 1 --n 24 --wait 30 %s >%s/m.out 2>%s/m.err; echo $? >%s/m.status) &",
+                   folder, build ? build : "build", folder, folder, master_options, folder, folder, folder);
+    T_EQ_INT(system(line), 0);
+    for (i = 0; i < 3000 && worker_words; i++) {
+        (void)slurp("m.err", errors, sizeof errors);
+        if (strstr(errors, "waiting for 1 worker at") || slurp("m.status", status, sizeof status)) break;
+        (void)usleep(10000);
+    }
+    if (worker_words) *worker_status = run("", "cluster worker %s --key %s/key --threads 1", worker_words, folder);
+    (void)snprintf(worker, sizeof worker, "%.3900s", errors);
+    for (i = 0; i < 3000 && !slurp("m.status", status, sizeof status); i++) (void)usleep(10000);
+    (void)slurp("m.out", said, sizeof said);
+    (void)slurp("m.err", errors, sizeof errors);
+    return *status ? atoi(status) : -1;
+}
+
+/* one model over two processes: the text of one, however it is cut and sent */
+static void test_cluster(void)
+{
+    static const char *const ways[][2] = { { "--share 3,1 --stats", "" },
+                                           { "--wire f16 --policy replan", "--wire f16 --stats" },
+                                           { "--wire q8 --audit 3", "--wire q8" },
+                                           { "--slices --share measured", "--slices" } };
+    char text[2000], words[700];
+    struct stat is;
+    int ended = -1;
+    size_t k;
+    if (!is_there()) return;
+    if (run("", "cluster --help")) { t_skip("cluster does not run here"); return; }
+    T_EQ_INT(run("", "cluster key %s/key", folder), 0);
+    T_EQ_INT(run("", "cluster key %s/key", folder), 1);
+    COMPLAINS("cannot be written, or is there already");
+    (void)snprintf(words, sizeof words, "%s/key", folder);
+    T_TRUE(!stat(words, &is) && (is.st_mode & 077) == 0 && is.st_size == 65);
+    T_EQ_INT(cluster("--ranks 1", NULL, NULL), 0);
+    (void)snprintf(text, sizeof text, "%.1900s", said);
+    T_TRUE(strlen(text) > 40);
+    for (k = 0; k < T_COUNT(ways); k++) {
+        (void)snprintf(words, sizeof words, "examples/models/story.gguf unix:%s/c %s", folder, ways[k][1]);
+        if (!T_EQ_INT(cluster(ways[k][0], words, &ended), 0)) printf("  %s%s\n", errors, worker);
+        T_EQ_INT(ended, 0);
+        T_EQ_TEXT(said, text);
+        has(worker, "rank 1 of 2", __LINE__);
+        has(worker, "the master has ended: ", __LINE__);
+        if (k == 0) COMPLAINS("rank   share   computing     waiting        sent   messages   memory");
+        if (k == 1) has(worker, "   1   50.0%", __LINE__);
+        if (k == 3) COMPLAINS("measured shares: ");
+    }
+    for (k = 0; k < 2; k++) {               /* without the model file; the second time its part is there */
+        (void)snprintf(words, sizeof words, "unix:%s/c --fetch %s", folder, folder);
+        if (!T_EQ_INT(cluster("--slices --share 3,1", words, &ended), 0)) printf("  %s%s\n", errors, worker);
+        T_EQ_INT(ended, 0);
+        T_EQ_TEXT(said, text);
+        T_TRUE((strstr(worker, " MB of slices in ") != NULL) == !k);
+    }
+    (void)snprintf(words, sizeof words, "examples/models/story.gguf unix:%s/c --wire f16", folder);
+    T_EQ_INT(cluster("--wait 2", words, &ended), 1);
+    T_EQ_INT(ended, 1);
+    has(worker, "it has other settings", __LINE__);
+    T_EQ_INT(run("", "cluster master x --share 3,0"), 2);
+    COMPLAINS("--share takes even, measured, or a number above 0 for each of 2 ranks, such as 3,1, not 3,0");
+    T_EQ_INT(run("", "cluster master x --share 3"), 2);
+    COMPLAINS("--share 3 has 1 numbers, but there are 2 ranks");
+    T_EQ_INT(run("", "cluster master x --wire f8"), 2);
+    COMPLAINS("--wire takes f32, f16 or q8, not f8");
+    T_EQ_INT(run("", "cluster master x --policy pray"), 2);
+    COMPLAINS("--policy takes fail or replan, not pray");
+    T_EQ_INT(run("", "cluster worker x y --fetch z"), 2);
+    COMPLAINS("x: with --fetch a worker takes no model");
+    T_EQ_INT(run("", "cluster worker x"), 2);
+    COMPLAINS("the address of the master is missing");
+    T_PROOF("distributed 1", "the program, master and worker: the text of one process, whatever is cut or sent");
+}
+
 int main(void)
 {
+    T_RUN(test_cluster);
     T_RUN(test_cache);
     T_RUN(test_pooled);
     T_RUN(test_gnn_without_test_part);
@@ -686,6 +859,9 @@ int main(void)
     T_RUN(test_split);
     T_RUN(test_vision);
     T_RUN(test_nets);
+    T_RUN(test_sbp);
+    T_RUN(test_distserve);
+    T_RUN(test_pipeline);
     T_RUN(test_search_net);
     T_RUN(test_needle);
     T_RUN(test_bench_model);

@@ -15,6 +15,7 @@
  * Cost     about 400 additions per value
  * Left out finding the entry that is nearest for all trial scales at once */
 #include "llm/block/lattice_inside.h"
+#include "llm/block/block_inside.h"
 #include "core/target.h"
 
 static const char tinyi_lattice_iq2xxs[] =    /* 256 */
@@ -788,6 +789,29 @@ TINYI_INLINE void tinyi_book_scales(unsigned char *k, const unsigned char *b)
 TINYI_FORCE_INLINE const char *tinyi_book_entry1(unsigned i)
 {
     return tinyi_lattice_iq1[0] + 2 * (size_t)i + (i >> 10);
+}
+
+TINYI_FN void tinyi_book_table(unsigned char *to, int blk)
+{
+    static const unsigned char whole1[81 * 4] = TINYI_B3(248, 0, 8);
+    const int four = blk == TINYI_BLK_IQ3_XXS || blk == TINYI_BLK_IQ3_S,
+              one = blk == TINYI_BLK_IQ1_S || blk == TINYI_BLK_IQ1_M;
+    const unsigned n = one                        ? 2048
+                       : blk == TINYI_BLK_IQ2_S   ? 1024
+                       : blk == TINYI_BLK_IQ2_XS || blk == TINYI_BLK_IQ3_S ? 512
+                                                  : 256;
+    const char *const entry = blk == TINYI_BLK_IQ2_XXS  ? tinyi_lattice_iq2xxs
+                              : blk == TINYI_BLK_IQ2_XS ? tinyi_lattice_iq2xs
+                              : blk == TINYI_BLK_IQ2_S  ? tinyi_lattice_iq2s
+                              : blk == TINYI_BLK_IQ3_S  ? tinyi_lattice_iq3s
+                                                        : tinyi_lattice_iq3xxs;
+    unsigned i;
+    for (i = 0; i < n; i++) {
+        if (one) tinyi_book_eight(to + 8 * i, whole1, tinyi_book_entry1(i));
+        else if (!four) tinyi_book_eight(to + 8 * i, tinyi_book_halves2, entry + 2 * (size_t)i);
+        else tinyi_book_four(to + 4 * i, blk == TINYI_BLK_IQ3_S ? tinyi_book_halves3s : tinyi_book_halves3xxs,
+                             entry + 2 * (size_t)i);
+    }
 }
 
 TINYI_FN void tinyi_book_IQ2_XXS(tinyi_book *to, const unsigned char *b)

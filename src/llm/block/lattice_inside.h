@@ -13,6 +13,12 @@ typedef struct tinyi_book {
     unsigned char code[256], sign[32], k[16];
     float d;
 } tinyi_book;
+/* All entries of a code book one after the other: 4 magnitudes each for IQ3, 8 for the others; eight times -1, 0, 1 for
+ * IQ1. For kernels that look them up as a whole. */
+#define TINYI_BOOK_TABLE (2048 * 8)         /* bytes, at most */
+TINYI_FN void tinyi_book_table(unsigned char *to, int blk);
+/* the same of a block with such a table; codes have their signs, `sign` is not used */
+typedef void (*tinyi_book_open)(tinyi_book *to, const unsigned char *b, const unsigned char *table);
 typedef void (*tinyi_book_get)(tinyi_book *to, const unsigned char *b);
 TINYI_FN void tinyi_book_IQ1_S(tinyi_book *to, const unsigned char *b);
 TINYI_FN void tinyi_book_IQ1_M(tinyi_book *to, const unsigned char *b);

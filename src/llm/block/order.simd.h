@@ -1,4 +1,4 @@
-/* src/llm/block/order.simd.h - products of block formats on AVX2 without VNNI: whole super-blocks times one row of
+/* src/llm/block/order.simd.h - products of block formats on AVX2 without VNNI: super-blocks times one row of
  * activations
  *
  * What a super-block is folded by waits for its products, and fills the window that the processor looks ahead in. So
@@ -208,9 +208,13 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_order_codes)(v_f32 *acc, v_i32 *t, const u
  * piece in turn, since a core reads two places faster than one; of longer rows each begins so many pages of its own
  * that nothing is won. */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_order_rows)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row,
-                                                  size_t n_row, const tinyi_q8 *x, int bytes, int format, int traits)
+                                                  size_t n_row, const tinyi_q8 *x, size_t k, int values, int n_bytes,
+                                                  int format, int traits)
 {
+    const int bytes = 256 / values * n_bytes;
     const size_t half = w_row <= 4096 ? (n_row + 1) / 2 : 0, blocks = x->blocks;
+    const size_t rest = k % 256 / (size_t)values * (size_t)n_bytes;
+    unsigned char last[2][8 * 34];          /* of two rows in turn: one is b0 still */
     const unsigned char *b, *b0 = w;
     const int8_t *const code = x->code;
     const float *d0 = x->d, *sum0 = x->sum;
@@ -221,12 +225,17 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_order_rows)(float *y, ptrdiff_t y_row, con
     int i;
     acc[0] = acc[1] = v_zero();
     TINYI_BLK_EACH(i, 4) t[i] = vi_zero();
+    if (rest) b0 = tinyi_blk_last(last[1], sizeof last[1], w, rest);    /* a row may be shorter than a super-block */
     /* once more, for the sums of the last block: of its products nobody hears */
     for (r = 0; r <= n_row; r++) {
         const ptrdiff_t row = r == n_row ? 0 : (ptrdiff_t)(!half ? r : r % 2 ? half + r / 2 : r / 2);
         b = w + row * w_row;
         for (at = 0; at < (r < n_row ? blocks : 1); at++, b += bytes) {
             for (i = 0; i < bytes; i += 64) TINYI_BLK_AHEAD(b + 2048 + i);
+            if (rest && at + 1 == blocks)
+                b = TINY_FN(tinyi_tree_end)
+                    (last[r % 2], b, rest, (size_t)n_bytes,
+                     TINYI_TREE_BEYOND((ptrdiff_t)n_row - 1 - row, w_row, (size_t)bytes, rest));
             if (format == TINYI_BLK_Q8_0) acc[0] = TINY_FN(tinyi_order_bytes)(acc[0], t, b, code + 256 * at, b0, d0);
             else TINY_FN(tinyi_order_codes)(acc, t, b, code + 256 * at, b0, d0, sum0, format, traits);
             if (at == 0) {                  /* with that the row before is whole */

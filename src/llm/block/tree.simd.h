@@ -125,6 +125,26 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_step)(v_f32 *acc, const v_i8 *c, cons
     }
 }
 
+/* ---- the end of a row whose length k is no multiple of 256
+ *
+ * Its last super-block is read whole: what follows belongs to the next rows. Codes there meet activations of 0, and
+ * their scales must be finite, or are taken out. Where too few rows follow, the end is copied. */
+
+/* of the last super-block of `full` bytes, those after `rest` lie beyond the end; rows: how many follow */
+#define TINYI_TREE_BEYOND(rows, w_row, full, rest) ((ptrdiff_t)(rows) * (w_row) < (ptrdiff_t)((full) - (rest)))
+/* b, or a copy of its end. step: bytes of a block, which begins with its scale */
+static const unsigned char *TINY_FN(tinyi_tree_end)(unsigned char *last, const unsigned char *b, size_t rest,
+                                                    size_t step, int beyond)
+{
+    size_t i = beyond ? 0 : rest;
+    while (i >= rest && i < 8 * step && (tinyi_q_u16(b + i) & 0x7c00) != 0x7c00) i += step;
+    return i == 8 * step ? b : tinyi_blk_last(last, 8 * step, b, rest);
+}
+/* scales of groups beyond the end become 0 */
+static const int32_t TINY_FN(tinyi_tree_keep)[16] = { -1, -1, -1, -1, -1, -1, -1, -1 };
+#define TINYI_TREE_KEEP(s, groups) \
+    ((s) = _mm256_and_ps(s, _mm256_castsi256_ps(TINYI_BLK_256(TINY_FN(tinyi_tree_keep) + 8 - (groups)))))
+
 /* ---- codes: 256 numbers as 8 vectors, in order or PAIRED */
 
 #define TINYI_TREE_SHIFT(x, by) \
@@ -556,26 +576,32 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_two)(v_f32 *acc0, v_f32 *acc1, const 
                   v_fma(v_load(d1 + 8), v_set(-8.0f), v_from_i32(p[1][0])), *acc1);
 }
 static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_t w_row, size_t n_row,
-                                      const tinyi_q8 *x)
+                                      const tinyi_q8 *x, size_t k)
 {
-    const size_t blocks = x->blocks;
+    const size_t blocks = x->blocks, rest = k % 256 / 32 * 18;
+    unsigned char last[2][144];
     float t[2][4][8];
     size_t g, n;
     int i, j;
     for (g = 0; g < n_row / 4; g++)
         for (i = 0; i < 4; i += 2, w += 2 * w_row) {
-            const unsigned char *b = w;
+            const int beyond = TINYI_TREE_BEYOND(n_row - 4 * g - (size_t)i - 2, w_row, (size_t)144, rest);
+            const unsigned char *b = w, *b1 = w + w_row;
             const int8_t *q = x->code;
             const float *d = x->d;
             v_f32 acc[2];
             acc[0] = acc[1] = v_zero();
             if (blocks < 4) {               /* two rows */
-                for (n = blocks; n; n--, b += 144, q += 256, d += 16) {
+                for (n = blocks; n; n--, b += 144, b1 += 144, q += 256, d += 16) {
                     TINYI_BLK_EACH(j, 3) {
                         TINYI_BLK_AHEAD(b + 2048 + 64 * j);
-                        TINYI_BLK_AHEAD(b + w_row + 2048 + 64 * j);
+                        TINYI_BLK_AHEAD(b1 + 2048 + 64 * j);
                     }
-                    TINY_FN(tinyi_tree_two)(&acc[0], &acc[1], b, b + w_row, q, q, d, d);
+                    if (n == 1 && rest) {
+                        b = TINY_FN(tinyi_tree_end)(last[0], b, rest, 18, beyond);
+                        b1 = TINY_FN(tinyi_tree_end)(last[1], b1, rest, 18, beyond);
+                    }
+                    TINY_FN(tinyi_tree_two)(&acc[0], &acc[1], b, b1, q, q, d, d);
                 }
             } else {                        /* two blocks of a row: from memory one stream is faster than two */
                 for (j = 0; j < 2; j++) {
@@ -584,13 +610,16 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
                     q = x->code;
                     d = x->d;
                     for (n = blocks; n > 1; n -= 2, b += 288, q += 512, d += 32) {
-                        int k;
-                        TINYI_BLK_EACH(k, 5) {
-                            TINYI_BLK_AHEAD(b + 2048 + 64 * k);
-                            TINYI_BLK_AHEAD2(b + 8192 + 64 * k);
+                        int c;
+                        TINYI_BLK_EACH(c, 5) {
+                            TINYI_BLK_AHEAD(b + 2048 + 64 * c);
+                            TINYI_BLK_AHEAD2(b + 8192 + 64 * c);
                         }
-                        TINY_FN(tinyi_tree_two)(&sum, &sum, b, b + 144, q, q + 256, d, d + 16);
+                        b1 = b + 144;
+                        if (n == 2 && rest) b1 = TINY_FN(tinyi_tree_end)(last[0], b1, rest, 18, beyond);
+                        TINY_FN(tinyi_tree_two)(&sum, &sum, b, b1, q, q + 256, d, d + 16);
                     }
+                    if (n && rest) b = TINY_FN(tinyi_tree_end)(last[0], b, rest, 18, beyond);
                     if (n) TINY_FN(tinyi_tree_two)(&sum, &none, b, b, q, q, d, d);
                     acc[j] = sum;
                 }
@@ -627,13 +656,20 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
                 v_f32 s[2], m[2];                                                                                      \
                 float shared;                                                                                          \
                 int i;                                                                                                 \
-                if (k - at < 256) b = tinyi_blk_last(last, sizeof last, b, (k - at) / (values) * (bytes));             \
-                else                                                                                                   \
+                if (k - at < 256) {                                                                                    \
+                    const size_t rest = (k - at) / (values) * (bytes);                                                 \
+                    if (((traits)&TINYI_BLK_FINE) || TINYI_TREE_BEYOND(n_row - 1, w_row, sizeof last, rest))           \
+                        b = tinyi_blk_last(last, sizeof last, b, rest);                                                \
+                } else                                                                                                 \
                     for (i = 0; i < 256 / (values) * (bytes); i += 64) {                                               \
                         TINYI_BLK_AHEAD(b + 2048 + i);                                                                 \
                         TINYI_BLK_AHEAD2(b + 8192 + i);                                                                \
                     }                                                                                                  \
                 shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, b);                                                   \
+                if (k - at < 256 && !((traits)&TINYI_BLK_FINE)) {                                                      \
+                    TINYI_TREE_KEEP(s[0], (k - at) / 32);                                                              \
+                    if ((traits)&TINYI_BLK_MINIMA) TINYI_TREE_KEEP(m[0], (k - at) / 32);                               \
+                }                                                                                                      \
                 for (r = 0; r < n; r++) {                                                                              \
                     const size_t p = r * 256 * x->blocks + at;                                                         \
                     TINY_FN(tinyi_tree_step)                                                                           \
@@ -652,16 +688,16 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
     static void TINY_FN(tinyi_tree_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row,     \
                                                size_t n_row, const tinyi_q8 *x, size_t k)                              \
     {                                                                                                                  \
-        if (TINYI_BLK_##name == TINYI_BLK_Q4_0 && n_row >= 4 && k % 256 == 0 && y_row == 1) {                          \
+        if (TINYI_BLK_##name == TINYI_BLK_Q4_0 && n_row >= 4 && k && y_row == 1) {                                     \
             const size_t whole = n_row / 4 * 4;                                                                        \
-            TINY_FN(tinyi_tree_rows4)(y, w, w_row, whole, x);                                                          \
+            TINY_FN(tinyi_tree_rows4)(y, w, w_row, whole, x, k);                                                       \
             y += whole;                                                                                                \
             w += (ptrdiff_t)whole * w_row;                                                                             \
             n_row -= whole;                                                                                            \
         }                                                                                                              \
-        if (TINYI_ORDER_HAS(TINYI_BLK_##name) && n_row && k && k % 256 == 0)                                           \
+        if (TINYI_ORDER_HAS(TINYI_BLK_##name) && n_row && k)                                                           \
             TINY_FN(tinyi_order_rows)                                                                                  \
-            (y, y_row, w, w_row, n_row, x, 256 / (values) * (bytes), TINYI_BLK_##name, (traits));                      \
+            (y, y_row, w, w_row, n_row, x, k, values, bytes, TINYI_BLK_##name, (traits));                              \
         else if (TINYI_TREE_BY_FEW(TINYI_BLK_##name))                                                                  \
             TINY_FN(tinyi_tree_few_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                     \
         else TINY_FN(tinyi_tree_dots_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                   \
@@ -700,56 +736,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_put)(unsigned char *code, int i, v_i8
 }
 TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
 
-#if TINYI_BLK_ANY_BOOKS
-static void TINY_FN(tinyi_tree_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row,
-                                     size_t n_row, const tinyi_q8 *x, size_t k, size_t n, tinyi_book_get get,
-                                     size_t bytes)
-{
-    const __m256i pick = _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0),
-                  bit = _mm256_set1_epi64x((long long)0x8040201008040201u);
-    const float shared = V_VNNI ? -128.0f : 0.0f;
-    for (; n_row; n_row--, w += w_row, y += y_row) {
-        const unsigned char *b = w;
-        v_f32 acc[TINYI_BLK_FEW][2];
-        size_t at, r;
-        for (r = 0; r < n; r++) acc[r][0] = acc[r][1] = v_zero();
-        for (at = 0; at < k; at += 256, b += bytes) {
-            tinyi_book t;
-            v_i8 c[8];
-            v_f32 s[2];
-            int i;
-            for (i = 0; i < (int)bytes; i += 64) TINYI_BLK_AHEAD(b + 2048 + i);
-            get(&t, b);
-            TINYI_BLK_EACH(i, 8) {
-                const __m256i minus = _mm256_cmpeq_epi8(
-                    vb_and(_mm256_shuffle_epi8(_mm256_set1_epi32((int)tinyi_q_u32(t.sign + 4 * i)), pick), bit), bit);
-                c[i] = vb_sub(vb_xor(vb_load(t.code + 32 * i), minus), minus);
-                if (V_VNNI) c[i] = vb_xor(c[i], vb_set(-128));
-            }
-            TINY_FN(tinyi_tree_times)(s, v_set(t.d), TINY_FN(tinyi_tree_order)(TINYI_BLK_128(t.k)));
-            for (r = 0; r < n; r++) {
-                const size_t p = r * 256 * x->blocks + at;
-                TINY_FN(tinyi_tree_step)
-                (acc[r], c, s, s, shared, x->code + p, x->d + p / 16, x->sum + p / 16, TINYI_BLK_BOOK, 0);
-            }
-        }
-        for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_add(acc[r][0], acc[r][1]));
-    }
-}
-#define TINYI_BLK_WITH_BOOK(name, values, bytes, traits)                                                             \
-    static void TINY_FN(tinyi_tree_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row,   \
-                                               size_t n_row, const tinyi_q8 *x, size_t k)                            \
-    {                                                                                                                \
-        TINY_FN(tinyi_tree_book)(y, y_row, 0, w, w_row, n_row, x, k, 1, tinyi_book_##name, bytes);                   \
-    }                                                                                                                \
-    static void TINY_FN(tinyi_tree_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w,     \
-                                               ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
-    {                                                                                                                \
-        TINY_FN(tinyi_tree_book)(y, y_row, y_x, w, w_row, n_row, x, k, n, tinyi_book_##name, bytes);                 \
-    }
-TINYI_BLKS_BOOKS(TINYI_BLK_WITH_BOOK)
-#undef TINYI_BLK_WITH_BOOK
-#endif
+#include "llm/block/book.simd.h"
 
 /* an expanded row is used by formats of one kind alike: what fits is what the largest codes of the kind need; with VNNI
  * there is nothing to fit */

@@ -2,6 +2,10 @@
  * Method   M. Shoeybi et al., "Megatron-LM", 2019 (arXiv 1909.08053), 3: the rows of W_q, W_k, W_v, gate and up for the
  *          rank's heads and neurons, and the matching columns of W_o and down. Each half of a layer needs one sum over
  *          ranks, at its end.
+ * Shares   Z. Li et al., "TPI-LLM", 2024 (arXiv 2410.00531), 3: rank i gets floor(p_i n) of the n key heads, with their
+ *          query heads, and of the neurons, p_i its share of 1. What is left goes to the last ranks, one unit to each.
+ *          A unit is as many key heads or neurons as make whole blocks of the columns that go with them. The paper's
+ *          program refuses a rank whose part is empty; here it gets one unit of the largest part, if there is one.
  * Views    rows are contiguous; columns are the same part of each row, which must be whole blocks. Rank 0 alone adds a
  *          bias after the sum. Fused matrices (q, k, v; gate and up) become views of their parts.
  * Everything is checked before anything is changed. */
@@ -11,7 +15,73 @@
 typedef struct tinyi_lm_view { tinyi_lm_w w; tllm_gguf_tensor t; } tinyi_lm_view;
 #define TINYI_LM_VIEWS 9                    /* of a layer: q, k, v, their gate, out, sinks, gate, up, down */
 
-typedef struct tinyi_lm_cut { tiny_ctx *ctx; tllm_model *m; tinyi_lm_view *next; int rank, world; } tinyi_lm_cut;
+typedef struct tinyi_lm_cut {
+    tiny_ctx *ctx;
+    tllm_model *m;
+    tinyi_lm_view *next;
+    int rank, world;
+    int even;                               /* equal parts, or a failure */
+    const double *share;                    /* (world); NULL: equal as far as possible */
+    int uneven;                             /* some part differs from another one */
+    tinyi_hash print;                       /* of all parts */
+    tiny_idx kv_at, kv, ff_at, ff;          /* the rank's part of the layer that is looked at */
+} tinyi_lm_cut;
+
+/* part (world) of n units */
+static void tinyi_lm_parts(const tinyi_lm_cut *c, tiny_idx n, tiny_idx *part)
+{
+    double sum = 0.0;
+    tiny_idx left = n;
+    int r;
+    for (r = 0; r < c->world; r++) sum += c->share ? c->share[r] : 1.0;
+    for (r = 0; r < c->world; r++) {
+        /* a hair more: n / 49 * 49 may be below n */
+        part[r] = (tiny_idx)((c->share ? c->share[r] : 1.0) / sum * (double)n * (1.0 + 1e-12) + 1e-9);
+        part[r] = TINYI_MIN(part[r], left);
+        left -= part[r];
+    }
+    for (r = c->world - 1; left > 0; r = r ? r - 1 : c->world - 1, left--) part[r]++;
+    for (r = 0; r < c->world && n >= c->world; r++) {   /* the largest part gives to one that is empty */
+        int i, most = 0;
+        for (i = 1; i < c->world; i++) if (part[i] > part[most]) most = i;
+        if (part[r]) continue;
+        part[most]--;
+        part[r] = 1;
+    }
+}
+
+/* the rank's part of n, in whole units */
+static tiny_status tinyi_lm_cut_part(tinyi_lm_cut *c, const tinyi_lm_layer *l, const char *what, tiny_idx n,
+                                     tiny_idx unit, tiny_idx *at, tiny_idx *size)
+{
+    tiny_idx part[TINY_NET_RANKS];
+    int r;
+    tinyi_lm_parts(c, n / unit, part);
+    *at = 0;
+    for (r = 0; r < c->world; r++) {
+        if (!part[r])
+            return tinyi_fail(c->ctx, TINY_E_SHAPE,
+                              "%s: layer %td: rank %d of %d would get none of the %td %s, which are given out %td at a "
+                              "time: use fewer ranks or other shares", c->m->path, l->i, r, c->world, n, what, unit);
+        if (part[r] != part[0]) c->uneven = 1;
+        if (r < c->rank) *at += part[r] * unit;
+        tinyi_lm_hash_u64(&c->print, (uint64_t)(part[r] * unit));
+    }
+    *size = part[c->rank] * unit;
+    return TINY_OK;
+}
+
+/* how many numbers of n_each columns make whole blocks of w */
+static tiny_idx tinyi_lm_cut_unit(const tinyi_lm_w *w, tiny_idx n_each)
+{
+    tiny_idx a = w->format->values, b = n_each;
+    while (b) {
+        const tiny_idx t = a % b;
+        a = b;
+        b = t;
+    }
+    return w->format->values / a;
+}
 
 static tiny_status tinyi_lm_cut_not(const tinyi_lm_cut *c, const tinyi_lm_layer *l, const char *what)
 {
@@ -24,14 +94,25 @@ static tiny_status tinyi_lm_cut_columns(const tinyi_lm_cut *c, const tinyi_lm_la
     const tinyi_lm_w *w = l->w[t];
     const tiny_idx n = w->n_in / c->world;
     if (w->turned) return tinyi_lm_cut_not(c, l, "a network that is also stored by columns");
-    if (n % w->format->values)
+    if (c->even && n % w->format->values)
         return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED,
                           "%s: layer %td: %s cannot be cut into %d parts of %td columns: %s has blocks of %d",
                           c->m->path, l->i, name, c->world, n, w->format->name, (int)w->format->values);
     return TINY_OK;
 }
 
-static tiny_status tinyi_lm_cut_check(const tinyi_lm_cut *c, const tinyi_lm_layer *l)
+/* the parts of a layer, which is whole */
+static tiny_status tinyi_lm_cut_parts(tinyi_lm_cut *c, const tinyi_lm_layer *l)
+{
+    const tinyi_lm_w *out = l->w[TINYI_T_ATTN_OUT], *down = l->w[TINYI_T_FFN_DOWN];
+    const tiny_idx unit = c->even ? 1 : tinyi_lm_cut_unit(out, out->n_in / l->n_kv);
+    tiny_status st = tinyi_lm_cut_part(c, l, "key heads", l->n_kv, unit, &c->kv_at, &c->kv);
+    if (st) return st;
+    return tinyi_lm_cut_part(c, l, "columns of the network", l->n_ff, c->even ? 1 : tinyi_lm_cut_unit(down, 1),
+                             &c->ff_at, &c->ff);
+}
+
+static tiny_status tinyi_lm_cut_check(tinyi_lm_cut *c, const tinyi_lm_layer *l)
 {
     const tllm_model *m = c->m;
     tiny_status st;
@@ -47,15 +128,26 @@ static tiny_status tinyi_lm_cut_check(const tinyi_lm_cut *c, const tinyi_lm_laye
     if (l->w[TINYI_T_INDEX_BLOCK_Q]) return tinyi_lm_cut_not(c, l, "an indexer");
     if (m->alibi > 0.0f || l->w[TINYI_T_ATTN_REL_B])
         return tinyi_lm_cut_not(c, l, "a bias for each head");
-    if (l->n_kv % c->world || l->n_head % c->world)
+    if (c->even && (l->n_kv % c->world || l->n_head % c->world))
         return tinyi_fail(c->ctx, TINY_E_SHAPE,
                           "%s: layer %td: %td heads and %td key heads cannot be divided by %d ranks", m->path, l->i,
                           l->n_head, l->n_kv, c->world);
-    if (l->n_ff % c->world)
+    if (c->even && l->n_ff % c->world)
         return tinyi_fail(c->ctx, TINY_E_SHAPE, "%s: layer %td: a network of %td cannot be divided by %d ranks",
                           m->path, l->i, l->n_ff, c->world);
     st = tinyi_lm_cut_columns(c, l, TINYI_T_ATTN_OUT, "attn_output");
-    return st ? st : tinyi_lm_cut_columns(c, l, TINYI_T_FFN_DOWN, "ffn_down");
+    if (!st) st = tinyi_lm_cut_columns(c, l, TINYI_T_FFN_DOWN, "ffn_down");
+    if (!st && l->kv_from != l->i) {        /* it reads the keys of another layer */
+        tiny_idx kv_at, kv;
+        st = tinyi_lm_cut_parts(c, &m->layer[l->kv_from]);
+        kv_at = c->kv_at;
+        kv = c->kv;
+        if (!st) st = tinyi_lm_cut_parts(c, l);
+        if (!st && (kv_at != c->kv_at || kv != c->kv))
+            return tinyi_lm_cut_not(c, l, "keys of a layer whose heads are given out in other units");
+        return st;
+    }
+    return st ? st : tinyi_lm_cut_parts(c, l);
 }
 
 static tinyi_lm_w *tinyi_lm_view_of(tinyi_lm_cut *c, tinyi_lm_layer *l, int t, const tinyi_lm_w *from, size_t offset)
@@ -68,63 +160,74 @@ static tinyi_lm_w *tinyi_lm_view_of(tinyi_lm_cut *c, tinyi_lm_layer *l, int t, c
     l->w[t] = &v->w;
     return &v->w;
 }
-/* of n rows from row0 on, the rank's share */
+/* of n rows from row0 on, which belong to `of` heads or neurons, those of `size` from `at` on */
 static void tinyi_lm_cut_rows(tinyi_lm_cut *c, tinyi_lm_layer *l, int t, const tinyi_lm_w *from, tiny_idx row0,
-                              tiny_idx n)
+                              tiny_idx n, tiny_idx of, tiny_idx at, tiny_idx size)
 {
     tinyi_lm_w *w;
     if (!from) return;
-    row0 += n / c->world * c->rank;
+    row0 += n / of * at;
     w = tinyi_lm_view_of(c, l, t, from, (size_t)row0 * from->row_step);
-    w->n_out = n / c->world;
+    w->n_out = n / of * size;
     if (from->bias) w->bias = from->bias + row0;
 }
-static void tinyi_lm_cut_in(tinyi_lm_cut *c, tinyi_lm_layer *l, int t)
+static void tinyi_lm_cut_heads(tinyi_lm_cut *c, tinyi_lm_layer *l, int t, const tinyi_lm_w *from, tiny_idx row0,
+                               tiny_idx n)
+{
+    tinyi_lm_cut_rows(c, l, t, from, row0, n, l->n_kv, c->kv_at, c->kv);
+}
+static void tinyi_lm_cut_neurons(tinyi_lm_cut *c, tinyi_lm_layer *l, int t, const tinyi_lm_w *from, tiny_idx row0)
+{
+    tinyi_lm_cut_rows(c, l, t, from, row0, l->n_ff, l->n_ff, c->ff_at, c->ff);
+}
+static void tinyi_lm_cut_in(tinyi_lm_cut *c, tinyi_lm_layer *l, int t, tiny_idx of, tiny_idx at, tiny_idx size)
 {
     const tinyi_lm_w *from = l->w[t];
-    const tiny_idx n = from->n_in / c->world;
-    tinyi_lm_w *w = tinyi_lm_view_of(c, l, t, from, tllm_format_bytes(from->format, (uint64_t)(n * c->rank)));
-    w->n_in = n;
-    w->row_bytes = tllm_format_bytes(from->format, (uint64_t)n);
+    const tiny_idx each = from->n_in / of;
+    tinyi_lm_w *w = tinyi_lm_view_of(c, l, t, from, tllm_format_bytes(from->format, (uint64_t)(each * at)));
+    w->n_in = each * size;
+    w->row_bytes = tllm_format_bytes(from->format, (uint64_t)(each * size));
     if (c->rank) w->bias = NULL;
 }
 
 static void tinyi_lm_cut_layer(tinyi_lm_cut *c, tinyi_lm_layer *l)
 {
     const tinyi_lm_w *all = l->w[TINYI_T_ATTN_QKV], *up = l->w[TINYI_T_FFN_UP];
-    const tiny_idx q = l->n_head * l->d_k, k = l->n_kv * l->d_k, v = l->n_kv * l->d_v;
+    const tiny_idx group = l->n_head / l->n_kv, q = l->n_head * l->d_k, k = l->n_kv * l->d_k, v = l->n_kv * l->d_v;
+    (void)tinyi_lm_cut_parts(c, l);         /* they were checked */
     if (all) {
-        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_Q, all, 0, q);
-        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_K, all, q, k);
-        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_V, all, q + k, v);
+        tinyi_lm_cut_heads(c, l, TINYI_T_ATTN_Q, all, 0, q);
+        tinyi_lm_cut_heads(c, l, TINYI_T_ATTN_K, all, q, k);
+        tinyi_lm_cut_heads(c, l, TINYI_T_ATTN_V, all, q + k, v);
         l->w[TINYI_T_ATTN_QKV] = NULL;
     } else {
         /* with gates twice as many */
-        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_Q, l->w[TINYI_T_ATTN_Q], 0, l->w[TINYI_T_ATTN_Q]->n_out);
-        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_K, l->w[TINYI_T_ATTN_K], 0, k);
-        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_V, l->w[TINYI_T_ATTN_V], 0, v);
+        tinyi_lm_cut_heads(c, l, TINYI_T_ATTN_Q, l->w[TINYI_T_ATTN_Q], 0, l->w[TINYI_T_ATTN_Q]->n_out);
+        tinyi_lm_cut_heads(c, l, TINYI_T_ATTN_K, l->w[TINYI_T_ATTN_K], 0, k);
+        tinyi_lm_cut_heads(c, l, TINYI_T_ATTN_V, l->w[TINYI_T_ATTN_V], 0, v);
     }
     if (l->w[TINYI_T_ATTN_GATE])
-        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_GATE, l->w[TINYI_T_ATTN_GATE], 0, l->w[TINYI_T_ATTN_GATE]->n_out);
-    tinyi_lm_cut_in(c, l, TINYI_T_ATTN_OUT);
+        tinyi_lm_cut_heads(c, l, TINYI_T_ATTN_GATE, l->w[TINYI_T_ATTN_GATE], 0, l->w[TINYI_T_ATTN_GATE]->n_out);
+    tinyi_lm_cut_in(c, l, TINYI_T_ATTN_OUT, l->n_kv, c->kv_at, c->kv);
     if (l->w[TINYI_T_ATTN_SINKS]) {
         tinyi_lm_w *w = tinyi_lm_view_of(c, l, TINYI_T_ATTN_SINKS, l->w[TINYI_T_ATTN_SINKS], 0);
-        w->v += l->n_head / c->world * c->rank;
+        w->v += group * c->kv_at;
     }
     if (up->n_out == 2 * l->n_ff) {
-        tinyi_lm_cut_rows(c, l, TINYI_T_FFN_GATE, up, 0, l->n_ff);
-        tinyi_lm_cut_rows(c, l, TINYI_T_FFN_UP, up, l->n_ff, l->n_ff);
+        tinyi_lm_cut_neurons(c, l, TINYI_T_FFN_GATE, up, 0);
+        tinyi_lm_cut_neurons(c, l, TINYI_T_FFN_UP, up, l->n_ff);
     } else {
-        tinyi_lm_cut_rows(c, l, TINYI_T_FFN_GATE, l->w[TINYI_T_FFN_GATE], 0, l->n_ff);
-        tinyi_lm_cut_rows(c, l, TINYI_T_FFN_UP, up, 0, l->n_ff);
+        tinyi_lm_cut_neurons(c, l, TINYI_T_FFN_GATE, l->w[TINYI_T_FFN_GATE], 0);
+        tinyi_lm_cut_neurons(c, l, TINYI_T_FFN_UP, up, 0);
     }
-    tinyi_lm_cut_in(c, l, TINYI_T_FFN_DOWN);
-    l->n_head /= c->world;
-    l->n_kv /= c->world;
-    l->n_ff /= c->world;
+    tinyi_lm_cut_in(c, l, TINYI_T_FFN_DOWN, l->n_ff, c->ff_at, c->ff);
+    l->n_head = group * c->kv;
+    l->n_kv = c->kv;
+    l->n_ff = c->ff;
 }
 
-TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *m, int rank, int world)
+static tiny_status tinyi_lm_cut_model(tiny_ctx *ctx, tllm_model *m, int rank, int world, int even,
+                                      const double *share)
 {
     tinyi_lm_cut c;
     tinyi_lm_load ld;
@@ -139,6 +242,10 @@ TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *m, int rank, int 
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
                           "%s: rank %d of %d: ranks are numbered from 0, and there are at most %d", m->path,
                           rank, world, TINY_NET_RANKS);
+    for (i = 0; share && i < world; i++)
+        if (!(share[i] > 0.0 && share[i] <= 1e12))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the share of rank %td is %g: it must be above 0 and at most "
+                              "1e12", m->path, i, share[i]);
     if (m->world > 1)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is cut already, for rank %d of %d", m->path, m->rank,
                           m->world);
@@ -163,6 +270,9 @@ TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *m, int rank, int 
     c.m = m;
     c.rank = rank;
     c.world = world;
+    c.even = even;
+    c.share = share;
+    tinyi_hash_start(&c.print);
     for (i = 0; i < m->n_layer && !st; i++) st = tinyi_lm_cut_check(&c, &m->layer[i]);
     if (st) return st;
     memset(&ld, 0, sizeof ld);
@@ -175,7 +285,17 @@ TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *m, int rank, int 
     for (; i < m->n_layer; i++) tinyi_lm_layer_again(m->layer, i, m->n_once);
     m->rank = rank;
     m->world = world;
+    m->shares = c.uneven ? tinyi_hash_value(&c.print) : 0;
     return TINY_OK;
+}
+
+TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *m, int rank, int world)
+{
+    return tinyi_lm_cut_model(ctx, m, rank, world, 1, NULL);
+}
+TINY_API tiny_status tllm_model_cut_by(tiny_ctx *ctx, tllm_model *m, int rank, int world, const double *share)
+{
+    return tinyi_lm_cut_model(ctx, m, rank, world, 0, share);
 }
 
 TINY_API tiny_status tllm_model_routes(tiny_ctx *ctx, tllm_model *m, const unsigned char *route, tiny_idx n)

@@ -391,7 +391,7 @@ static tiny_status tinyi_disk_fill(tllm_disk *q)
     if (!st && q->d.layers) st = tinyi_ring_check(q->ctx, q->path, q->m->n_layer, q->d.layers, q->d.rank, q->d.world);
     if (!st && !q->d.layers && q->d.world > 1) {
         tinyi_disk_base(q, 1);
-        st = tllm_model_cut(q->ctx, q->m, q->d.rank, q->d.world);
+        st = tllm_model_cut_by(q->ctx, q->m, q->d.rank, q->d.world, q->d.share);
         tinyi_disk_base(q, 0);
     }
     if (!st) st = tinyi_disk_blocks(q);
@@ -448,6 +448,7 @@ TINY_API tiny_status tllm_disk_open(tiny_ctx *ctx, const tllm_disk_desc *desc, t
     else memcpy(q->path, desc->path, n);
     if (!st) st = tinyi_disk_fill(q);
     q->d.layers = NULL;                     /* the caller's */
+    q->d.share = NULL;
     q->d.path = q->path;
     if (st) tllm_disk_close(q);
     else *out = q;

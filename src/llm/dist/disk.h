@@ -28,9 +28,10 @@ typedef struct tllm_disk_desc {             /* all zero but path: the sensible d
     double bytes_per_second;                /* reads no faster, to try a slow disk; 0: no limit */
     int no_thread;
     /* one of several ranks; world 0 or 1: the whole model. With layers (world), as in tllm_ring_desc: a rank of a ring,
-     * which only reads its own layers; rank 0 alone has the output. layers NULL: the model is cut as by tllm_model_cut,
-     * and only this rank's rows and columns of the matrices are kept */
+     * which only reads its own layers; rank 0 alone has the output. layers NULL: the model is cut as by
+     * tllm_model_cut_by with share (world), or NULL for equal parts; only this rank's rows and columns are read */
     const tiny_idx *layers;
+    const double *share;
     int rank, world;
     int no_output;                          /* nonzero: no results are wanted on this rank, the output is not read */
 } tllm_disk_desc;

@@ -10,21 +10,24 @@
 #include "core/time.h"
 #include <string.h>
 
-enum { TINYI_LEAD_FORWARD = 1, TINYI_LEAD_STOP = 2, TINYI_LEAD_HEAD = 4, TINYI_LEAD_TIMES = 3 };
+enum { TINYI_LEAD_FORWARD = 1, TINYI_LEAD_STOP = 2, TINYI_LEAD_HEAD = 4, TINYI_LEAD_TIMES = 5 };
 #define TINYI_LEAD_MOST 16777216            /* 2^24 */
 
 struct tllm_lead {
     tiny_ctx *ctx;
     tiny_comm *comm;
     tllm_state *state;
-    tiny_idx n_batch, n_vocab, n_out;
+    tllm_audit *audit;
+    tiny_idx n_batch, n_vocab;
     int rank, world;
-    uint64_t n_tokens, computed_at, waited;
+    uint64_t n_tokens, waited;
     double compute_ms, wait_ms;             /* since the last command */
+    uint64_t bytes, messages;               /* sent before the last command */
     float *sum;                             /* (HEAD + n_batch + TIMES * world) */
     size_t n_sum;
-    float *logits;                          /* of a follower */
     int32_t *token;                         /* (n_batch) */
+    int32_t *told;                          /* of rank 0: (n_ctx), the text so far */
+    tiny_idx n_told, n_ctx;
     tllm_lead_rank of[TINY_NET_RANKS];
 };
 
@@ -59,11 +62,11 @@ TINY_API tiny_status tllm_lead_open(tiny_ctx *ctx, const tllm_lead_desc *desc, t
     memset(l, 0, sizeof *l);
     l->ctx = ctx;
     l->comm = desc->comm;
+    l->audit = tiny_comm_rank(desc->comm) ? NULL : desc->audit;
     l->rank = tiny_comm_rank(desc->comm);
     l->world = tiny_comm_world(desc->comm);
     l->n_batch = desc->n_batch ? desc->n_batch : 64;
     l->n_vocab = about.n_vocab;
-    l->n_out = about.n_out;
     l->n_sum = TINYI_LEAD_HEAD + (size_t)l->n_batch + TINYI_LEAD_TIMES * (size_t)l->world;
     memset(&sd, 0, sizeof sd);
     sd.n_ctx = desc->n_ctx;
@@ -71,10 +74,11 @@ TINY_API tiny_status tllm_lead_open(tiny_ctx *ctx, const tllm_lead_desc *desc, t
     sd.type_k = desc->type_k;
     sd.type_v = desc->type_v;
     sd.comm = desc->comm;
+    l->n_ctx = desc->n_ctx > 0 ? desc->n_ctx : TINYI_MAX(TINYI_MIN(about.n_context, 4096), 1);
     l->sum = (float *)tinyi_alloc(ctx, l->n_sum, sizeof *l->sum);
     l->token = l->sum ? (int32_t *)tinyi_alloc(ctx, (size_t)l->n_batch, sizeof *l->token) : NULL;
-    if (l->token && l->rank) l->logits = (float *)tinyi_alloc(ctx, (size_t)l->n_out, sizeof *l->logits);
-    if (!l->token || (l->rank && !l->logits)) st = tiny_ctx_status(ctx);
+    if (l->token && !l->rank) l->told = (int32_t *)tinyi_alloc(ctx, (size_t)l->n_ctx, sizeof *l->told);
+    if (!l->token || (!l->rank && !l->told)) st = tiny_ctx_status(ctx);
     if (!st) st = tllm_state_open(ctx, desc->model, &sd, &l->state);
     if (st) {
         tllm_lead_close(l);
@@ -89,7 +93,7 @@ TINY_API void tllm_lead_close(tllm_lead *l)
 {
     if (!l) return;
     tllm_state_close(l->ctx, l->state);
-    tiny_free(l->ctx, l->logits);
+    tiny_free(l->ctx, l->told);
     tiny_free(l->ctx, l->token);
     tiny_free(l->ctx, l->sum);
     tiny_free(l->ctx, l);
@@ -99,11 +103,21 @@ TINY_API void tllm_lead_close(tllm_lead *l)
 static tiny_status tinyi_lead_tell(tllm_lead *l)
 {
     float *mine = l->sum + TINYI_LEAD_HEAD + l->n_batch + TINYI_LEAD_TIMES * l->rank;
+    const tiny_net *net = tiny_comm_net(l->comm);
+    uint64_t bytes = 0, messages = 0;
     tiny_status st;
     int r;
+    for (r = 0; net->count && r < l->world; r++) {
+        bytes += net->count[r].bytes_sent;
+        messages += net->count[r].messages_sent;
+    }
     mine[0] = (float)l->compute_ms;
     mine[1] = (float)l->wait_ms;
     mine[2] = (float)((double)tiny_ctx_bytes(l->ctx) * 1e-6);
+    mine[3] = (float)((double)(bytes - l->bytes) * 1e-3);
+    mine[4] = (float)(messages - l->messages);
+    l->bytes = bytes;
+    l->messages = messages;
     st = tiny_allreduce(l->comm, l->sum, l->n_sum, 250);
     l->waited = tiny_comm_waited(l->comm);  /* waiting for a command is not waiting for a sum */
     for (r = 0; r < l->world && !st; r++) {
@@ -111,6 +125,8 @@ static tiny_status tinyi_lead_tell(tllm_lead *l)
         l->of[r].compute_ms += (double)t[0];
         l->of[r].wait_ms += (double)t[1];
         l->of[r].memory_mb = (double)t[2];
+        l->of[r].sent_kb += (double)t[3];
+        l->of[r].messages += (double)t[4];
     }
     return st;
 }
@@ -118,8 +134,15 @@ static tiny_status tinyi_lead_tell(tllm_lead *l)
 static tiny_status tinyi_lead_compute(tllm_lead *l, tiny_idx n, int64_t pos, int last, float *logits)
 {
     const uint64_t from = tiny_now_ns();
-    const tiny_status st = tllm_forward(l->state, l->token, n, pos, last, last ? logits : NULL);
-    const double wait = 1e-6 * (double)(tiny_comm_waited(l->comm) - l->waited);
+    tiny_status st;
+    double wait;
+    if (l->audit) tinyi_audit_begin(l->audit, l->state);
+    st = tllm_forward(l->state, l->token, n, pos, last, logits);
+    if (l->audit && !st) {
+        st = tinyi_audit_end(l->ctx, l->audit, l->state);
+        if (st) tiny_comm_abort(l->comm);
+    }
+    wait = 1e-6 * (double)(tiny_comm_waited(l->comm) - l->waited);
     l->wait_ms = wait;
     l->compute_ms = 1e-6 * (double)(tiny_now_ns() - from) - wait;
     l->n_tokens += (uint64_t)n;
@@ -136,6 +159,11 @@ TINY_API tiny_status tllm_lead_forward(tllm_lead *l, const int32_t *token, tiny_
     if (pos < 0 || pos > TINYI_LEAD_MOST - n || l->n_vocab > TINYI_LEAD_MOST)
         return tinyi_fail(l->ctx, TINY_E_ARGUMENT, "positions and tokens of a split model are below %d",
                           TINYI_LEAD_MOST);
+    /* what is read again after a rank is lost; the state refuses what does not fit or does not follow */
+    if (pos <= l->n_told && n <= l->n_ctx - (tiny_idx)pos) {
+        memcpy(l->told + pos, token, (size_t)n * sizeof *token);
+        l->n_told = (tiny_idx)pos + n;
+    }
     while (n && !st) {
         const tiny_idx k = TINYI_MIN(n, l->n_batch);
         tiny_idx i;
@@ -152,7 +180,7 @@ TINY_API tiny_status tllm_lead_forward(tllm_lead *l, const int32_t *token, tiny_
             l->sum[TINYI_LEAD_HEAD + i] = (float)token[i];
         }
         st = tinyi_lead_tell(l);
-        if (!st) st = tinyi_lead_compute(l, k, pos, k == n, logits);
+        if (!st) st = tinyi_lead_compute(l, k, pos, k == n, k == n ? logits : NULL);
         token += k;
         pos += k;
         n -= k;
@@ -199,7 +227,7 @@ TINY_API tiny_status tllm_lead_follow(tllm_lead *l, int (*each)(void *user, tllm
             tiny_comm_abort(l->comm);
             return tinyi_fail(l->ctx, TINY_E_PROTOCOL, "rank 0 sent a command that there is not");
         }
-        st = tinyi_lead_compute(l, n, pos, (int)last, l->logits);
+        st = tinyi_lead_compute(l, n, pos, (int)last, NULL);
         if (st) return st;
         if (each && each(user, l)) {
             tiny_comm_abort(l->comm);
@@ -211,6 +239,11 @@ TINY_API tiny_status tllm_lead_follow(tllm_lead *l, int (*each)(void *user, tllm
 TINY_API const tllm_lead_rank *tllm_lead_times(const tllm_lead *l, int rank)
 {
     return l && rank >= 0 && rank < l->world ? &l->of[rank] : NULL;
+}
+TINY_API const int32_t *tllm_lead_told(const tllm_lead *l, tiny_idx *n)
+{
+    if (n) *n = l ? l->n_told : 0;
+    return l ? l->told : NULL;
 }
 TINY_API uint64_t tllm_lead_tokens(const tllm_lead *l) { return l ? l->n_tokens : 0; }
 

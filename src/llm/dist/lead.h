@@ -13,6 +13,7 @@
 #ifndef TINYI_LEAD_H
 #define TINYI_LEAD_H
 #include "core/comm.h"
+#include "llm/dist/audit.h"
 #include "llm/model/model.h"
 TINYI_C_BEGIN
 
@@ -21,10 +22,12 @@ typedef struct tllm_lead_desc {
     tiny_comm *comm;                        /* opened for at least tllm_lead_most numbers */
     tiny_idx n_ctx, n_batch;                /* the same on all ranks; 0: from the file, at most 4096; 64 */
     int type_k, type_v;                     /* as in tllm_state_desc */
+    tllm_audit *audit;                      /* of rank 0, whose net the comm uses; NULL: none */
 } tllm_lead_desc;
 
-/* of the last command, and of all before it */
-typedef struct tllm_lead_rank { double compute_ms, wait_ms, memory_mb; } tllm_lead_rank;
+/* of all tokens before the last command: time of computing and of waiting for sums, memory that the context holds, what
+ * the rank has sent */
+typedef struct tllm_lead_rank { double compute_ms, wait_ms, memory_mb, sent_kb, messages; } tllm_lead_rank;
 
 typedef struct tllm_lead tllm_lead;
 TINY_API size_t tllm_lead_most(const tllm_model *model, int world, tiny_idx n_batch);
@@ -36,9 +39,13 @@ TINY_API tiny_status tllm_lead_forward(tllm_lead *lead, const int32_t *token, ti
 TINY_API tiny_status tllm_lead_stop(tllm_lead *lead);
 /* Other ranks: computes until rank 0 stops. each: NULL, or called after each command; nonzero ends the group. */
 TINY_API tiny_status tllm_lead_follow(tllm_lead *lead, int (*each)(void *user, tllm_lead *lead), void *user);
-/* Milliseconds of the tokens before the last command, by rank; tokens so far in *n_tokens. NULL for an unknown rank. */
+/* NULL for an unknown rank. */
 TINY_API const tllm_lead_rank *tllm_lead_times(const tllm_lead *lead, int rank);
-TINY_API uint64_t tllm_lead_tokens(const tllm_lead *lead);
+TINY_API uint64_t tllm_lead_tokens(const tllm_lead *lead);      /* computed by this rank */
+/* Rank 0: the tokens of the text so far, those of a failed call too. When a rank is lost, its keys are lost with it:
+ * open a new group of the ranks that are left and give it these tokens from position 0 on. Valid until the next
+ * call. */
+TINY_API const int32_t *tllm_lead_told(const tllm_lead *lead, tiny_idx *n);
 
 /* SHA-256 of what the ranks must agree on: the architecture and its numbers, the names, types and shapes of all
  * tensors, and the sizes of the files. It does not read the weights. */

@@ -190,6 +190,10 @@ static void tinyi_lm_hold_fn(const void *arg, tiny_idx t0, tiny_idx t1)
 TINYI_FN void tinyi_lm_hold(tinyi_lm_fwd *f, const tinyi_pool *p, const float *x, tiny_idx ld)
 {
     tinyi_lm_hold_arg q;
+    tiny_idx i;
+    if (f->dry || f->st) return;
+    for (i = 0; i < f->s->n_twin; i++)      /* no reader before the caller's next step */
+        tinyi_pool_write(p, f->s->twin[i].page, f->s->twin[i].in, x + f->s->twin[i].item * ld);
     if (TINYI_HAS(OPS) && !f->st && tinyi_op_watched(f->ctx)) {
         tiny_tensor pages = tinyi_pool_tensor(p, f->s->pages.n_block),
                     tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, f->n, p->n_part * p->d_part);

@@ -107,6 +107,12 @@ TINYI_FN void tinyi_lm_mix(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, c
 
 TINYI_FN void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
+    if (TINYI_HAS(CLUSTER) && f->s->ear && f->s->ear->layer == l->i && !f->st && !f->dry) {
+        tinyi_lm_ear *e = f->s->ear;
+        e->n = (size_t)f->n <= e->room / (size_t)f->m->n_embd ? f->n : 0;
+        tinyi_lm_host(f, h, e->n * f->m->n_embd);
+        if (e->n) memcpy(e->h, h, (size_t)(e->n * f->m->n_embd) * sizeof *h);
+    }
     if (TINYI_LM_ARCH(f->m)->ffn & TINYI_LM_F_CHANNEL) tinyi_lm_channel_run(f, l, y, h);
     else tinyi_lm_ffn_run(f, l, y, h);
 }
@@ -329,6 +335,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
     f->used = 0;
     x = tinyi_lm_take(f, streams * n + 1, D);  /* a row more: rerankers need it for one token */
     tinyi_lm_rope_tables(f);
+    if (f->s->order && !f->dry && !f->st) f->s->order->begin(f->s->order, f);
     if (f->st) return;
     if (TINYI_LM_RING(m)) tinyi_lm_ring_begin(f, rows, want);
     if (!TINYI_LM_RING(m) || f->dry || tinyi_lm_ring_head(m)) tinyi_lm_embed(f, x);
@@ -352,6 +359,13 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
         if (f->ctx->desc.cancel && !f->dry && f->ctx->desc.cancel(f->ctx->desc.user)) {
             f->st = tinyi_fail(f->ctx, TINY_E_CANCELLED, "%s: stopped before layer %td of %td", m->path, i, n_layer);
             return;
+        }
+        if (f->s->order && !f->dry) {
+            const tiny_idx n_done = f->s->order->group(f->s->order, f, i, x);
+            if (n_done) {
+                i += n_done - 1;
+                continue;
+            }
         }
         f->want = few && i == last && !altup && !(TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_CHANNEL) ? want : NULL;
         f->n_want = rows;
@@ -697,8 +711,9 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
         tinyi_hash_start(&h);
         tinyi_lm_hash_u64(&h, tinyi_lm_model_print(model));
         tinyi_lm_hash_u64(&h, (uint64_t)s->n_batch);
+        tinyi_lm_hash_u64(&h, model->shares);
         tinyi_lm_hash_u64(&h, (uint64_t)tinyi_lm_long_rope(s));
-        st = tiny_comm_agree(TINYI_LM_COMM(s), "model, or the length of its pieces,", tinyi_hash_value(&h));
+        st = tiny_comm_agree(TINYI_LM_COMM(s), "model, its shares or the length of its pieces", tinyi_hash_value(&h));
     }
     if (st) tiny_free(ctx, s);
     else *out = s;
@@ -885,9 +900,9 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
             tinyi_accel_drop(s->ctx, s->scratch, s->scratch_bytes);
             tiny_stay(s->ctx, 1);
         }
-        tinyi_lm_piece(&f, rows, s->want, rows ? out + made * s->m->n_out : NULL);
+        tinyi_lm_piece(&f, rows, s->want, rows && out ? out + made * s->m->n_out : NULL);
         if (s->stays) tiny_stay(s->ctx, 0);
-        if (rows) tinyi_lm_host(&f, out + made * s->m->n_out, rows * s->m->n_out);
+        if (rows && out) tinyi_lm_host(&f, out + made * s->m->n_out, rows * s->m->n_out);
         st = f.st;
         made += rows;
     }
@@ -936,7 +951,7 @@ TINY_API tiny_status tllm_forward(tllm_state *s, const int32_t *tokens, tiny_idx
     tiny_status st = tinyi_lm_enter(s, "tllm_forward", tokens, n);
     if (!st) st = tinyi_lm_decodes(s, "tllm_forward");
     if (st) return st;
-    if (rows < 0 || rows > n || (rows && !out))
+    if (rows < 0 || rows > n || (rows && !out && !s->m->rank))
         return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: results of %td of %td tokens are wanted%s", s->m->path, rows, n,
                           out ? "" : ", but out is NULL");
     if (pos0 < 0 || pos0 > INT32_MAX - n)

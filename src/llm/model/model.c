@@ -885,4 +885,9 @@ TINY_API void tllm_model_about(const tllm_model *m, tllm_about *about)
     about->n_params = m->n_params;
     about->rank = m->rank;
     about->world = m->world;
+    if (m->n_layer) {
+        about->n_head = m->layer[0].n_head;
+        about->n_kv = m->layer[0].n_kv;
+        about->n_ff = m->layer[0].n_ff;
+    }
 }

@@ -55,6 +55,7 @@ typedef struct tllm_about {
     int first_token;                        /* of the decoder of an encoder-decoder model; -1: the file names none */
     double n_params;
     int rank, world;                        /* of a model split by tllm_model_cut; 0 of 1: the whole model */
+    tiny_idx n_head, n_kv, n_ff;            /* of the first layer; of a split model, this rank's part */
 } tllm_about;
 
 /* file must stay open until the model is closed. The call checks everything that the forward pass will read. On failure
@@ -112,6 +113,11 @@ TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *model, const t
  * state may be open during the call. Afterwards open the states with tllm_state_desc.comm. All ranks must make the same
  * calls with the same tokens and want the same results; these have the same bits on each. */
 TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *model, int rank, int world);
+/* The same with parts of any size: rank i gets share[i] / (sum of all shares) of the key heads and neurons, rounded
+ * down but at least one, and the last ranks get what is left. Parts are whole blocks of the format: with K formats, key
+ * heads may have to stay together. share: (world), above 0, the same on every rank; NULL: equal as far as possible.
+ * More ranks than key heads, or than pieces of blocks, are refused. */
+TINY_API tiny_status tllm_model_cut_by(tiny_ctx *ctx, tllm_model *model, int rank, int world, const double *share);
 /* Replaces the routes of the file: route (n_layer, 2) has a tllm_route for both halves of each layer, n = 2 n_layer.
  * With other routes the model computes another function of the same weights: see llm/dist/ladder.h. No state may be
  * open. */
@@ -153,8 +159,9 @@ TINY_API tiny_status tllm_state_trim(tllm_state *state, tiny_idx n);        /* t
 
 /* Computes n tokens of sequence 0 at positions pos0, pos0 + 1, ..., which must come after the positions already held.
  * out receives the results of the last `rows` tokens, rows * n_out floats. rows 0 and out NULL: no results. Fewer rows
- * cost less: after the last keys and states are made, the other rows are dropped. After a failure the state is
- * unchanged, except that with recurrent layers sequence 0 is empty. */
+ * cost less: after the last keys and states are made, the other rows are dropped. Of a model split over ranks, all ranks
+ * give the same rows, but only rank 0 needs out: where it is NULL, the output matrix is not read. After a failure the
+ * state is unchanged, except that with recurrent layers sequence 0 is empty. */
 TINY_API tiny_status tllm_forward(tllm_state *state, const int32_t *tokens, tiny_idx n, int64_t pos0, tiny_idx rows,
                                   float *out);
 /* Computes tokens of any sequences in one pass over the weights. The items of a sequence must be in the order of their

@@ -206,6 +206,7 @@ struct tllm_model {
     int loop_norm;                          /* the last norm follows each of those times */
     int output, pooling, first_token, recurrent;
     int rank, world;                        /* which part of the heads and networks is here; world 1: all */
+    uint64_t shares;                        /* a hash of the parts of all ranks, where they are not equal; 0: equal */
     int routes;                             /* some half is not standard */
     /* of its keys, before the name of the architecture: "" or that of rotated.h */
     const char *prefix;
@@ -314,6 +315,7 @@ TINYI_FN void tinyi_lm_eight_unpack(const tinyi_lm_w *w, tiny_idx row, float *y)
 
 /* ---- states and the forward pass ----------------------------------------------------------------------------- */
 
+struct tinyi_lm_fwd;
 typedef struct tinyi_lm_held {              /* what a layer keeps */
     tinyi_pool k, v, index;                 /* pages; without a type: none (values may lie inside keys) */
     float *x;                               /* recurrent state of sequence 0; the next one n_kept further on */
@@ -322,6 +324,17 @@ typedef struct tinyi_lm_held {              /* what a layer keeps */
 
 /* rows row0 .. of one sequence, which held at0 cells before */
 typedef struct tinyi_lm_span { tiny_idx seq, row0, n, at0; } tinyi_lm_span;
+/* the row of an item is kept in one more cell: of another path of a tree of tokens (llm/serve/speculate_tree.c) */
+typedef struct tinyi_lm_twin { int32_t item, page, in; } tinyi_lm_twin;
+/* Another order of the layers (llm/serve/easyspec.c). Both are called before anything of the piece or of layer i is
+ * computed; a failure goes into f->st. */
+typedef struct tinyi_lm_order {
+    int on;                                 /* the next passes take the other order */
+    int keeps;                              /* what they computed stays in the cache of a draft */
+    void (*begin)(struct tinyi_lm_order *o, struct tinyi_lm_fwd *f);
+    /* computes layers from i on over x (f->n, n_embd) and gives their number; 0: layer i as always */
+    tiny_idx (*group)(struct tinyi_lm_order *o, struct tinyi_lm_fwd *f, tiny_idx i, float *x);
+} tinyi_lm_order;
 /* a sequence before a call; cells that it adds, and has added */
 typedef struct tinyi_lm_mark { tiny_idx length, more, done; int64_t next; } tinyi_lm_mark;
 
@@ -357,7 +370,14 @@ struct tllm_state {
     tllm_sparsity sparsity;                 /* of the steps so far */
     tllm_tree_plan *tree;                   /* NULL: no step was ever computed for sequences that share pages */
     tiny_comm *comm;                        /* NULL: the only rank */
+    struct tinyi_lm_ear *ear;               /* NULL, or what an audit wants to see of a pass */
+    tinyi_lm_order *order;                  /* NULL: the layers one after the other */
+    const tinyi_lm_twin *twin;              /* of the items of the call that is computed, which is one piece */
+    tiny_idx n_twin;
 };
+
+/* what the network of a layer reads: h (n, n_embd), if room numbers are enough; n 0: nothing was read */
+typedef struct tinyi_lm_ear { tiny_idx layer, n; float *h; size_t room; } tinyi_lm_ear;
 
 typedef struct tinyi_lm_fwd {
     tiny_ctx *ctx;

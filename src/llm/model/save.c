@@ -67,6 +67,7 @@ TINYI_FN uint64_t tinyi_lm_fingerprint(const tllm_state *s)
     tinyi_lm_print_to(&h, s->m);
     if (adapters) tinyi_lm_hash_u64(&h, adapters);
     if (s->m->world > 1) tinyi_lm_hash_u64(&h, (uint64_t)s->m->rank << 32 | (uint64_t)s->m->world);
+    if (s->m->shares) tinyi_lm_hash_u64(&h, s->m->shares);
     return tinyi_hash_value(&h);
 }
 

@@ -4,8 +4,7 @@
  * not refused so far: state = text + x[at .. ahead). rows holds the logits after the first of these passes' tokens and
  * after each proposal. When a token is fed that was proposed, its row is there already. When another one is fed, the
  * rest is taken back and a new pass begins. */
-#include "llm/serve/speculate.h"
-#include "llm/session/session_inside.h"
+#include "llm/serve/speculate_inside.h"
 #include "core/rng.h"
 #include "core/state_inside.h"
 #include "core/time.h"
@@ -20,6 +19,7 @@ typedef struct tinyi_draft {
     int32_t x[TLLM_DRAFT_TOKENS + 1];       /* proposals, at 1, 2, ...; x[0]: the token that the pass began with */
     float *rows;                            /* (n + 1, n_vocab) */
     size_t at, ahead;                       /* proposals kept, and proposed */
+    size_t exact;                           /* tokens of the draft that were computed in the order of its layers */
     /* TLLM_DRAFT_MOST: what the draft draws proposal i from, (n, n_vocab) each; dense (n_vocab), zero between calls */
     int weighs;
     int32_t *q_token, *p_token;             /* p_token, p (n_vocab): candidates of the model */
@@ -34,11 +34,7 @@ typedef struct tinyi_draft {
     tllm_draft_counts count;
 } tinyi_draft;
 
-/* after so many passes without proposals they are tried again, then after twice as many, up to the second number */
-#define TINYI_DRAFT_TRY 32u
-#define TINYI_DRAFT_TRY_MOST 1024u
-
-static double tinyi_draft_clock(void) { return 1e-9 * (double)tiny_now_ns(); }
+TINYI_FN double tinyi_draft_clock(void) { return 1e-9 * (double)tiny_now_ns(); }
 
 TINY_API double tllm_draft_gain(double keep, int n, double cost)
 {
@@ -49,7 +45,7 @@ TINY_API double tllm_draft_gain(double keep, int n, double cost)
 }
 
 /* Texts of the draft's tokens must mean the same to the model. */
-static tiny_status tinyi_draft_vocab(tllm_session *s, const tllm_session *m)
+TINYI_FN tiny_status tinyi_draft_vocab(tllm_session *s, const tllm_session *m)
 {
     const tllm_vocab *a = s->vocab, *b = m->vocab;
     int32_t t;
@@ -65,15 +61,10 @@ static tiny_status tinyi_draft_vocab(tllm_session *s, const tllm_session *m)
     return TINY_OK;
 }
 
-static tiny_status tinyi_draft_begin(tllm_draft *draft, const tllm_session *s, const tllm_step *chain, size_t n_steps,
-                                     uint64_t seed, int guided)
+TINYI_FN size_t tinyi_draft_chain(const tllm_step *chain, size_t n_steps, tllm_step *own, int *draws)
 {
-    tinyi_draft *a = (tinyi_draft *)draft;
-    /* of the chain, what needs no text and no caller: the rest would need to be taken back */
-    tllm_step own[TLLM_DRAFT_TOKENS + 1];
     size_t i, n = 0;
     int greedy = 0, moves = 0;
-    if (a->s != s) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "the draft was opened for another session");
     for (i = 0; i < n_steps; i++) {
         const tllm_step_kind kind = chain[i].kind;
         greedy |= kind == TLLM_STEP_GREEDY || (kind == TLLM_STEP_TEMPERATURE && chain[i].x[0] == 0.0f);
@@ -82,7 +73,20 @@ static tiny_status tinyi_draft_begin(tllm_draft *draft, const tllm_session *s, c
             kind != TLLM_STEP_XTC && kind < TLLM_STEP_MIROSTAT_1)
             own[n++] = chain[i];
     }
-    a->weighs = a->d.model && a->d.rule == TLLM_DRAFT_MOST && !guided && !greedy && !moves;
+    *draws = !greedy && !moves;
+    return n;
+}
+
+static tiny_status tinyi_draft_begin(tllm_draft *draft, const tllm_session *s, const tllm_step *chain, size_t n_steps,
+                                     uint64_t seed, int guided)
+{
+    tinyi_draft *a = (tinyi_draft *)draft;
+    tllm_step own[TLLM_DRAFT_TOKENS + 1];
+    size_t n;
+    int draws = 0;
+    if (a->s != s) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "the draft was opened for another session");
+    n = tinyi_draft_chain(chain, n_steps, own, &draws);
+    a->weighs = a->d.model && a->d.rule == TLLM_DRAFT_MOST && !guided && draws;
     if (!a->weighs) own[n++] = tllm_step_greedy();
     a->at = a->ahead = 0;
     tllm_sampler_close(a->sampler);
@@ -155,6 +159,23 @@ static size_t tinyi_draft_repeat(const int32_t *t, size_t n, size_t match, int32
     return i;
 }
 
+TINYI_FN void tinyi_draft_order(tllm_session *m, int on)
+{
+    if (m->state->order) m->state->order->on = on;
+}
+
+TINYI_FN tiny_status tinyi_draft_read(tllm_session *m, const int32_t *t, size_t held, size_t *exact,
+                                      const float **logits)
+{
+    const tinyi_lm_order *order = m->state->order;
+    tiny_status st = TINY_OK;
+    tinyi_draft_order(m, 0);
+    if (order && !order->keeps && m->n > *exact) st = tllm_session_trim(m, *exact);
+    if (!st) st = tllm_session_set(m, t, held, logits, NULL);
+    *exact = m->n;
+    return st;
+}
+
 /* Proposes at most n tokens after the text t (held) of the session; *n: how many. */
 static tiny_status tinyi_draft_propose(tinyi_draft *a, const int32_t *t, size_t held, size_t *n)
 {
@@ -170,11 +191,15 @@ static tiny_status tinyi_draft_propose(tinyi_draft *a, const int32_t *t, size_t 
         return TINY_OK;
     }
     if (held + most > (size_t)m->n_ctx) return TINY_OK;     /* the context of the draft is full */
-    st = tllm_session_set(m, t, held, &logits, NULL);
+    st = tinyi_draft_read(m, t, held, &a->exact, &logits);
     for (i = 0, start = tinyi_draft_clock(); i < most && !st; i++) {
         int32_t *x = &a->x[i + 1];
         double now;
-        if (i) st = tllm_session_feed(m, x - 1, 1, &logits);
+        if (i) {
+            tinyi_draft_order(m, 1);
+            st = tllm_session_feed(m, x - 1, 1, &logits);
+            tinyi_draft_order(m, 0);
+        }
         if (!st) st = tllm_sample(a->sampler, logits, x);
         if (st) break;
         for (j = 0; a->weighs; j++)
@@ -265,15 +290,21 @@ static tiny_status tinyi_draft_feed(tllm_draft *draft, int32_t token, size_t mos
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_draft_open(tllm_session *s, const tllm_draft_desc *desc, tllm_draft **out)
+static void tinyi_draft_close(tllm_draft *draft)
+{
+    tinyi_draft *a = (tinyi_draft *)draft;
+    tllm_sampler_close(a->sampler);
+    tiny_free(a->ctx, a->rows);
+    tiny_free(a->ctx, a->q_token);
+    tiny_free(a->ctx, a->q);
+    tiny_free(a->ctx, a);
+}
+
+TINYI_FN tiny_status tinyi_draft_desc(tllm_session *s, const tllm_draft_desc *desc, tllm_draft_desc *out)
 {
     tllm_draft_desc d;
-    tinyi_draft *a;
-    size_t i;
     tiny_status st = tinyi_session_text(s, 1);
-    if (out) *out = NULL;
     if (st) return st;
-    if (!out) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "tllm_draft_open: the result pointer is NULL");
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
     if (!d.n) d.n = d.model ? 4 : 8;
@@ -294,6 +325,20 @@ TINY_API tiny_status tllm_draft_open(tllm_session *s, const tllm_draft_desc *des
                         (s->about.is_recurrent ? s : d.model)->about.arch);
     if (!st && d.model && (s->about.has_decoder || d.model->about.has_decoder))
         st = tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "a model with an encoder has no draft model");
+    *out = d;
+    return st;
+}
+
+TINY_API tiny_status tllm_draft_open(tllm_session *s, const tllm_draft_desc *desc, tllm_draft **out)
+{
+    tllm_draft_desc d;
+    tinyi_draft *a;
+    size_t i;
+    tiny_status st = tinyi_session_text(s, 1);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!out) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "tllm_draft_open: the result pointer is NULL");
+    st = tinyi_draft_desc(s, desc, &d);
     if (st) return st;
     a = (tinyi_draft *)tiny_alloc(s->ctx, sizeof *a);
     if (!a) return tiny_ctx_status(s->ctx);
@@ -302,6 +347,8 @@ TINY_API tiny_status tllm_draft_open(tllm_session *s, const tllm_draft_desc *des
     a->calls.sample = tinyi_draft_sample;
     a->calls.feed = tinyi_draft_feed;
     a->calls.settle = tinyi_draft_settle;
+    a->calls.close = tinyi_draft_close;
+    a->calls.count = &a->count;
     a->ctx = s->ctx;
     a->s = s;
     a->d = d;
@@ -330,20 +377,12 @@ TINY_API tiny_status tllm_draft_open(tllm_session *s, const tllm_draft_desc *des
 
 TINY_API void tllm_draft_close(tllm_draft *draft)
 {
-    tinyi_draft *a = (tinyi_draft *)draft;
-    tiny_ctx *ctx;
-    if (!a) return;
-    ctx = a->ctx;
-    tllm_sampler_close(a->sampler);
-    tiny_free(ctx, a->rows);
-    tiny_free(ctx, a->q_token);
-    tiny_free(ctx, a->q);
-    tiny_free(ctx, a);
+    if (draft) draft->close(draft);
 }
 
 TINY_API void tllm_draft_count(const tllm_draft *draft, tllm_draft_counts *out)
 {
     if (!out) return;
     memset(out, 0, sizeof *out);
-    if (draft) *out = ((const tinyi_draft *)draft)->count;
+    if (draft) *out = *draft->count;
 }

@@ -30,7 +30,9 @@
  *                    the same seed gives the same text only with `always`, because otherwise clocks decide how much is
  *                    proposed. Grammars, greedy texts and drafts without a model use TLLM_DRAFT_SAME.
  *
- * Models with recurrent layers cannot take back a refused token: tllm_draft_open returns TINY_E_UNSUPPORTED. */
+ * Models with recurrent layers cannot take back a refused token: tllm_draft_open returns TINY_E_UNSUPPORTED.
+ * Several candidates for each place: llm/serve/speculate_tree.h. A draft whose layers run side by side:
+ * llm/serve/easyspec.h. */
 #ifndef TINYI_SPECULATE_H
 #define TINYI_SPECULATE_H
 #include "llm/session/session.h"

@@ -24,7 +24,7 @@ struct tllm_session {
     tllm_pieces *pieces;                    /* the bytes of all tokens, for grammars; NULL: not needed so far */
 };
 
-/* What tllm_generate calls of a draft; the first member of what llm/serve/speculate.c allocates. */
+/* What tllm_generate calls of a draft; the first member of what llm/serve/speculate.c and speculate_tree.c allocate. */
 struct tllm_draft {
     /* A new text with this chain. guided: it follows a grammar. */
     tiny_status (*begin)(tllm_draft *draft, const tllm_session *s, const tllm_step *chain, size_t n_steps,
@@ -34,6 +34,8 @@ struct tllm_draft {
     tiny_status (*feed)(tllm_draft *draft, int32_t token, size_t most, const float **logits);
     /* Takes back the tokens that are in the state of the session and not in its text. */
     tiny_status (*settle)(tllm_draft *draft);
+    void (*close)(tllm_draft *draft);
+    const struct tllm_draft_counts *count;
 };
 /* what a text that is being generated has open */
 typedef struct tinyi_generate {

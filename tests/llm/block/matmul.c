@@ -145,6 +145,43 @@ static void test_against_reference(tiny_target target)
     t_close(ctx);
 }
 
+/* A kernel may read over the end of a row whose length is no multiple of 256. What stands there, here infinite scales,
+ * must change nothing. */
+static void test_end_of_row(tiny_target target)
+{
+    static const tiny_idx lengths[] = { 32, 224, 288, 896, 1152 };
+    enum { OUT = 12, BAD = 5, MOST = 3 };
+    tiny_ctx *ctx = t_ctx(target, 1);
+    int i, j, n, r;
+    for (i = 0; i < N_INTEGER; i++) {
+        const tllm_format *f = tllm_format_by_name(formats[i]);
+        if (f->values != 32 || scale_at[i][0] < 0) continue;
+        for (j = 0; j < (int)T_COUNT(lengths); j++)
+            for (n = 1; n <= MOST; n += MOST - 1) {
+                const tiny_idx k = lengths[j], row = (tiny_idx)tllm_format_bytes(f, (uint64_t)k);
+                unsigned char *w = weights(f, OUT, k, 0);
+                float *x = t_rand((size_t)(MOST * k), -2.0f, 2.0f), *y = t_guarded(MOST * OUT), want[MOST * OUT];
+                tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, k), tw = tiny_tensor_2d(w, TINY_U8, OUT, row),
+                            ty = tiny_tensor_2d(want, TINY_F32, n, OUT);
+                tllm_matmul_params p = { 0, 0, 0 };
+                tiny_op op = op_of(&tx, &tw, NULL, &ty, &p);
+                tiny_idx b;
+                p.format = f->id;
+                T_OK(tiny_run(ctx, &op));
+                for (b = BAD * row; b < (BAD + 1) * row; b += f->bytes)
+                    for (r = 0; r < 2; r++)
+                        if (scale_at[i][r] >= 0) { w[b + scale_at[i][r]] = 0; w[b + scale_at[i][r] + 1] = 0x7c; }
+                ty.data = y;
+                T_OK(tiny_run(ctx, &op));
+                for (r = 0; r < n * OUT; r++)
+                    if (r % OUT != BAD && !T_TRUE(y[r] == want[r]))
+                        printf("  %s, %d numbers, %d rows: row %d\n", f->name, (int)k, n, r % OUT);
+                t_free_blocks();
+            }
+    }
+    t_close(ctx);
+}
+
 /* params.alone: the rows of a product have the bits that each has by itself, whatever their number, with threads that
  * cut w anywhere, alone and next to products of other sizes; one row holds an infinite number. */
 static void test_bits_alone(tiny_target target)
@@ -727,6 +764,7 @@ int main(void)
     T_RUN_TARGETS(test_largest);
     T_RUN_TARGETS(test_scale_of_zero);
     T_RUN_TARGETS(test_against_reference);
+    T_RUN_TARGETS(test_end_of_row);
     T_RUN_EVERY_TARGET(test_rows_alone);
     T_RUN_EVERY_TARGET(test_bits_alone);
     T_RUN_TARGETS(test_late_workers);

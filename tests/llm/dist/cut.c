@@ -830,7 +830,8 @@ static void test_differ(void)
     r.file = &file;
     if (t_ranks(2, differ_rank, &r))
         for (i = 0; i < 2; i++)
-            T_TRUE(r.st[i] == TINY_E_PROTOCOL && strstr(r.says[i], "the model, or the length of its pieces, of rank"));
+            T_TRUE(r.st[i] == TINY_E_PROTOCOL &&
+                   strstr(r.says[i], "the model, its shares or the length of its pieces of rank"));
     tiny_local_close(file.ctx, r.local);
     unmake(&file);
 }

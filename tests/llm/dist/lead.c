@@ -200,8 +200,8 @@ static void test_text(void)
                 T_SAME(t->text[0], t->text[2], N);
                 for (i = 0; i < 4; i++)
                     T_CLOSE(t->first[0][i], t->first[2][i], 1e-4 * (fabs((double)t->first[2][i]) + 1.0));
-                /* 4 layers of width 256: 8 sums, and the command of 4 + 16 + 2 * 3 numbers */
-                T_EQ_INT(t->bytes, 8 * 1024 + 4 * 26);
+                /* 4 layers of width 256: 8 sums, and the command of 4 + 16 + 2 * 5 numbers */
+                T_EQ_INT(t->bytes, 8 * 1024 + 4 * 30);
                 T_EQ_INT(t->messages, 9);
                 T_TRUE(t->memory[0] > 0 && t->memory[1] > 0);
                 end(t);
@@ -288,7 +288,7 @@ static void odd_rank(int rank, void *arg)
     told *t = (told *)arg;
     rank_of r;
     tiny_status st = rank_open(t, rank, &r);
-    float sum[4 + BATCH + 6] = { 0 };
+    float sum[4 + BATCH + 10] = { 0 };
     if (!st && rank) st = tllm_lead_follow(r.lead, NULL, NULL);
     else if (!st) {
         sum[0] = t->stop_at == 0 ? 3.0f : t->stop_at == 1 ? 1.5f : 1.0f;
@@ -296,8 +296,8 @@ static void odd_rank(int rank, void *arg)
         sum[2] = t->stop_at == 4 ? (float)(BATCH + 1) : t->stop_at == 5 ? 0.0f : 1.0f;
         sum[3] = t->stop_at == 6 ? 2.0f : 1.0f;
         sum[4] = t->stop_at == 7 ? 16777216.0f : t->stop_at == 8 ? -1.0f : t->stop_at == 9 ? NAN : 5.0f;
-        st = tiny_allreduce(r.comm, sum, 4 + BATCH + 6, 250);
-        if (!st) st = tiny_allreduce(r.comm, sum, 4 + BATCH + 6, 250);
+        st = tiny_allreduce(r.comm, sum, 4 + BATCH + 10, 250);
+        if (!st) st = tiny_allreduce(r.comm, sum, 4 + BATCH + 10, 250);
     }
     t->st[rank] = st;
     rank_close(t, rank, &r);

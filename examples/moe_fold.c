@@ -1,0 +1,474 @@
+/* examples/moe_fold.c - a layer of experts over several ranks: where its tokens go, and what the exchange costs
+ *
+ *     moe_fold --ranks 4 --check
+ *     moe_fold --ranks 8 --tp 2 --cp 2 --etp 2 --ep 4 --skew 1.2 --svg rows.svg
+ *     moe_fold --links                                  exchange time with expert groups on fast and on slow links
+ *
+ * The layer and the tokens are drawn from the seed, so every rank makes its own part. Each rank computes the output of
+ * its own tokens with the experts of all. The table counts rows; --check compares with the layer on one rank. */
+#define TINYLLM_WITH_MOEFOLD
+#define TINYLLM_WITH_CLUSTER
+#define TINYLLM_IMPLEMENTATION
+#include "tinyllm.h"
+#define PROGRAM "moe_fold"
+#include "options.h"
+#include "world.h"
+#include <math.h>
+
+static const char usage[] =
+    "moe_fold [options]   runs a layer of experts on several ranks and prints where its tokens go\n"
+    WORLD_USAGE
+    "  --tp N         ranks that share heads; default: 1\n"
+    "  --cp N         ranks that share a sequence; default: 1\n"
+    "  --pp N         stages of layers, each with a copy of this layer; default: 1. dp is what is left\n"
+    "  --etp N        ranks that share an expert; default: 1\n"
+    "  --ep N         ranks that hold different experts; default: as many as possible\n"
+    "  --across       expert groups across the data parallel ranks, as without folding\n"
+    "  --experts N    default: 16\n"
+    "  --top K        experts of a token; default: 2\n"
+    "  --width N      numbers of a token; default: 128\n"
+    "  --hidden N     hidden numbers of an expert; default: 256\n"
+    "  --tokens N     tokens of each rank; default: 256\n"
+    "  --skew S       how unevenly experts are wanted, an exponent; default: 0.6\n"
+    "  --drop HOW     dropless (default), probs (keep the most probable tokens) or position (keep the first)\n"
+    "  --factor X     capacity of an expert in shares of an even load; default: 1\n"
+    "  --pad          with --drop: every expert computes exactly its capacity from each rank\n"
+    "  --whole        with --drop: capacities count over the ranks tp x cp together\n"
+    "  --half         rows travel as 16-bit floats\n"
+    "  --rounds N     times the layer runs; default: 5\n"
+    "  --seed N       of the layer and the tokens; default: 1\n"
+    "  --check        compare with the layer on one rank; the exit status is 1 if it differs\n"
+    "  --svg FILE     draw the rows of each expert\n"
+    "  --links        16 ranks on a virtual clock, fast links in groups: time of the exchange for every ep\n"
+    "  --fast N       with --links: ranks of a fast group; default: 4\n"
+    "  --ratio X      with --links: how many times slower the other links are; default: 10\n";
+
+typedef struct job {
+    int tp, cp, pp, etp, ep, across, experts, top, width, hidden, tokens, pad, whole, half, rounds, check, drop;
+    double skew, factor;
+    uint64_t seed;
+    const char *svg;
+    int wrong;                              /* rank 0 sets it */
+} job;
+
+/* ---- the layer and the tokens: number i of stream s of the seed, the same on every rank */
+
+static void draw(const job *j, uint64_t stream, float *x, size_t n, float scale)
+{
+    tiny_rng rng = tiny_rng_make(j->seed, stream);
+    size_t i;
+    tiny_rng_fill_normal(&rng, x, n);
+    for (i = 0; i < n; i++) x[i] *= scale;
+}
+
+/* experts first to first + own, hidden numbers h0 to h0 + hidden of each */
+static tllm_moe_weights make_layer(const job *j, tiny_idx first, tiny_idx own, tiny_idx h0, tiny_idx hidden,
+                                   float **all)
+{
+    const tiny_idx w = j->width, h = j->hidden, part = own * w * hidden;
+    tllm_moe_weights l;
+    tiny_idx e, i, k;
+    int m;
+    float *to = floats(w * j->experts + 3 * part), *one = floats(w * h);
+    *all = to;
+    draw(j, 1, to, (size_t)(w * j->experts), 1.5f / sqrtf((float)w));
+    /* the first number of every token is 1: its row of the router is how much each expert is wanted */
+    for (e = 0; e < j->experts; e++) to[e] = (float)(-j->skew * log((double)(e + 1)));
+    l.router = to;
+    l.gate = to + w * j->experts;
+    l.up = l.gate + part;
+    l.down = l.up + part;
+    for (e = 0; e < own; e++)
+        for (m = 0; m < 3; m++) {
+            float *at = to + w * j->experts + m * part + e * w * hidden;
+            draw(j, 100 + 3 * (uint64_t)(first + e) + (uint64_t)m, one, (size_t)(w * h),
+                 1.0f / sqrtf((float)(m < 2 ? w : h)));
+            if (m < 2) for (i = 0; i < w; i++) for (k = 0; k < hidden; k++) at[i * hidden + k] = one[i * h + h0 + k];
+            else memcpy(at, one + h0 * w, (size_t)(hidden * w) * sizeof *at);
+        }
+    free(one);
+    return l;
+}
+static void make_tokens(const job *j, int rank, float *x)
+{
+    tiny_idx t;
+    draw(j, 1000000 + (uint64_t)rank, x, (size_t)(j->tokens * j->width), 1.0f);
+    for (t = 0; t < j->tokens; t++) x[t * j->width] = 1.0f;
+}
+
+static tllm_moe_desc describe(const job *j)
+{
+    tllm_moe_desc d;
+    memset(&d, 0, sizeof d);
+    d.n_expert = j->experts;
+    d.k = j->top;
+    d.width = j->width;
+    d.hidden = j->hidden;
+    d.drop = j->drop;
+    d.factor = j->factor;
+    d.pad = j->pad;
+    d.whole_sequence = j->whole;
+    d.half = j->half;
+    d.timeout_ns = UINT64_C(120000000000);
+    return d;
+}
+
+/* The layer on one rank, over the tokens of this rank, or of its sequence with --whole. Numbers of y that differ. */
+static tiny_status compare(tiny_ctx *ctx, const job *j, const tllm_folding *f, int ranks, int rank, const float *y,
+                           int64_t *wrong)
+{
+    int member[TINY_NET_RANKS], n = tllm_folding_group(f, ranks, TLLM_FOLD_SEQUENCE, rank, member), i, mine = 0;
+    const tiny_idx each = (tiny_idx)j->tokens * j->width;
+    tllm_moe_desc d = describe(j);
+    tllm_moe_weights w;
+    tllm_moe *moe = NULL;
+    float *all, *x, *want;
+    tiny_idx k;
+    tiny_status st;
+    if (!j->whole) member[n = 0] = rank, n = 1;
+    x = floats(n * each);
+    want = floats(n * each);
+    for (i = 0; i < n; i++) {
+        make_tokens(j, member[i], x + i * each);
+        if (member[i] == rank) mine = i;
+    }
+    w = make_layer(j, 0, j->experts, 0, j->hidden, &all);
+    st = tllm_moe_open(ctx, &d, &moe);
+    if (!st) st = tllm_moe_layer(moe, &w, x, (tiny_idx)n * j->tokens, want);
+    for (k = 0; k < each && !st; k++) {
+        const double v = (double)want[mine * each + k],
+                     bound = f->etp < 2 ? 0 : (j->half ? 1e-2 : 1e-5) * (1 + fabs(v));
+        *wrong += !(fabs((double)y[k] - v) <= bound);
+    }
+    tllm_moe_close(moe);
+    free(all);
+    free(x);
+    free(want);
+    return st;
+}
+
+/* ---- what came out, on rank 0 */
+
+static size_t draw_rows(const job *j, const int64_t *pairs, const int64_t *kept, int64_t even, char *to, size_t room)
+{
+    int64_t most = even;
+    size_t n = 0;
+    int e;
+    double wide = 640.0 / j->experts;
+    for (e = 0; e < j->experts; e++) if (pairs[e] > most) most = pairs[e];
+#define PUT(...) (n += (size_t)snprintf(n < room ? to + n : NULL, n < room ? room - n : 0, __VA_ARGS__))
+    PUT("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 320\" font-family=\"sans-serif\" "
+        "font-size=\"12\">\n"
+        "<rect width=\"720\" height=\"320\" fill=\"#fff\"/>\n<text x=\"60\" y=\"20\">rows of each expert over all "
+        "ranks: "
+        "<tspan fill=\"#27a\">kept</tspan> and <tspan fill=\"#d73\">dropped</tspan>; the line is an even "
+        "share</text>\n");
+    for (e = 0; e < j->experts; e++) {
+        const double all = 250.0 * (double)pairs[e] / (double)(most ? most : 1);
+        const double k = 250.0 * (double)kept[e] / (double)(most ? most : 1), x = 60 + wide * e;
+        PUT("<path fill=\"#27a\" d=\"M%.1f 285v%.1fh%.1fv%.1fz\"/>", x, -k, wide * 0.8, k);
+        if (all > k)
+            PUT("<path fill=\"#d73\" d=\"M%.1f %.1fv%.1fh%.1fv%.1fz\"/>", x, 285 - k, k - all, wide * 0.8, all - k);
+        if (j->experts <= 32 || e % 8 == 0)
+            PUT("<text x=\"%.1f\" y=\"302\" text-anchor=\"middle\">%d</text>\n", x + wide * 0.4, e);
+    }
+    PUT("<path d=\"M60 %.1fh640\" stroke=\"#333\" stroke-dasharray=\"4\"/><text x=\"54\" y=\"40\" "
+        "text-anchor=\"end\">%.0f"
+        "</text>\n<text x=\"54\" y=\"289\" text-anchor=\"end\">0</text>\n</svg>\n",
+        285 - 250.0 * (double)even / (double)(most ? most : 1), (double)most);
+#undef PUT
+    return n;
+}
+
+enum { OWN, SENT, ROWS, KEPT, BYTES, WRONG, MICRO, STATS };
+static tiny_status report(tiny_ctx *ctx, job *j, const tllm_folding *f, int ranks, const int64_t *stats,
+                          const int64_t *pairs, const int64_t *kept)
+{
+    static char picture[65536];
+    int64_t rows = 0, real = 0, all = 0, wrong = 0;
+    int r, e;
+    size_t n;
+    printf("attention tp %d x cp %d x dp %d, experts etp %d x ep %d x edp %d, stages %d%s\n", f->tp, f->cp, f->dp,
+           f->etp, f->ep, ranks / (f->etp * f->ep * f->pp), f->pp, f->across ? ", expert groups across dp" : "");
+    printf("rank  experts      tokens  pairs kept  rows sent  rows computed  KB received  ms a layer\n");
+    for (r = 0; r < ranks; r++) {
+        const int64_t *s = stats + r * STATS;
+        printf("%4d  %3d to %3d %8d %11d %10d %14d %12.1f %11.2f\n", r, (int)s[OWN],
+               (int)s[OWN] + j->experts / f->ep - 1, j->tokens, (int)s[KEPT], (int)s[SENT], (int)s[ROWS],
+               1e-3 * (double)s[BYTES], 1e-3 * (double)s[MICRO]);
+        rows += s[ROWS];
+        wrong += s[WRONG];
+    }
+    for (e = 0; e < j->experts; e++) {
+        all += pairs[e];
+        real += kept[e];
+    }
+    printf("pairs of tokens and experts: %.0f, kept %.0f (%.1f %%); ", (double)all, (double)real,
+           all ? 100.0 * (double)real / (double)all : 100.0);
+    printf("rows computed for each kept pair: %.2f\n", real ? (double)rows / f->etp / (double)real : 0.0);
+    if (j->check && wrong) printf("check: %.0f numbers differ from the layer on one rank\n", (double)wrong);
+    else if (j->check) puts("check: the same as on one rank");
+    j->wrong = wrong != 0;
+    if (!j->svg) return TINY_OK;
+    n = draw_rows(j, pairs, kept, all / j->experts, picture, sizeof picture);
+    return n < sizeof picture ? tiny_file_write(ctx, j->svg, picture, n) : TINY_E_OVERFLOW;
+}
+
+/* ---- one rank */
+
+static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
+{
+    job *j = (job *)arg;
+    const int ranks = net->world, stage = ranks / (j->pp > 0 ? j->pp : 1);
+    tllm_folding f;
+    tllm_moe_desc d = describe(j);
+    tllm_moe *moe = NULL;
+    tllm_moe_weights w;
+    tllm_moe_plan p;
+    tiny_coll c;
+    tiny_idx first, own, h0, hidden, k;
+    int64_t *count = (int64_t *)need(calloc((size_t)(2 * j->experts), sizeof(int64_t)));
+    int64_t *stats = (int64_t *)need(calloc((size_t)ranks * STATS, sizeof(int64_t))), *mine = stats + net->rank * STATS;
+    int64_t *room = (int64_t *)need(calloc((size_t)(2 * j->experts), sizeof(int64_t)));
+    float *x = floats((tiny_idx)j->tokens * j->width), *y = floats((tiny_idx)j->tokens * j->width), *all = NULL;
+    uint64_t start;
+    int i;
+    tiny_status st;
+    memset(&f, 0, sizeof f);
+    f.tp = j->tp;
+    f.cp = j->cp;
+    f.pp = j->pp;
+    f.dp = stage / (j->tp * j->cp) > 0 ? stage / (j->tp * j->cp) : 1;
+    f.etp = j->etp;
+    f.across = j->across;
+    for (f.ep = j->ep ? j->ep : stage / j->etp > 0 ? stage / j->etp : 1;
+         !j->ep && f.ep > 1 && (j->experts % f.ep || stage % (f.ep * j->etp));) f.ep--;
+    memset(&c, 0, sizeof c);
+    d.net = c.net = net;
+    d.folding = &f;
+    st = tllm_moe_open(ctx, &d, &moe);
+    if (!st) {
+        own = tllm_moe_own(moe, &first);
+        hidden = tllm_moe_hidden(moe, &h0);
+        w = make_layer(j, first, own, h0, hidden, &all);
+        make_tokens(j, net->rank, x);
+        st = tllm_moe_layer(moe, &w, x, j->tokens, y);      /* the first one also finds its memory */
+        mine[OWN] = first;
+    }
+    for (i = 0; i < ranks; i++) mine[BYTES] -= (int64_t)net->count[i].bytes_received;
+    start = tiny_now_ns();
+    for (i = 0; i < j->rounds && !st; i++) {
+        if (!net->rank) show_progress(NULL, "layers", (double)i / j->rounds);
+        st = tllm_moe_layer(moe, &w, x, j->tokens, y);
+    }
+    if (!net->rank) end_progress();
+    mine[MICRO] = (int64_t)(tiny_now_ns() - start) / 1000 / j->rounds;
+    for (i = 0; i < ranks; i++) mine[BYTES] += (int64_t)net->count[i].bytes_received;
+    mine[BYTES] /= j->rounds;
+    p = tllm_moe_plan_of(moe);
+    mine[SENT] = p.rows_sent;
+    mine[ROWS] = p.rows;
+    mine[KEPT] = p.kept;
+    for (k = 0; k < p.pairs && !st; k++) {
+        count[p.expert[k]]++;
+        count[j->experts + p.expert[k]] += p.keep[k];
+    }
+    if (!st && j->check) st = compare(ctx, j, &f, ranks, net->rank, y, &mine[WRONG]);
+    c.type = TINY_COLL_I64;
+    c.work = room;
+    c.n_work = (size_t)(2 * j->experts) * sizeof(int64_t);
+    c.until = tiny_now_ns() + UINT64_C(120000000000);
+    if (!st) st = tiny_coll_allgather(ctx, &c, TINY_COLL_RING, stats, STATS);
+    if (!st) st = tiny_coll_reduce(ctx, &c, count, (size_t)(2 * j->experts), 0);
+    if (!st && !net->rank) st = report(ctx, j, &f, ranks, stats, count, count + j->experts);
+    tllm_moe_close(moe);
+    free(count);
+    free(stats);
+    free(room);
+    free(x);
+    free(y);
+    free(all);
+    return st;
+}
+
+/* ---- exchange times on a virtual clock, with links of two classes */
+
+enum { SIM = 16 };
+typedef struct sim {
+    const job *j;
+    tiny_local *local;
+    tllm_folding f;
+    int fast;
+    double ratio, mbit, ms;
+    uint64_t there[SIM], back[SIM], slow[SIM];
+    tiny_status st[SIM];
+    char says[SIM][200];
+} sim;
+
+static void sim_rank(tiny_team *team, void *arg)
+{
+    sim *s = (sim *)arg;
+    const job *j = s->j;
+    const int rank = team->i;
+    const float *rows;
+    const tiny_idx *count;
+    tiny_ctx_desc cd;
+    tiny_ctx *ctx = NULL;
+    tllm_levels_desc l;
+    tllm_levels *levels = NULL;
+    tllm_moe_desc d = describe(j);
+    tllm_moe *moe = NULL;
+    tiny_rng rng = tiny_rng_make(j->seed, (uint64_t)rank);
+    float *logits, *x;
+    tiny_idx t, e;
+    tiny_status st;
+    if (team->n != SIM) return;
+    logits = floats((tiny_idx)j->tokens * j->experts);
+    x = floats((tiny_idx)j->tokens * j->width);
+    for (t = 0; t < j->tokens; t++)
+        for (e = 0; e < j->experts; e++)
+            logits[t * j->experts + e] = tiny_rng_normal(&rng) - (float)(j->skew * log((double)(e + 1)));
+    memset(&cd, 0, sizeof cd);
+    memset(&l, 0, sizeof l);
+    cd.n_threads = 1;
+    l.net = tiny_local_net(s->local, rank);
+    l.n_level = 2;
+    l.level[0].ranks = s->fast;
+    l.level[0].bits_per_second = 1e6 * s->mbit;
+    l.level[1].ranks = SIM;
+    l.level[1].bits_per_second = 1e6 * s->mbit / s->ratio;
+    l.level[0].latency_ns = l.level[1].latency_ns = (uint64_t)(1e6 * s->ms);
+    st = tiny_ctx_open(&cd, &ctx);
+    if (!st) st = tllm_levels_open(ctx, &l, &levels);
+    d.net = tllm_levels_net(levels);
+    d.folding = &s->f;
+    if (!st) st = tllm_moe_open(ctx, &d, &moe);
+    if (!st) st = tllm_moe_route(moe, logits, j->tokens);
+    if (!st) st = tllm_moe_dispatch(moe, x, &rows, &count);
+    s->there[rank] = tllm_moe_clock(moe, 0);
+    if (!st) st = tllm_moe_combine(moe, rows, x);
+    s->back[rank] = tllm_moe_clock(moe, 0);
+    s->slow[rank] = tllm_levels_received(levels, 1);
+    s->st[rank] = st;
+    if (ctx) (void)snprintf(s->says[rank], sizeof s->says[rank], "%s", tiny_ctx_message(ctx));
+    tllm_moe_close(moe);
+    if (d.net) d.net->close(d.net);
+    tllm_levels_close(ctx, levels);
+    tiny_ctx_close(ctx);
+    free(logits);
+    free(x);
+}
+
+static int links(const job *j, double mbit, double ms, int fast, double ratio)
+{
+    tiny_ctx_desc cd;
+    tiny_ctx *ctx = NULL;
+    tiny_local_desc d;
+    int ep, across, r, bad = 0;
+    memset(&cd, 0, sizeof cd);
+    memset(&d, 0, sizeof d);
+    cd.n_threads = SIM;
+    cd.log = hear;
+    cd.user = &ctx;
+    if (tiny_ctx_open(&cd, &ctx)) return 1;
+    d.world = SIM;
+    d.queue_bytes = 65536;
+    d.virtual_clock = 1;
+    printf(
+        "%d ranks, %d tokens of %d numbers each, %d of %d experts, links of %g Mbit/s in groups of %d, %g times slower "
+        "between them\n ep  groups     dispatch ms  combine ms  KB over slow links  across / folded\n",
+        SIM, j->tokens, j->width, j->top, j->experts, mbit, fast, ratio);
+    for (ep = 2; ep <= SIM && !bad; ep *= 2) {
+        double folded = 0;
+        for (across = 0; across < 2 && !bad; across++) {
+            sim s;
+            uint64_t there = 0, back = 0, slow = 0;
+            memset(&s, 0, sizeof s);
+            if (j->experts % ep) continue;
+            s.j = j;
+            s.fast = fast;
+            s.ratio = ratio;
+            s.mbit = mbit;
+            s.ms = ms;
+            s.f.tp = 4;
+            s.f.dp = SIM / 4;
+            s.f.ep = ep;
+            s.f.across = across;
+            bad = tiny_local_open(ctx, &d, &s.local) || tiny_parallel(ctx, SIM, 0, 0, sim_rank, &s);
+            for (r = 0; r < SIM && !bad; r++) {
+                if (s.st[r]) say(s.says[r]);
+                bad |= s.st[r] != TINY_OK;
+                if (s.there[r] > there) there = s.there[r];
+                if (s.back[r] > back) back = s.back[r];
+                slow += s.slow[r];
+            }
+            tiny_local_close(ctx, s.local);
+            if (bad) break;
+            printf("%3d  %-9s %12.3f %11.3f %19.0f", ep, across ? "across" : "folded", 1e-6 * (double)there,
+                   1e-6 * (double)(back - there), 1e-3 * (double)slow);
+            if (!across) folded = (double)back;
+            else if (folded > 0) printf("  %15.2f", (double)back / folded);
+            puts("");
+        }
+    }
+    if (bad && *tiny_ctx_message(ctx)) say(tiny_ctx_message(ctx));
+    tiny_ctx_close(ctx);
+    return bad;
+}
+
+int main(int argc, char **argv)
+{
+    static job j;
+    static world w = { 4, 0, 0, 0 };
+    const char *drop = "dropless";
+    int bad, sim_links = 0, fast = 4;
+    double ratio = 10;
+    const option options[] = { WORLD_OPTIONS(w),
+                               A_WHOLE("--tp", &j.tp, 1, WORLD_MOST),
+                               A_WHOLE("--cp", &j.cp, 1, WORLD_MOST),
+                               A_WHOLE("--pp", &j.pp, 1, WORLD_MOST),
+                               A_WHOLE("--etp", &j.etp, 1, WORLD_MOST),
+                               A_WHOLE("--ep", &j.ep, 1, WORLD_MOST),
+                               A_FLAG("--across", &j.across),
+                               A_WHOLE("--experts", &j.experts, 1, 512),
+                               A_WHOLE("--top", &j.top, 1, 512),
+                               A_WHOLE("--width", &j.width, 1, 8192),
+                               A_WHOLE("--hidden", &j.hidden, 1, 32768),
+                               A_WHOLE("--tokens", &j.tokens, 0, 65536),
+                               A_NUMBER("--skew", &j.skew, 0, 20),
+                               A_TEXT("--drop", &drop),
+                               A_NUMBER("--factor", &j.factor, 0.001, 1000),
+                               A_FLAG("--pad", &j.pad),
+                               A_FLAG("--whole", &j.whole),
+                               A_FLAG("--half", &j.half),
+                               A_WHOLE("--rounds", &j.rounds, 1, 100000),
+                               A_SEED("--seed", &j.seed),
+                               A_FLAG("--check", &j.check),
+                               A_TEXT("--svg", &j.svg),
+                               A_FLAG("--links", &sim_links),
+                               A_WHOLE("--fast", &fast, 1, SIM),
+                               A_NUMBER("--ratio", &ratio, 1, 1e6) };
+    j.tp = j.cp = j.pp = j.etp = 1;
+    j.experts = 16;
+    j.top = 2;
+    j.width = 128;
+    j.hidden = 256;
+    j.tokens = 256;
+    j.skew = 0.6;
+    j.factor = 1;
+    j.rounds = 5;
+    j.seed = 1;
+    READ_OPTIONS(argc, argv, usage, options);
+    j.drop = place_in("dropless probs position", drop);
+    if (j.drop < 0) return refused("--drop takes dropless, probs or position, not %s", drop);
+    if ((j.pad || j.whole) && !j.drop) return refused("--pad and --whole need --drop probs or --drop position");
+    if (j.top > j.experts) return refused("--top %d: there are %d experts", j.top, j.experts);
+    if (must_not_write(j.svg, 0)) return 2;
+    if (sim_links) {
+        if (SIM % fast) return refused("--fast %d: it must divide the %d ranks of --links", fast, SIM);
+        if (j.svg || j.check) return refused("--links takes neither --check nor --svg");
+        return exit_status(links(&j, w.mbit > 0 ? w.mbit : 1e5, w.ms, fast, ratio));
+    }
+    bad = world_run(&w, body, &j);
+    return exit_status(bad || j.wrong);
+}

@@ -1,0 +1,89 @@
+#!/bin/sh
+# make test-mpi: the transport over MPI and the programs of $PROGRAMS, with 2, 4 and 8 processes of this machine, for
+# each MPI that is here: Open MPI and MPICH by the names of Debian, else the mpicc and mpirun of the PATH. Without any
+# it says so in one line. The last line is: N passed, N failed.
+#   RANKS="2 4"       these numbers of processes
+#   KINDS="openmpi"   only this one
+BUILD=${BUILD:-build} INC=${INC:-.} MAKE=${MAKE:-make} PROGRAMS=${PROGRAMS:-ranks} RANKS=${RANKS:-2 4 8}
+KINDS=${KINDS:-openmpi mpich}
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+# processes of one container may not read each other's memory; they copy through shared memory then
+export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_hwloc_base_binding_policy=none
+export OMP_NUM_THREADS=1 UCX_LOG_LEVEL=error
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+limit=
+command -v timeout >/dev/null 2>&1 && limit='timeout -k 5 90'
+passed=0 failed=0
+
+tried() { # what, status; the log says why
+    if [ "$2" -eq 0 ]; then
+        passed=$((passed + 1))
+        printf '%-60s %s\n' "$1" "$(grep -E '^([0-9]* passed|the same|rank )' "$log" | tail -n 1)"
+    else
+        failed=$((failed + 1))
+        printf '%-60s failed with status %s\n' "$1" "$2"
+        sed 's/^/    /' "$log" | head -n 40
+    fi
+}
+runs() { # number, command: its output in the log
+    # shellcheck disable=SC2086
+    $limit "$mpirun" -n "$@" >"$log" 2>&1
+}
+# what a program needs to be run with $n processes: a line, or nothing where it cannot
+line_of() {
+    case $1 in
+    ranks) [ "$n" -gt 2 ] && echo "$BUILD/mpi/model.gguf --tokens 20" || echo examples/models/story.gguf ;;
+    *) echo ;;
+    esac
+}
+all() { # name, mpicc, mpirun
+    name=$1 mpirun=$3 at=$BUILD/mpi/$1
+    if ! $MAKE -s --no-print-directory mpi MPI="$at" MPICC="$2" >"$log" 2>&1; then
+        tried "$name: building" 1
+        return
+    fi
+    for n in $RANKS; do
+        runs "$n" "$at/net"
+        tried "$name, $n ranks: the transport" $?
+        for program in $PROGRAMS; do
+            # shellcheck disable=SC2046
+            runs "$n" "$at/$program" $(line_of "$program") --check
+            tried "$name, $n ranks: $program --check" $?
+        done
+    done
+    # a process that dies without a word: mpirun ends the run, unless it was told not to
+    runs 3 "$at/net" die
+    tried "$name: a rank is killed, all end" $(($? == 0 || $? == 124))
+    case $name in mpich) set -- -disable-auto-cleanup ;; *) set -- --enable-recovery ;; esac
+    rm -f "$at"/die.*
+    # shellcheck disable=SC2016
+    $limit "$mpirun" "$1" -n 3 sh -c 'trap "" USR1; exec "$0/net" die >"$0/die.$$"' "$at" >/dev/null 2>&1
+    [ "$name" != mpich ] || sleep 2         # its mpirun does not wait for those that live on
+    cat "$at"/die.* >"$log"
+    tried "$name: a rank is killed, $1" $(($(grep -cE '^rank [02]: (PEER|TIMEOUT), rank [0-9]' "$log") != 2))
+}
+
+mkdir -p "$BUILD/mpi"
+[ -e "$BUILD/mpi/model.gguf" ] || {
+    $MAKE -s --no-print-directory "$BUILD/make-model" &&
+        "$BUILD/make-model" --shape 2M --type F16 "$BUILD/mpi/model.gguf"
+} >"$log" 2>&1 || { tried 'making a model' 1; }
+found=
+for name in $KINDS; do
+    command -v mpicc.$name >/dev/null 2>&1 && command -v mpirun.$name >/dev/null 2>&1 || continue
+    found=1
+    all "$name" "mpicc.$name" "mpirun.$name"
+done
+if [ -z "$found" ]; then
+    if command -v mpicc >/dev/null 2>&1 && command -v mpirun >/dev/null 2>&1; then
+        mpirun --version 2>&1 | grep -q 'Open MPI' && name=openmpi || name=mpich
+        all "$name" mpicc mpirun
+    else
+        echo 'test-mpi: no mpicc and mpirun here (Debian: libopenmpi-dev openmpi-bin, or mpich): nothing was tried'
+        echo '0 passed, 0 failed, 1 skipped'
+        exit 0
+    fi
+fi
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]

@@ -1,0 +1,634 @@
+/* tests/llm/dist/noloco.c - replicas that meet in pairs, over threads and over TCP
+ *
+ * Truth    the formula in double; DiLoCo written out; a quadratic whose spread was published; counts of messages and a
+ *          virtual clock. Faults come from core/fault.h. A deadline only decides where the replica that it waits for is
+ *          held back by the test itself. */
+#include "t.h"
+
+enum { MOST = 8, STEPS = 200, HISTORY = 4096 };
+static const char secret[] = "correct horse battery staple";
+
+typedef struct job {
+    int world, tcp, n, steps, group, inner, kind; /* kind: what rank_main does between outer steps */
+    double alpha, beta, gamma, rate, fall;
+    uint64_t wait_ns;
+    int held, joiner;    /* rank that is held back at step 3; that joins; 0: none */
+    tiny_fault_at fault; /* of rank 1, if has_fault */
+    int has_fault;
+    tiny_target target;
+    tiny_idx flag, joined;
+    tiny_local *local;
+    tiny_socket at[MOST];
+    char address[MOST][TINY_ADDRESS_TEXT];
+    const char *peers[MOST];
+    float *theta[MOST];
+    float *phi[MOST], *momentum[MOST]; /* at the end */
+    tiny_status st[MOST];
+    char says[MOST][240];
+    int met[MOST][HISTORY], late[MOST], refused[MOST], n_met[MOST];
+    uint64_t met_mask[MOST], bytes[MOST], messages[MOST], clock[MOST], spend[MOST], first[MOST];
+    float copies[2][HISTORY][4]; /* phi of ranks 0 and 1 before each step */
+} job;
+static float course[MOST][STEPS][10]; /* phi after each step */
+
+/* the change of an inner phase: fixed numbers, or noisy descent of the quadratic |x - 1|^2 */
+static void inner(job *j, int rank, int step, tiny_rng *rng)
+{
+    float *x = j->theta[rank];
+    int i, k;
+    if (j->kind == 0)
+        for (i = 0; i < j->n; i++) x[i] += (float)((i * 7 + step * 5 + rank * 3) % 11) * 0.125f - 0.5f;
+    else {
+        double lr = j->rate;
+        if (j->fall > 0) lr *= step + 1 >= j->steps ? 0.0 : 1.0 - (double)step / (double)j->steps;
+        for (k = 0; k < j->inner; k++)
+            for (i = 0; i < j->n; i++)
+                x[i] -= (float)(lr * (2.0 * ((double)x[i] - 1.0) + (double)tiny_rng_normal(rng)));
+    }
+}
+
+static void rank_main(int rank, void *arg)
+{
+    job *j = (job *)arg;
+    tiny_ctx *ctx = t_rank_ctx(j->target);
+    tiny_tcp *tcp = NULL;
+    tiny_fault *fault = NULL;
+    tiny_net *net = NULL;
+    tllm_noloco *o = NULL;
+    tllm_noloco_desc d;
+    tllm_noloco_report r;
+    tiny_rng rng = tiny_rng_make(9, (uint64_t)rank);
+    tiny_status st = TINY_OK;
+    int i, s, together = 0;
+    memset(&r, 0, sizeof r);
+    memset(&d, 0, sizeof d);
+    if (j->tcp) {
+        tiny_tcp_desc td;
+        memset(&td, 0, sizeof td);
+        td.rank = rank;
+        td.world = j->world;
+        td.peers = j->peers;
+        td.listener = j->at[rank];
+        td.secret = secret;
+        td.n_secret = sizeof secret - 1;
+        st = tiny_tcp_open(ctx, &td, &tcp);
+        net = tiny_tcp_net(tcp);
+    } else net = tiny_local_net(j->local, rank);
+    if (!st && j->has_fault && rank == 1) {
+        tiny_fault_desc fd;
+        memset(&fd, 0, sizeof fd);
+        fd.inner = net;
+        fd.at = &j->fault;
+        fd.n_at = 1;
+        st = tiny_fault_open(ctx, &fd, &fault);
+        net = tiny_fault_net(fault);
+    }
+    d.net = net;
+    d.theta = j->theta[rank];
+    d.n = (size_t)j->n;
+    d.group = j->group;
+    d.alpha = j->alpha;
+    d.beta = j->beta;
+    d.gamma = j->gamma;
+    d.seed = 4;
+    d.wait_ns = rank == j->held && j->held ? UINT64_C(60000000000) : j->wait_ns;
+    d.join = j->joiner && rank == j->joiner;
+    while (!st && d.join && __atomic_load_n(&j->flag, __ATOMIC_ACQUIRE) < 5)
+        net->pause(net, net->changes(net), tiny_now_ns() + 1000000);
+    if (!st) st = tllm_noloco_open(ctx, &d, &o);
+    if (!st && d.join) {
+        memcpy(j->copies[0][HISTORY - 1], tllm_noloco_slow(o), sizeof j->copies[0][0]);
+        T_SAME(j->theta[rank], tllm_noloco_slow(o), j->n);
+        __atomic_store_n(&j->joined, 1, __ATOMIC_RELEASE);
+    }
+    for (s = 0; !st && s < HISTORY; s++) {
+        const int go_on = j->held || j->joiner ? together < 3 : s < j->steps;
+        if (!go_on) break;
+        if (j->held && rank == j->held && s == 3) /* until another replica went on without it */
+            while (!__atomic_load_n(&j->flag, __ATOMIC_ACQUIRE))
+                net->pause(net, net->changes(net), tiny_now_ns() + 1000000);
+        inner(j, rank, s, &rng);
+        if (j->spend[rank]) tllm_noloco_spend(o, j->spend[rank]);
+        st = tllm_noloco_poll(o);
+        if (rank < 2 && j->joiner && s < HISTORY - 1)
+            memcpy(j->copies[rank][s], tllm_noloco_slow(o), sizeof j->copies[0][0]);
+        if (!st) st = tllm_noloco_outer(o, &r);
+        if (st) break;
+        if (j->kind && s < STEPS) memcpy(course[rank][s], tllm_noloco_slow(o), sizeof course[0][0]);
+        if (!s) j->first[rank] = r.step;
+        if (r.step < HISTORY) j->met[rank][r.step] = r.met;
+        j->late[rank] += r.late;
+        j->refused[rank] += r.refused;
+        j->n_met[rank] += r.met > 1;
+        if (r.with >= 0) j->met_mask[rank] |= (uint64_t)1 << r.with;
+        if (j->held && rank != j->held && r.late) __atomic_store_n(&j->flag, 1, __ATOMIC_RELEASE);
+        if (j->held) together += j->late[rank] && r.met > 1;
+        if (j->joiner && rank != j->joiner && !__atomic_load_n(&j->joined, __ATOMIC_ACQUIRE))
+            __atomic_store_n(&j->flag, s + 1, __ATOMIC_RELEASE);
+        if (j->joiner) together += r.with == j->joiner || (rank == j->joiner && r.met > 1);
+    }
+    /* the others may need this one until all are done: answer until the flag counts all */
+    if (j->held || j->joiner) {
+        (void)__atomic_add_fetch(&j->flag, 1 << 20, __ATOMIC_ACQ_REL);
+        while (o && __atomic_load_n(&j->flag, __ATOMIC_ACQUIRE) >> 20 < j->world) {
+            tllm_noloco_report last;
+            if (tllm_noloco_outer(o, &last)) break;
+        }
+    }
+    for (i = 0; net && i < j->world; i++) {
+        j->bytes[rank] += net->count[i].bytes_sent;
+        j->messages[rank] += net->count[i].messages_sent;
+    }
+    if (!st) st = tllm_noloco_leave(o, j->world % 2);
+    j->st[rank] = st;
+    (void)snprintf(j->says[rank], sizeof j->says[rank], "%s", tiny_ctx_message(ctx));
+    if (o) {
+        memcpy(j->phi[rank], tllm_noloco_slow(o), (size_t)j->n * sizeof(float));
+        memcpy(j->momentum[rank], tllm_noloco_momentum(o), (size_t)j->n * sizeof(float));
+        T_SAME(j->theta[rank], j->phi[rank], j->n);
+    }
+    j->clock[rank] = r.clock;
+    tllm_noloco_close(o);
+    if (net) net->close(net);
+    tiny_fault_close(ctx, fault);
+    tiny_tcp_close(ctx, tcp);
+    tiny_ctx_close(ctx);
+}
+
+static job job_start(int world, int n)
+{
+    job j;
+    int r, i;
+    memset(&j, 0, sizeof j);
+    j.world = world;
+    j.n = n;
+    j.steps = 5;
+    j.wait_ns = UINT64_C(60000000000);
+    j.target = TINY_TARGET_AUTO;
+    for (r = 0; r < world; r++) {
+        j.theta[r] = t_guarded((size_t)n);
+        j.phi[r] = (float *)t_keep((size_t)n * sizeof(float));
+        j.momentum[r] = (float *)t_keep((size_t)n * sizeof(float));
+        for (i = 0; i < n; i++) j.theta[r][i] = 1.0f + (float)(i % 3);
+    }
+    return j;
+}
+static int run_job(job *j, const tiny_local_desc *like)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    int i, n, ok = 1;
+    for (i = 0; j->tcp && i < j->world; i++) {
+        tiny_address a;
+        tiny_socket at[TINY_ADDRESSES];
+        ok &= T_OK(tiny_listen_at(ctx, "127.0.0.1:0", at, &n)) && T_OK(tiny_socket_address(ctx, at[0], &a));
+        j->at[i] = at[0];
+        tiny_address_text(&a, j->address[i]);
+        j->peers[i] = j->address[i];
+    }
+    if (!j->tcp) {
+        tiny_local_desc d;
+        memset(&d, 0, sizeof d);
+        if (like) d = *like;
+        d.world = j->world;
+        d.queue_bytes = 512;
+        ok = T_OK(tiny_local_open(ctx, &d, &j->local));
+    }
+    ok = ok && t_ranks(j->world, rank_main, j);
+    tiny_local_close(ctx, j->local);
+    for (i = 0; j->tcp && i < j->world; i++) tiny_socket_close(j->at[i]);
+    t_close(ctx);
+    for (i = 0; i < j->world && ok; i++) {
+        T_WALLS(j->theta[i], j->n);
+        if (!T_EQ_INT(j->st[i], TINY_OK)) printf("  rank %d: %s\n", i, j->says[i]);
+    }
+    return ok;
+}
+
+/* ---- the formula ------------------------------------------------------------------------------------------------- */
+
+static void test_formula(tiny_target target)
+{
+    static const struct {
+        int world, group, n;
+    } of[] = { { 2, 2, 1 }, { 2, 2, 17 }, { 4, 2, 33 }, { 3, 2, 16 }, { 4, 4, 67 }, { 6, 3, 9 } };
+    size_t c;
+    for (c = 0; c < T_COUNT(of); c++) {
+        const int world = of[c].world, n = of[c].n, groups = world / of[c].group;
+        job j = job_start(world, n);
+        double phi[MOST][67], m[MOST][67], change[MOST][67];
+        int s, r, i, k;
+        j.group = of[c].group;
+        j.target = target;
+        for (r = 0; r < world; r++)
+            for (i = 0; i < n; i++) {
+                j.theta[r][i] += 0.25f * (float)r; /* they do not begin alike */
+                phi[r][i] = (double)j.theta[r][i];
+                m[r][i] = 0.0;
+            }
+        for (s = 0; s < j.steps; s++) {
+            uint32_t order[MOST];
+            double next[MOST][67];
+            tllm_noloco_order(4, (uint64_t)s, world, order);
+            for (r = 0; r < world; r++)
+                for (i = 0; i < n; i++) change[r][i] = (double)((float)((i * 7 + s * 5 + r * 3) % 11) * 0.125f - 0.5f);
+            for (k = 0; k < world; k++) {
+                const int alone = k >= groups * of[c].group, size = alone ? 1 : of[c].group;
+                r = (int)order[k];
+                for (i = 0; i < n; i++) {
+                    double mean = 0.0, middle = 0.0;
+                    int g;
+                    for (g = 0; g < size; g++) {
+                        const int q = alone ? r : (int)order[k % groups + g * groups];
+                        mean += change[q][i] / size;
+                        middle += phi[q][i] / size;
+                    }
+                    m[r][i] = 0.5 * m[r][i] + 0.7 * mean + 0.7 * (middle - phi[r][i]);
+                    next[r][i] = phi[r][i] + m[r][i];
+                }
+            }
+            for (r = 0; r < world; r++)
+                for (i = 0; i < n; i++) phi[r][i] = next[r][i];
+        }
+        if (!run_job(&j, NULL)) return;
+        for (r = 0; r < world; r++)
+            for (i = 0; i < n; i++)
+                if (!T_CLOSE(j.phi[r][i], phi[r][i], 2e-5) || !T_CLOSE(j.momentum[r][i], m[r][i], 2e-5)) break;
+        t_free_blocks();
+    }
+    T_PROOF("distributed 6", "slow weights and momenta follow the formula, pairs, triples, all, an odd one out");
+}
+
+/* two replicas with equal phi: gamma changes no bit, and the result is DiLoCo */
+static void test_diloco(tiny_target target)
+{
+    float first[40], phi[40], m[40];
+    int g, i, s;
+    for (g = 0; g < 2; g++) {
+        job j = job_start(2, 40);
+        j.target = target;
+        j.gamma = g ? 1.2 : 0.7;
+        for (i = 0; i < 40; i++) {
+            phi[i] = j.theta[0][i];
+            m[i] = 0.0f;
+        }
+        if (!run_job(&j, NULL)) return;
+        T_SAME(j.phi[0], j.phi[1], 40);
+        if (!g) memcpy(first, j.phi[0], sizeof first);
+        T_SAME(j.phi[0], first, 40);
+        for (s = 0; s < j.steps; s++)
+            for (i = 0; i < 40; i++) {
+                /* theta is rounded, so the change is that of floats */
+                const float a = (phi[i] + ((float)((i * 7 + s * 5) % 11) * 0.125f - 0.5f)) - phi[i],
+                            b = (phi[i] + ((float)((i * 7 + s * 5 + 3) % 11) * 0.125f - 0.5f)) - phi[i];
+                m[i] = 0.5f * m[i] + 0.7f * ((a + b) * 0.5f);
+                phi[i] += m[i];
+            }
+        for (i = 0; i < 40; i++) T_CLOSE(j.phi[0][i], phi[i], target == TINY_TARGET_REFERENCE ? 0.0 : 2e-6);
+        t_free_blocks();
+    }
+    T_PROOF("distributed 6", "two replicas that begin alike are DiLoCo");
+}
+
+/* the changes do not depend on phi here: the mean of all phi then has nothing of gamma; all replicas meet */
+static void test_mean(void)
+{
+    static const double gamma[4] = { 0.6, 1.3, 1.4, 2.2 };
+    double mean[4][12], spread[4] = { 0, 0, 0, 0 };
+    int g, r, i;
+    for (g = 0; g < 4; g++) {
+        job j = job_start(8, 12);
+        j.steps = g < 2 ? 40 : 150;
+        j.gamma = gamma[g];
+        for (r = 0; r < 8; r++)
+            for (i = 0; i < 12; i++) j.theta[r][i] += (float)r;
+        if (!run_job(&j, NULL)) return;
+        for (i = 0; i < 12; i++) {
+            for (mean[g][i] = 0.0, r = 0; r < 8; r++) mean[g][i] += (double)j.phi[r][i] / 8;
+            for (r = 0; r < 8; r++) spread[g] += fabs((double)j.phi[r][i] - mean[g][i]) / 96;
+        }
+        for (r = 0; r < 8; r++) T_EQ_INT(j.met_mask[r] | (uint64_t)1 << r, 255); /* no fixed pairs */
+        t_free_blocks();
+    }
+    for (i = 0; i < 12; i++) T_CLOSE(mean[0][i], mean[1][i], 1e-5 * fabs(mean[0][i]));
+    T_TRUE(spread[2] < 20.0 && spread[3] > 1000.0); /* inside the bound, 0.5 to 1.5, and outside */
+    T_PROOF("distributed 6", "the mean of all replicas does not depend on gamma");
+}
+
+static void test_counts(void)
+{
+    int world, strict;
+    for (world = 2; world <= 8; world += 2)
+        for (strict = 0; strict < 2; strict++) {
+            job j = job_start(world, 300);
+            int r;
+            j.steps = 4;
+            if (strict) j.wait_ns = UINT64_MAX;
+            if (!run_job(&j, NULL)) return;
+            for (r = 0; r < world; r++) { /* without a deadline phi for the step after the last one has left already */
+                T_EQ_INT(j.messages[r] - (strict && j.messages[r] == 9), strict ? 8 : 16);
+                if (strict) T_TRUE(j.bytes[r] >= 4 * 8 * 300 && j.bytes[r] <= 4 * 8 * 300 + 4 * 300);
+                else T_EQ_INT(j.bytes[r], 4 * (8 * 300 + 2 * 8));
+            }
+            t_free_blocks();
+        }
+    T_PROOF("distributed 6", "2 messages and twice the parameters for an outer step, whatever the world");
+}
+
+static void test_tcp(void)
+{
+    float first[4][20];
+    int tcp, r;
+    for (tcp = 0; tcp < 2; tcp++) {
+        job j = job_start(4, 20);
+        j.tcp = tcp;
+        if (!run_job(&j, NULL)) return;
+        for (r = 0; r < 4; r++) {
+            if (!tcp) memcpy(first[r], j.phi[r], sizeof first[r]);
+            T_SAME(j.phi[r], first[r], 20);
+        }
+        t_free_blocks();
+    }
+}
+
+/* 10 dimensions, 8 replicas, 50 steps of noisy descent between outer steps, the mean over the second half of 200: the
+ * published spreads (deviation over replicas) and distances of the mean from the optimum. all: DiLoCo */
+static void test_quadratic(void)
+{
+    static const struct {
+        double gamma, rate;
+        int fall, all;
+        double spread, within, away;
+    } of[] = { { -1.0, 0.02, 0, 0, 0.077, 0.006, 0.026 }, { 0.7, 0.02, 0, 0, 0.039, 0.004, 0.026 },
+               { 1.4, 0.02, 0, 0, 0.038, 0.008, 0.026 },  { 0.7, 0.01, 0, 0, 0.025, 0.005, 0.018 },
+               { 0.7, 0.02, 1, 0, 0.0013, 0.0013, 0.0 },  { 0.7, 0.02, 0, 1, 0.0, 0.0, 0.020 },
+               { 2.5, 0.02, 0, 0, 0.0, 0.0, 0.0 } };
+    size_t c;
+    for (c = 0; c < T_COUNT(of); c++) {
+        const int last = of[c].fall || of[c].gamma >= 2.0;
+        job j = job_start(8, 10);
+        double spread = 0.0, away = 0.0;
+        int r, i, s, n = 0;
+        j.steps = STEPS;
+        j.kind = 1;
+        j.inner = 50;
+        j.rate = of[c].rate;
+        j.fall = of[c].fall;
+        j.gamma = of[c].gamma;
+        j.wait_ns = UINT64_MAX;
+        if (of[c].all) {
+            j.group = 8;
+            j.alpha = 0.3;
+        }
+        if (!run_job(&j, NULL)) return;
+        for (s = last ? STEPS - 1 : STEPS / 2; s < STEPS; s++, n++)
+            for (i = 0; i < 10; i++) {
+                double mean = 0.0, square = 0.0;
+                for (r = 0; r < 8; r++) mean += (double)course[r][s][i] / 8;
+                for (r = 0; r < 8; r++)
+                    square += ((double)course[r][s][i] - mean) * ((double)course[r][s][i] - mean) / 8;
+                spread += sqrt(square) / 10;
+                away += (mean - 1.0) * (mean - 1.0) / 10;
+            }
+        spread /= n;
+        away = sqrt(away / n);
+        if (of[c].gamma >= 2.0) T_TRUE(spread > 1.0); /* it grows without end */
+        else if (!T_CLOSE(spread, of[c].spread, of[c].within + 1e-7) || (!last && !T_CLOSE(away, of[c].away, 0.006)))
+            printf("  gamma %g, rate %g: spread %.4f, mean %.4f away\n", of[c].gamma, of[c].rate, spread, away);
+        t_free_blocks();
+    }
+    T_PROOF("distributed 6",
+            "spreads on a quadratic; too large a gamma diverges; the spread falls with the rate; DiLoCo has none");
+}
+
+/* ---- trouble ----------------------------------------------------------------------------------------------------- */
+
+/* A replica is held back until the other one's deadline is over: both make that step alone, and meet again later. */
+static void test_late(void)
+{
+    job j = job_start(2, 6);
+    int s, both = 0, differ = 0;
+    j.held = 1;
+    j.wait_ns = 20000000;
+    if (!run_job(&j, NULL)) return;
+    T_TRUE(j.late[0] >= 1);
+    for (s = 0; s < HISTORY; s++) {
+        if (j.met[0][s] && j.met[1][s]) differ += j.met[0][s] != j.met[1][s];
+        both += j.met[0][s] == 2 && j.met[1][s] == 2;
+    }
+    T_EQ_INT(differ, 0); /* never one with the other and the other alone */
+    T_TRUE(both >= 3);
+    t_free_blocks();
+    T_PROOF("distributed 6", "after a deadline both replicas make the step alone, and meet again later");
+}
+
+/* Rank 1 ends at each of its first messages: the others go on. Then a number that is infinite. */
+static void test_faults(void)
+{
+    int k;
+    for (k = 0; k < 10; k++) {
+        job j = job_start(3, 200);
+        j.has_fault = 1;
+        j.fault.to = -1;
+        j.fault.message = (uint64_t)k;
+        j.fault.kind = TINY_FAULT_KILL;
+        j.steps = 8;
+        if (!run_job(&j, NULL)) return;
+        T_TRUE(j.n_met[0] >= 1 && j.n_met[2] >= 1);
+        t_free_blocks();
+    }
+    {
+        job j = job_start(2, 200); /* 1.0 with its highest exponent bit is infinite */
+        j.has_fault = 1;
+        j.fault.to = 0;
+        j.fault.message = 2;
+        j.fault.kind = TINY_FAULT_FLIP;
+        j.fault.by = 30;
+        if (!run_job(&j, NULL)) return;
+        T_EQ_INT(j.refused[0], 1);
+        T_EQ_INT(j.met[0][0], 1);
+        T_EQ_INT(j.met[1][0], 2);
+        T_EQ_INT(j.met[0][1], 2);
+        t_free_blocks();
+    }
+    T_PROOF("distributed 6", "bad input: a replica that ends, numbers that are not finite");
+}
+
+static void test_join(void)
+{
+    int tcp;
+    for (tcp = 0; tcp < 2; tcp++) {
+        job j = job_start(3, 4);
+        int r, s, found = 0;
+        j.tcp = tcp;
+        j.joiner = 2;
+        j.wait_ns = 100000000;
+        if (!run_job(&j, NULL)) return;
+        T_TRUE(j.first[2] >= 4); /* it goes on with the step of the others */
+        for (r = 0; r < 2; r++)
+            for (s = 0; s < HISTORY - 1; s++)
+                found |= !memcmp(j.copies[r][s], j.copies[0][HISTORY - 1], sizeof j.copies[0][0]);
+        T_TRUE(found);
+        T_TRUE(j.n_met[2] >= 3);
+        t_free_blocks();
+    }
+    T_PROOF("distributed 6", "a replica that joins gets phi from another one");
+}
+
+/* virtual clock: rank 3 computes 200 ms longer. A step later only its partner of that step is late as well. */
+static void test_clock(void)
+{
+    tiny_local_desc line;
+    uint32_t order[8];
+    int r, k;
+    job j = job_start(8, 250);
+    memset(&line, 0, sizeof line);
+    line.virtual_clock = 1;
+    line.latency_ns = 1000000;
+    line.bits_per_second = 8e6; /* 1000 bytes: 1 ms */
+    j.steps = 1;
+    j.wait_ns = UINT64_MAX;
+    for (r = 0; r < 8; r++) j.spend[r] = r == 3 ? 201000000 : 1000000;
+    if (!run_job(&j, &line)) return;
+    tllm_noloco_order(4, 0, 8, order);
+    for (k = 0; k < 8; k++) { /* computing, two messages of 1 ms each on the line, and their way */
+        const int late = order[k] == 3 || order[(k + 4) % 8] == 3;
+        T_EQ_INT(j.clock[order[k]], (order[k] == 3 ? 201000000u
+                                     : late        ? 201000000u
+                                                   : 1000000u) +
+                                        (order[k] == 3 ? 0u : 3000000u));
+    }
+    t_free_blocks();
+    T_PROOF("distributed 6", "a slow replica delays one other replica");
+}
+
+/* routes of a pipeline: a permutation for each stage, micro-batch and step; the way back ends where it began */
+static void test_routes(void)
+{
+    enum { STAGES = 4, WORLD = 5 };
+    int u, q, a, moved = 0;
+    for (u = 0; u < 20; u++)
+        for (a = 0; a < WORLD; a++) {
+            uint32_t to[STAGES][WORLD];
+            int at = a, path[STAGES + 1], seen = 0;
+            path[0] = a;
+            for (q = 0; q < STAGES; q++) {
+                tllm_noloco_route(3, 10, (uint64_t)u, q, STAGES, WORLD, to[q]);
+                at = (int)to[q][at];
+                path[q + 1] = at;
+                moved += at != path[q];
+            }
+            for (q = STAGES; q-- > 0;) { /* the recorded way back */
+                int from = 0;
+                while ((int)to[q][from] != at) from++;
+                at = from;
+                T_EQ_INT(at, path[q]);
+            }
+            T_EQ_INT(at, a);
+            for (q = 0; q < WORLD; q++) seen |= 1 << to[0][q];
+            T_EQ_INT(seen, (1 << WORLD) - 1);
+        }
+    T_TRUE(moved > 200);
+    T_PROOF("distributed 6", "random routes of a pipeline, and back");
+}
+
+static int warnings;
+static void listen(void *user, tiny_log_level level, const char *sentence)
+{
+    (void)user;
+    warnings += level == TINY_LOG_WARNING && strstr(sentence, "drift apart") != NULL;
+}
+static void test_bad(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1), *loud = NULL;
+    tiny_ctx_desc cd;
+    tiny_local_desc ld;
+    tiny_local *local[3];
+    tllm_noloco_desc d, ok;
+    tllm_noloco *o = NULL;
+    float x[4] = { 1, 2, 3, 4 };
+    int i;
+    static const int worlds[3] = { 1, 4, 6 };
+    memset(&ld, 0, sizeof ld);
+    for (i = 0; i < 3; i++) {
+        ld.world = worlds[i];
+        T_OK(tiny_local_open(ctx, &ld, &local[i]));
+    }
+    memset(&ok, 0, sizeof ok);
+    ok.net = tiny_local_net(local[1], 0);
+    ok.theta = x;
+    ok.n = 4;
+#define BAD(change, status, part)                          \
+    d = ok;                                                \
+    change;                                                \
+    T_STATUS(tllm_noloco_open(ctx, &d, &o), status, part); \
+    T_TRUE(!o)
+    BAD(d.net = NULL, TINY_E_ARGUMENT, "needs the net");
+    BAD(d.net = tiny_local_net(local[0], 0), TINY_E_ARGUMENT, "2 to 64 replicas are needed to meet");
+    BAD(d.theta = NULL, TINY_E_ARGUMENT, "no numbers");
+    BAD(d.n = 0, TINY_E_ARGUMENT, "no numbers");
+    BAD(d.n = SIZE_MAX / 4, TINY_E_OVERFLOW, "more than this machine");
+    BAD(d.group = 3, TINY_E_ARGUMENT, "groups of 3 among 4 replicas");
+    BAD(d.group = 1, TINY_E_ARGUMENT, "groups of 1");
+    BAD(d.group = 8, TINY_E_ARGUMENT, "groups of 8");
+    BAD(d.beta = -1, TINY_E_ARGUMENT, "beta is -1");
+    BAD(d.gamma = (double)NAN, TINY_E_ARGUMENT, "gamma is");
+    BAD(d.join = 1; d.wait_ns = UINT64_MAX, TINY_E_ARGUMENT, "with a deadline");
+    BAD(d.join = 1; d.wait_ns = 1000, TINY_E_TIMEOUT, "no replica has answered replica 0");
+    x[2] = NAN;
+    BAD((void)0, TINY_E_NUMERIC, "number 2 of theta is not finite");
+    x[2] = 3;
+    T_STATUS(tllm_noloco_open(ctx, NULL, &o), TINY_E_ARGUMENT, "a description");
+    d = ok;
+    d.net = tiny_local_net(local[2], 0);
+    d.group = 3;
+    d.wait_ns = 1000;
+    T_OK(tllm_noloco_open(ctx, &d, &o));
+    x[1] = INFINITY;
+    T_STATUS(tllm_noloco_outer(o, NULL), TINY_E_NUMERIC, "number 1 of theta is not finite in outer step 0");
+    x[1] = 2;
+    T_OK(tllm_noloco_outer(o, NULL)); /* the others are not there */
+    tllm_noloco_close(o);
+    t_close(ctx);
+    cd = t_desc(TINY_TARGET_AUTO, 1);
+    cd.log = listen;
+    if (!T_OK(tiny_ctx_open(&cd, &loud))) return;
+    for (i = 0; i < 4; i++) {
+        d = ok;
+        d.gamma = i == 0 ? 0.49 : i == 1 ? 1.51 : i == 2 ? 0.51 : 1.49;
+        T_OK(tllm_noloco_open(loud, &d, &o));
+        tllm_noloco_close(o);
+        T_EQ_INT(warnings, i == 0 ? 1 : 2);
+    }
+    T_EACH_ALLOCATION({
+        tiny_ctx_desc each = t_desc(TINY_TARGET_AUTO, 1);
+        tiny_ctx *c = NULL;
+        if (!tiny_ctx_open(&each, &c)) {
+            d = ok;
+            d.wait_ns = 1000;
+            o = NULL;
+            if (!tllm_noloco_open(c, &d, &o)) (void)tllm_noloco_outer(o, NULL);
+            tllm_noloco_close(o);
+            tiny_ctx_close(c);
+        }
+    })
+    for (i = 0; i < 3; i++) tiny_local_close(loud, local[i]);
+    tiny_ctx_close(loud);
+    T_PROOF("distributed 6", "bad input: one replica, groups that do not divide, gamma out of its range");
+}
+
+int main(void)
+{
+    T_RUN_FORMS(test_formula);
+    T_RUN_FORMS(test_diloco);
+    T_RUN(test_mean);
+    T_RUN(test_counts);
+    T_RUN(test_tcp);
+    T_RUN(test_quadratic);
+    T_RUN(test_late);
+    T_RUN(test_faults);
+    T_RUN(test_join);
+    T_RUN(test_clock);
+    T_RUN(test_routes);
+    T_RUN(test_bad);
+    return t_done();
+}
