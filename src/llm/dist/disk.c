@@ -391,7 +391,8 @@ static tiny_status tinyi_disk_fill(tllm_disk *q)
     if (!st && q->d.layers) st = tinyi_ring_check(q->ctx, q->path, q->m->n_layer, q->d.layers, q->d.rank, q->d.world);
     if (!st && !q->d.layers && q->d.world > 1) {
         tinyi_disk_base(q, 1);
-        st = tllm_model_cut_by(q->ctx, q->m, q->d.rank, q->d.world, q->d.share);
+        st = q->d.share ? tllm_model_cut_by(q->ctx, q->m, q->d.rank, q->d.world, q->d.share)
+                        : tllm_model_cut(q->ctx, q->m, q->d.rank, q->d.world);
         tinyi_disk_base(q, 0);
     }
     if (!st) st = tinyi_disk_blocks(q);

@@ -12,8 +12,8 @@
  * ones. The file is not mapped: in memory are `window` blocks, norms and biases, the tables of the file, and the rows
  * of the embedding that are read one by one. The results have the bits of the model in memory.
  *
- * For models larger than memory. Each pass reads the whole file once, whatever the number of its tokens: a prompt costs
- * little more than one token. When a model fits into memory, tllm_file_open is faster. */
+ * For models larger than memory. A pass over up to n_batch tokens reads the whole file once, so a prompt costs little
+ * more than one token for each n_batch of its own. When a model fits into memory, tllm_file_open is faster. */
 #ifndef TINYI_DISK_H
 #define TINYI_DISK_H
 #include "llm/dist/loader.h"
@@ -29,7 +29,7 @@ typedef struct tllm_disk_desc {             /* all zero but path: the sensible d
     int no_thread;
     /* one of several ranks; world 0 or 1: the whole model. With layers (world), as in tllm_ring_desc: a rank of a ring,
      * which only reads its own layers; rank 0 alone has the output. layers NULL: the model is cut as by
-     * tllm_model_cut_by with share (world), or NULL for equal parts; only this rank's rows and columns are read */
+     * tllm_model_cut, or with share (world) by tllm_model_cut_by; only this rank's rows and columns are read */
     const tiny_idx *layers;
     const double *share;
     int rank, world;

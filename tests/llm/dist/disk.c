@@ -446,6 +446,7 @@ static void test_models(void)
 typedef struct cut {
     const char *path;
     int window, no_output;
+    const double *share;
     tiny_local *local;
     float *out[2];
     tiny_status st[2];
@@ -479,13 +480,14 @@ static void on_rank(int rank, void *arg)
     d.rank = rank;
     d.world = 2;
     d.no_output = c->no_output && rank;
+    d.share = c->share;
     if (!st && c->window) {
         st = tllm_disk_open(ctx, &d, &q);
         m = tllm_disk_model(q);
     } else if (!st) {
         st = tllm_file_open(ctx, c->path, &file);
         if (!st) st = tllm_model_open(ctx, file, &m);
-        if (!st) st = tllm_model_cut(ctx, m, rank, 2);
+        if (!st) st = c->share ? tllm_model_cut_by(ctx, m, rank, 2, c->share) : tllm_model_cut(ctx, m, rank, 2);
     }
     sd.comm = comm;
     sd.n_ctx = 32;
@@ -526,18 +528,21 @@ static void test_cut(void)
 {
     static const char *const fused[] = { "oracle/llm/phi3.gguf", "oracle/llm/gpt2.gguf",
                                          "oracle/llm/llama-bf16.gguf" };
+    static const double uneven[2] = { 0.7, 0.3 };
     cut whole, c;
     int i, w, k;
-    for (k = -1; k < (int)T_COUNT(fused); k++) {            /* story.gguf is in blocks, the others are not */
+    for (k = -2; k < (int)T_COUNT(fused); k++) {            /* story.gguf is in blocks, the others are not */
         const char *path = k < 0 ? story : t_one_of(fused[k]);
         if (!path) continue;
         memset(&whole, 0, sizeof whole);
         whole.path = path;
+        whole.share = k == -2 ? uneven : NULL;
         if (!two(&whole)) return;
         for (w = 1; w < 4; w++) {
             memset(&c, 0, sizeof c);
             c.path = path;
             c.window = w;
+            c.share = whole.share;
             if (!two(&c)) return;
             for (i = 0; i < 2; i++) {
                 if (!T_EQ_INT(c.st[i], TINY_OK)) printf("  %s, rank %d: %s\n", path, i, c.says[i]);
