@@ -131,13 +131,17 @@ static inline tiny_status devices_draw(tiny_ctx *ctx, const char *svg, const dev
         const double scale = pass && end[2] > from ? 620 / (end[2] - from) : 0;
         memset(loaded, 0, sizeof loaded);
         now = 0;
-        if (pass) {
+        if (pass) {                         /* end still has the times of the first pass */
             PUT("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"760\" height=\"%d\" font-family=\"sans-serif\" "
                 "font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", 60 + 40 * n);
             PUT("<text x=\"110\" y=\"16\">two tokens, %.1f ms each: computing (blue), reading (orange)</text>\n",
                 500 * (end[2] - from));
             for (i = 0; i < n; i++)
                 PUT("<text x=\"4\" y=\"%d\">%.14s</text>\n", 48 + 40 * i, all->name[of[i]]);
+            for (i = 0; i < 5; i++)
+                PUT("<path d=\"M%d 24V%d\" stroke=\"#ddd\"/>\n"
+                    "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%.3g ms</text>\n",
+                    110 + 155 * i, 36 + 40 * n, 110 + 155 * i, 52 + 40 * n, 250 * i * (end[2] - from));
         }
         for (t = 0; t < 3; t++) {
             for (c = 0; c < p->k; c++)
@@ -150,10 +154,11 @@ static inline tiny_status devices_draw(tiny_ctx *ctx, const char *svg, const dev
                             110 + scale * (start - from), 32 + 40 * i, scale * (finish - start));
                     if (pass && t && loaded[i] > finish)
                         PUT("<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"8\" fill=\"#ff7f0e\"/>\n",
-                            110 + scale * (finish - from), 48 + 40 * i, scale * (loaded[i] - finish));
+                            110 + scale * (finish - from), 48 + 40 * i,
+                            scale * ((loaded[i] < end[2] ? loaded[i] : end[2]) - finish));
                     now = finish + (n > 1 ? hop_s : 0);
                 }
-            end[t] = now;
+            if (!pass) end[t] = now;
         }
         from = end[0];
     }
