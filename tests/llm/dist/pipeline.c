@@ -631,8 +631,11 @@ static void test_refused(void)
     static mlp n;
     tiny_param params[2 * LAYERS + 2];
     tiny_idx width[2] = { 0, HIDDEN };
+    static double plain[WEIGHTS];
     tllm_pipe_desc ok, d;
+    tllm_pipe_result result;
     tllm_pipe *pipe = NULL;
+    int i;
     mlp_make(&n, 1, 0.0);
     memset(&ok, 0, sizeof ok);
     ok.rows = 16;
@@ -663,6 +666,21 @@ static void test_refused(void)
     params[0].value.dtype = TINY_F32;
     width[1] = HIDDEN;
 #undef REFUSED
+    /* a run that failed leaves nothing behind */
+    d = ok;
+    mlp_make(&n, 2, 0.0);
+    d.schedule.chunks = 2;
+    d.schedule.kind = TLLM_SCHED_1F1B;
+    T_OK(tllm_pipe_open(ctx, &d, &pipe));
+    for (i = 0; i < 20; i++) {
+        n.bad = i % 2 ? 0 : 2;
+        if (n.bad) T_STATUS(tllm_pipe_run(pipe, 0, NULL), TINY_E_NUMERIC, "the loss of micro-batch 0");
+        else T_OK(tllm_pipe_run(pipe, 0, &result));
+        if (!n.bad) T_CLOSE(result.loss, mlp_plain(&n, 16, 0, 0, plain), 1e-5);
+    }
+    tllm_pipe_close(pipe);
+    pipe = NULL;
+    mlp_make(&n, 1, 0.0);
     T_EACH_ALLOCATION(
         tiny_ctx_desc cd = t_desc(TINY_TARGET_AUTO, 1);
         tiny_ctx *c = NULL;
