@@ -107,11 +107,6 @@ static tinyi_pipe_peer *tinyi_pipe_from(tllm_pipe *p, int rank)
     return &p->peer[p->n_peers == 2 && p->peer[1].rank == rank];
 }
 
-static int tinyi_pipe_same(const tllm_sched_item *a, int chunk, int micro, int backward)
-{
-    return a->chunk == chunk && a->micro == micro && a->backward == backward;
-}
-
 /* How many buffers of each kind, and how many tapes, a run needs: its steps, counted only. */
 static void tinyi_pipe_count(tllm_pipe *p)
 {
@@ -124,9 +119,11 @@ static void tinyi_pipe_count(tllm_pipe *p)
         if (before >= 0 && tinyi_pipe_owner(p, before) != p->rank) {
             tinyi_pipe_peer *peer = tinyi_pipe_from(p, tinyi_pipe_owner(p, before));
             /* what lies before it in the list comes first; it may be here already */
-            size_t want = 0;
-            while (!tinyi_pipe_same(&peer->sends[want], it->chunk, it->micro, b)) want++;
-            for (; peer->got <= want; peer->got++) live[peer->sends[peer->got].backward]++;
+            while (!p->at[b][tinyi_pipe_index(p, it->chunk, it->micro)]) {
+                const tllm_sched_item *next = &peer->sends[peer->got++];
+                p->at[next->backward][tinyi_pipe_index(p, next->chunk, next->micro)] = 1;
+                live[next->backward]++;
+            }
         }
         for (i = 0; i < 2; i++) p->most[i] = TINYI_MAX(p->most[i], live[i]);
         open += b ? -1 : 1;
@@ -529,6 +526,9 @@ static tiny_status tinyi_pipe_check(tiny_ctx *ctx, const tllm_pipe_desc *d, tllm
     if (st) return st;
     if (s->stages != world || (d->net && (d->net->rank < 0 || d->net->rank >= world)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "pipeline: a schedule of %d stages on %d ranks", s->stages, world);
+    if (d->net && d->net->star && world > 2)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "pipeline: in a star of %d ranks neighbours are not connected",
+                          world);
     if (d->rows < s->micros || d->rows > TINY_IDX_MAX / 4)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "pipeline: %td rows in %d micro-batches; each needs one row", d->rows,
                           s->micros);
@@ -621,6 +621,11 @@ static tiny_status tinyi_pipe_setup(tllm_pipe *p)
     p->d.params = p->params;
     p->slot = (size_t)p->each * (size_t)p->widest;
     st = tllm_sched_stage(p->ctx, &p->s, p->rank, p->item);
+    for (i = 0; i < 2; i++) {
+        p->at[i] = (int *)tinyi_alloc(p->ctx, each, sizeof(int));
+        if (!p->at[i]) return tiny_ctx_status(p->ctx);
+        memset(p->at[i], 0, each * sizeof(int));
+    }
     if (!st && p->s.stages > 1) st = tinyi_pipe_peer_open(p, (p->rank + 1) % p->s.stages);
     if (!st && p->s.stages > 2) st = tinyi_pipe_peer_open(p, (p->rank + p->s.stages - 1) % p->s.stages);
     if (st) return st;
@@ -632,9 +637,8 @@ static tiny_status tinyi_pipe_setup(tllm_pipe *p)
             return tinyi_fail(p->ctx, TINY_E_OVERFLOW, "pipeline: the inputs of %d micro-batches cannot be addressed",
                               p->n_buffers[i]);
         p->buffer[i] = (float *)tinyi_alloc(p->ctx, floats + 1, sizeof(float));
-        p->at[i] = (int *)tinyi_alloc(p->ctx, each, sizeof(int));
         p->spare[i] = (int *)tinyi_alloc(p->ctx, (size_t)p->n_buffers[i] + 1, sizeof(int));
-        if (!p->buffer[i] || !p->at[i] || !p->spare[i]) return tiny_ctx_status(p->ctx);
+        if (!p->buffer[i] || !p->spare[i]) return tiny_ctx_status(p->ctx);
     }
     p->dx = (float *)tinyi_alloc(p->ctx, p->slot + 1, sizeof(float));
     p->tape = (tinyi_pipe_tape *)tinyi_alloc(p->ctx, (size_t)p->n_tapes, sizeof *p->tape);

@@ -635,7 +635,12 @@ static void test_refused(void)
     tllm_pipe_desc ok, d;
     tllm_pipe_result result;
     tllm_pipe *pipe = NULL;
+    tiny_local_desc line = { 0 };
+    tiny_local *local = NULL;
+    tiny_net star;
     int i;
+    line.world = 3;
+    T_OK(tiny_local_open(ctx, &line, &local));
     mlp_make(&n, 1, 0.0);
     memset(&ok, 0, sizeof ok);
     ok.rows = 16;
@@ -659,6 +664,9 @@ static void test_refused(void)
     REFUSED(d.schedule.stages = 2, TINY_E_ARGUMENT, "a schedule of 2 stages on 1 ranks");
     REFUSED(d.spend.forward = -1.0, TINY_E_ARGUMENT, "times of passes");
     REFUSED(d.params = NULL, TINY_E_ARGUMENT, "desc.params");
+    star = *tiny_local_net(local, 0);
+    star.star = 1;
+    REFUSED(d.net = &star, TINY_E_UNSUPPORTED, "in a star of 3 ranks neighbours are not connected");
     REFUSED((d.schedule.chunks = 2, d.schedule.kind = 1, d.width = NULL), TINY_E_ARGUMENT, "desc.width");
     REFUSED((d.schedule.chunks = 2, d.schedule.kind = 1, width[1] = 0), TINY_E_ARGUMENT, "enter piece 1");
     params[0].value.dtype = TINY_F64;
@@ -688,6 +696,7 @@ static void test_refused(void)
         if (!tiny_ctx_open(&cd, &c) && !tllm_pipe_open(c, &ok, &pipe)) (void)tllm_pipe_run(pipe, 0, NULL);
         tllm_pipe_close(pipe);
         tiny_ctx_close(c);)
+    tiny_local_close(ctx, local);
     t_close(ctx);
     T_PROOF("distributed 3", "bad input: each has its sentence");
 }
