@@ -183,8 +183,8 @@ static size_t draw(char *to, size_t room, const job *j, double most, double y[KI
 #define PUT(...) (n += (size_t)snprintf(n < room ? to + n : NULL, n < room ? room - n : 0, __VA_ARGS__))
     PUT("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"720\" height=\"420\" font-family=\"sans-serif\" "
         "font-size=\"12\">\n<rect width=\"720\" height=\"420\" fill=\"#fff\"/>\n"
-        "<text x=\"60\" y=\"20\">milliseconds of a token, nine of ten, over requests a second and device; broken: also "
-        "the first token is late</text>\n");
+        "<text x=\"60\" y=\"20\">milliseconds of a token, nine of ten, over requests a second and device; broken: the "
+        "first token is late</text>\n");
     for (i = 0; i <= 5; i++)
         PUT("<path d=\"M60 %dH580\" stroke=\"#ddd\"/><text x=\"54\" y=\"%d\" text-anchor=\"end\">%.0f</text>"
             "<text x=\"%d\" y=\"398\" text-anchor=\"middle\">%.1f</text>\n",

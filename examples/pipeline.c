@@ -124,16 +124,15 @@ static void draw_begin(text *t, int high)
            "font-size=\"12\">\n<rect width=\"960\" height=\"%d\" fill=\"#fff\"/>\n", high, high);
 }
 
-static int draw_end(tiny_ctx *ctx, text *t)
+static tiny_status draw_end(tiny_ctx *ctx, text *t)
 {
     tiny_status st;
     put(t, "<text x=\"60\" y=\"14\" fill=\"#555\">blue: forward, green: backward, darker: later chunks, grey: idle; "
            "the numbers are micro-batches</text>\n</svg>\n");
     st = tiny_file_write(ctx, run.svg, t->at, t->n);
-    if (st) say(tiny_ctx_message(ctx));
-    else printf("wrote %s\n", run.svg);
+    if (!st) printf("wrote %s\n", run.svg);
     free(t->at);
-    return st != TINY_OK;
+    return st;
 }
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */
@@ -253,7 +252,7 @@ static tiny_status draw_run(tiny_ctx *ctx, tiny_net *net, const tllm_mega_desc *
     if (!st && net->rank == 0) {
         draw_begin(&t, 60 + 24 * m->p);
         (void)draw(&t, 20, "the last step, as it was", &s, item, when);
-        if (draw_end(ctx, &t)) st = tiny_ctx_status(ctx);
+        st = draw_end(ctx, &t);
     }
     free(mine);
     free(all);
@@ -522,8 +521,11 @@ static int bubbles(tiny_ctx *ctx)
         free(item);
         free(at);
     }
-    if (!status) return draw_end(ctx, &t);
-    free(t.at);
+    if (status) free(t.at);
+    else if (draw_end(ctx, &t)) {
+        say(tiny_ctx_message(ctx));
+        status = 1;
+    }
     return status;
 }
 

@@ -3,6 +3,7 @@
  *     sbp plan --ranks 4 --batch 32 --width 4096       which plan, and what others would move
  *     sbp run --ranks 4 --tcp --check                  runs it over processes and compares with one rank
  *     sbp actors --times 1,3,1 --items 20              a pipeline with 1, 2 and 3 buffers
+ *     sbp stages --ranks 3 --items 1000 --check        the same three stages with numbers, each on a rank
  *
  * The graph is a step of training of two layers: x w1, relu^2, w2, tanh in place of a loss, the gradients and both
  * updates. A state is drawn as ranks: 0/1 rows, 0|1 columns, 0=1 copies, 0+1 partial sums. */
@@ -17,10 +18,11 @@
 #include "world.h"
 
 static const char usage[] =
-    "sbp plan | run | actors [options]\n"
+    "sbp plan | run | actors | stages [options]\n"
     "  plan           prints the plan of a step of training, and the bytes of other plans\n"
     "  run            runs that plan over ranks and counts the bytes\n"
     "  actors         a pipeline of three stages with 1, 2 and 3 buffers, as times and as a picture\n"
+    "  stages         three stages on up to three ranks that pass numbers: load, square, sum\n"
     "  --batch N      rows of x; default: 32\n"
     "  --width N      columns of x; the layer between is four times as wide; default: 256\n"
     "  --grid AxB     ranks as a grid of A rows and B columns; default: one line of all ranks\n"
@@ -28,15 +30,17 @@ static const char usage[] =
     "                 rows), copies (everything everywhere); default: exact, on a grid greedy\n"
     "  --memory X     megabytes of tensors that a rank may hold; default: no limit\n"
     "  --per-flop X   bytes that may be sent in the time of one operation of a rank; default: 0.01\n"
-    "  --check        run: status 1 if the result differs from that of one rank\n"
+    "  --check        run, stages: status 1 if the result differs from that of one rank\n"
     "  --times A,B,C  actors: how long a call of each stage takes; default: 1,3,1\n"
-    "  --items N      actors: items that pass through; default: 20\n" WORLD_USAGE;
+    "  --items N      actors, stages: items that pass through; default: 20\n"
+    "  --buffers N    stages: of each stage; default: 2\n"
+    "  --kilobytes N  stages: of an item; default: 64\n" WORLD_USAGE;
 
 enum { NAMES = 6, STAGES = 3, ITEMS = 20 };
 static const char plan_names[] = "exact greedy data tensor rows copies";
 
 typedef struct job {
-    int batch, width, check, plan, command, items;
+    int batch, width, check, plan, command, items, buffers, kilobytes;
     double memory, per_flop;
     const char *grid, *name, *times;
     int n[2];                               /* the grid, once the number of ranks is known */
@@ -348,11 +352,84 @@ static tiny_status actors(tiny_ctx *ctx, const job *j)
     return TINY_OK;
 }
 
+/* ---- a pipeline over ranks */
+
+typedef struct pipe_stage { int items, n; double sum; } pipe_stage;
+static tiny_status pipe_load(tllm_actor_call *c)
+{
+    const pipe_stage *s = (const pipe_stage *)c->user;
+    float *y = (float *)c->out[0];
+    int i;
+    for (i = 0; i < s->n; i++) y[i] = (float)((c->item + (uint64_t)i) % 256);
+    if (c->item + 1 == (uint64_t)s->items) c->end = TLLM_ACTOR_LAST;
+    return TINY_OK;
+}
+static tiny_status pipe_square(tllm_actor_call *c)
+{
+    const float *x = (const float *)c->in[0];
+    float *y = (float *)c->out[0];
+    int i;
+    for (i = 0; i < ((const pipe_stage *)c->user)->n; i++) y[i] = x[i] * x[i];
+    return TINY_OK;
+}
+static tiny_status pipe_sum(tllm_actor_call *c)
+{
+    pipe_stage *s = (pipe_stage *)c->user;
+    int i;
+    for (i = 0; i < s->n; i++) s->sum += (double)((const float *)c->in[0])[i];
+    return TINY_OK;
+}
+static tiny_status pipeline(tiny_ctx *ctx, tiny_net *net, const job *j)
+{
+    static const tllm_actor_fn fn[STAGES] = { pipe_load, pipe_square, pipe_sum };
+    tllm_actor list[STAGES];
+    tllm_actor_count count[STAGES];
+    tllm_actor_desc d;
+    pipe_stage s;
+    double want = 0;
+    uint64_t start;
+    int i, k;
+    tiny_status st;
+    memset(list, 0, sizeof list);
+    memset(&d, 0, sizeof d);
+    s.items = j->items;
+    s.n = j->kilobytes * 256;
+    s.sum = 0;
+    for (i = 0; i < STAGES; i++) {
+        list[i].rank = i < net->world ? i : net->world - 1;
+        list[i].n_in = i > 0;
+        list[i].from[0] = i - 1;
+        list[i].n_out = i < STAGES - 1;
+        list[i].bytes[0] = (size_t)s.n * sizeof(float);
+        list[i].buffers = j->buffers;
+        list[i].act = fn[i];
+        list[i].user = &s;
+    }
+    d.actor = list;
+    d.n_actor = STAGES;
+    d.net = net;
+    start = tiny_now_ns();
+    st = tllm_actor_run(ctx, &d, count);
+    start = tiny_now_ns() - start;
+    if (st || net->rank != list[STAGES - 1].rank) return st;
+    printf("%d items of %d kB through %d stages on %d rank%s: %.1f ms, %.0f MB/s, sum %.0f, %zu bytes of buffers "
+           "here\n",
+           j->items, j->kilobytes, STAGES, net->world < STAGES ? net->world : STAGES, net->world > 1 ? "s" : "",
+           1e-6 * (double)start, (double)j->items * (double)j->kilobytes * 1.024e6 / (double)start, s.sum,
+           tllm_actor_memory(&d, net->rank));
+    for (k = 0; k < j->items && j->check; k++)
+        for (i = 0; i < s.n; i++) want += (double)((k + i) % 256) * (double)((k + i) % 256);
+    if (j->check) printf("compared with one rank: %s\n", want < s.sum || want > s.sum ? "it differs" : "the same");
+    (void)fflush(stdout);                   /* it may be another process than the first */
+    return j->check && (want < s.sum || want > s.sum) ? TINY_E_NUMERIC : TINY_OK;
+}
+
 /* ---- the command line */
 
 static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
 {
     job j = *(const job *)arg;
+    if (j.command == 3) return pipeline(ctx, net, &j);
     if (!j.grid) j.n[0] = net->world;
     if (j.n[0] * j.n[1] != net->world) {
         if (!net->rank)
@@ -387,17 +464,20 @@ int main(int argc, char **argv)
 {
     static world w = { 4, 0, 0, 0 };
     static job j;
-    const option options[] = { A_COMMAND("plan run actors", &j.command), A_WHOLE("pr --batch", &j.batch, 1, 1e6),
+    const option options[] = { A_COMMAND("plan run actors stages", &j.command), A_WHOLE("pr --batch", &j.batch, 1, 1e6),
                                A_WHOLE("pr --width", &j.width, 1, 65536), A_TEXT("pr --grid", &j.grid),
                                A_TEXT("pr --plan", &j.name), A_NUMBER("pr --memory", &j.memory, 0, 1e9),
-                               A_NUMBER("pr --per-flop", &j.per_flop, 0, 1e9), A_FLAG("r --check", &j.check),
-                               A_TEXT("a --times", &j.times), A_WHOLE("a --items", &j.items, 1, 1e6),
-                               WORLD_OPTIONS(w) };
+                               A_NUMBER("pr --per-flop", &j.per_flop, 0, 1e9), A_FLAG("rs --check", &j.check),
+                               A_TEXT("a --times", &j.times), A_WHOLE("as --items", &j.items, 1, 1e6),
+                               A_WHOLE("s --buffers", &j.buffers, 1, TLLM_ACTOR_BUFFERS),
+                               A_WHOLE("s --kilobytes", &j.kilobytes, 1, 1e5), WORLD_OPTIONS(w) };
     tiny_ctx *ctx = NULL;
     tiny_status st;
     j.batch = 32;
     j.width = 256;
     j.items = ITEMS;
+    j.buffers = 2;
+    j.kilobytes = 64;
     READ_OPTIONS(argc, argv, usage, options);
     j.n[0] = w.ranks;
     j.n[1] = 1;
@@ -408,7 +488,7 @@ int main(int argc, char **argv)
     if (j.plan < 0) return refused("--plan: there are %s, not %s", plan_names, j.name);
     if (!are_times(j.times ? j.times : "1,3,1", j.time))
         return refused("--times takes three whole numbers up to 1000000, such as 1,3,1, not %s", j.times);
-    if (j.command == 1) return exit_status(world_run(&w, body, &j));
+    if (j.command == 1 || j.command == 3) return exit_status(world_run(&w, body, &j));
     if (tiny_ctx_open(NULL, &ctx)) return 1;
     st = j.command ? actors(ctx, &j) : plans(ctx, &j);
     if (st) say(tiny_ctx_message(ctx));

@@ -81,8 +81,7 @@ distributed 7 (Just One Byte)
 distributed 8 (OneFlow)
 distributed 10 (ZeRO-topo)
 serving 1 (Flover)
-serving 3 (speculative sampling)
-serving 3 (speculative sampling, EasySpec)'
+serving 3 (speculative sampling, EasySpec)
 serving 4 (DistServe)'
 if [ "$1" != --one ]; then
     results=$BUILD/results

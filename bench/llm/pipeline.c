@@ -18,7 +18,7 @@
 void bench_pipeline(void) { }
 #else
 
-enum { BP_LAYERS = 8, BP_WIDTH = 512, BP_ROWS = 2048, BP_MOST = 4, BP_ROUNDS = 15, BP_GROUPS = 9 };
+enum { BP_LAYERS = 8, BP_WIDTH = 512, BP_ROWS = 2048, BP_MOST = 4, BP_ROUNDS = 9, BP_GROUPS = 9 };
 
 typedef struct bp_net { float *w, *dw, *x; int32_t *label; int pieces; tiny_op_row nap; double ms; } bp_net;
 typedef struct bp_rank {

@@ -373,6 +373,7 @@ static void test_sbp(void)
     SAYS("compared with one rank: the same");
     T_EQ_INT(run("", "sbp run --grid 2x2 --batch 8 --width 24 --tcp --check"), 0);
     SAYS("(0/1) / (2/3)");
+    T_EQ_INT(run("", "sbp stages --ranks 3 --items 30 --kilobytes 1 --tcp --check"), 0);
 }
 
 static void test_distserve(void)

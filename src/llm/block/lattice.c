@@ -791,6 +791,7 @@ TINYI_FORCE_INLINE const char *tinyi_book_entry1(unsigned i)
     return tinyi_lattice_iq1[0] + 2 * (size_t)i + (i >> 10);
 }
 
+#ifndef TINYLLM_FEW_FORMATS
 TINYI_FN void tinyi_book_table(unsigned char *to, int blk)
 {
     static const unsigned char whole1[81 * 4] = TINYI_B3(248, 0, 8);
@@ -813,6 +814,7 @@ TINYI_FN void tinyi_book_table(unsigned char *to, int blk)
                              entry + 2 * (size_t)i);
     }
 }
+#endif
 
 TINYI_FN void tinyi_book_IQ2_XXS(tinyi_book *to, const unsigned char *b)
 {

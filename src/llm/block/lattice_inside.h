@@ -16,7 +16,9 @@ typedef struct tinyi_book {
 /* All entries of a code book one after the other: 4 magnitudes each for IQ3, 8 for the others; eight times -1, 0, 1 for
  * IQ1. For kernels that look them up as a whole. */
 #define TINYI_BOOK_TABLE (2048 * 8)         /* bytes, at most */
+#ifndef TINYLLM_FEW_FORMATS
 TINYI_FN void tinyi_book_table(unsigned char *to, int blk);
+#endif
 /* the same of a block with such a table; codes have their signs, `sign` is not used */
 typedef void (*tinyi_book_open)(tinyi_book *to, const unsigned char *b, const unsigned char *table);
 typedef void (*tinyi_book_get)(tinyi_book *to, const unsigned char *b);

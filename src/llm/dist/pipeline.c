@@ -63,7 +63,7 @@ struct tllm_pipe {
     uint64_t number, call, clock, waited;
     int n_back;                             /* backward passes of this run */
     double begun;                           /* when the item began, without its waiting */
-    size_t tape_bytes;
+    size_t tape_bytes, stash;               /* stash: bytes of inputs that are held */
 };
 
 /* ---- what goes where --------------------------------------------------------------------------------------------- */
@@ -107,11 +107,6 @@ static tinyi_pipe_peer *tinyi_pipe_from(tllm_pipe *p, int rank)
     return &p->peer[p->n_peers == 2 && p->peer[1].rank == rank];
 }
 
-static int tinyi_pipe_same(const tllm_sched_item *a, int chunk, int micro, int backward)
-{
-    return a->chunk == chunk && a->micro == micro && a->backward == backward;
-}
-
 /* How many buffers of each kind, and how many tapes, a run needs: its steps, counted only. */
 static void tinyi_pipe_count(tllm_pipe *p)
 {
@@ -124,9 +119,11 @@ static void tinyi_pipe_count(tllm_pipe *p)
         if (before >= 0 && tinyi_pipe_owner(p, before) != p->rank) {
             tinyi_pipe_peer *peer = tinyi_pipe_from(p, tinyi_pipe_owner(p, before));
             /* what lies before it in the list comes first; it may be here already */
-            size_t want = 0;
-            while (!tinyi_pipe_same(&peer->sends[want], it->chunk, it->micro, b)) want++;
-            for (; peer->got <= want; peer->got++) live[peer->sends[peer->got].backward]++;
+            while (!p->at[b][tinyi_pipe_index(p, it->chunk, it->micro)]) {
+                const tllm_sched_item *next = &peer->sends[peer->got++];
+                p->at[next->backward][tinyi_pipe_index(p, next->chunk, next->micro)] = 1;
+                live[next->backward]++;
+            }
         }
         for (i = 0; i < 2; i++) p->most[i] = TINYI_MAX(p->most[i], live[i]);
         open += b ? -1 : 1;
@@ -139,9 +136,28 @@ static void tinyi_pipe_count(tllm_pipe *p)
     for (i = 0; i < p->n_peers; i++) p->peer[i].got = 0;
 }
 
+/* bytes of the input of a chunk */
+static size_t tinyi_pipe_input(const tllm_pipe *p, int chunk, int micro)
+{
+    return (size_t)tinyi_pipe_rows(p, micro) * (size_t)p->width[chunk * p->s.stages + p->rank] * sizeof(float);
+}
+
+/* all buffers are free, whatever the run before left */
+static void tinyi_pipe_empty(tllm_pipe *p)
+{
+    int i, b;
+    for (i = 0; i < 2; i++) {
+        memset(p->at[i], 0, (size_t)p->v * (size_t)p->s.micros * sizeof *p->at[i]);
+        for (b = 0; b < p->n_buffers[i]; b++) p->spare[i][b] = b;
+        p->n_spare[i] = p->n_buffers[i];
+    }
+    p->stash = 0;
+}
+
 static float *tinyi_pipe_take(tllm_pipe *p, int kind, int chunk, int micro)
 {
     const int b = p->spare[kind][--p->n_spare[kind]];
+    if (kind == 0) p->stash += tinyi_pipe_input(p, chunk, micro);
     p->at[kind][tinyi_pipe_index(p, chunk, micro)] = b + 1;
     return p->buffer[kind] + (size_t)b * p->slot;
 }
@@ -153,6 +169,7 @@ static void tinyi_pipe_give(tllm_pipe *p, int kind, int chunk, int micro)
 {
     int *at = &p->at[kind][tinyi_pipe_index(p, chunk, micro)];
     if (*at) p->spare[kind][p->n_spare[kind]++] = *at - 1;
+    if (*at && kind == 0) p->stash -= tinyi_pipe_input(p, chunk, micro);
     *at = 0;
 }
 
@@ -445,14 +462,11 @@ static tiny_status tinyi_pipe_backward(tllm_pipe *p, const tllm_sched_item *it, 
 
 static void tinyi_pipe_measure(const tllm_pipe *p, tllm_pipe_result *r)
 {
-    size_t inner = 0, stash = 0, i;
-    for (i = 0; i < (size_t)p->n_tapes; i++) inner += p->tape[i].holds ? p->tape[i].used : 0;
-    for (i = 0; i < (size_t)p->v * (size_t)p->s.micros; i++)
-        if (p->at[0][i])
-            stash += (size_t)tinyi_pipe_rows(p, (int)(i % (size_t)p->s.micros)) *
-                     (size_t)p->width[(int)(i / (size_t)p->s.micros) * p->s.stages + p->rank] * sizeof(float);
+    size_t inner = 0;
+    int i;
+    for (i = 0; i < p->n_tapes; i++) inner += p->tape[i].holds ? p->tape[i].used : 0;
     r->inner_bytes = TINYI_MAX(r->inner_bytes, inner);
-    r->stash_bytes = TINYI_MAX(r->stash_bytes, stash);
+    r->stash_bytes = TINYI_MAX(r->stash_bytes, p->stash);
 }
 
 TINY_API tiny_status tllm_pipe_run(tllm_pipe *p, int64_t step, tllm_pipe_result *result)
@@ -469,6 +483,7 @@ TINY_API tiny_status tllm_pipe_run(tllm_pipe *p, int64_t step, tllm_pipe_result 
     if (p->d.net) p->call = p->d.net->calls++;
     p->waited = 0;
     p->n_back = 0;
+    tinyi_pipe_empty(p);
     for (k = 0; k < (size_t)p->n_tapes; k++) p->tape[k].holds = 0;
     for (k = 0; k < (size_t)p->n_peers; k++) p->peer[k].got = 0;
     begin = tinyi_pipe_now(p);
@@ -511,6 +526,9 @@ static tiny_status tinyi_pipe_check(tiny_ctx *ctx, const tllm_pipe_desc *d, tllm
     if (st) return st;
     if (s->stages != world || (d->net && (d->net->rank < 0 || d->net->rank >= world)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "pipeline: a schedule of %d stages on %d ranks", s->stages, world);
+    if (d->net && d->net->star && world > 2)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "pipeline: in a star of %d ranks neighbours are not connected",
+                          world);
     if (d->rows < s->micros || d->rows > TINY_IDX_MAX / 4)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "pipeline: %td rows in %d micro-batches; each needs one row", d->rows,
                           s->micros);
@@ -588,7 +606,7 @@ static tiny_status tinyi_pipe_setup(tllm_pipe *p)
     const size_t each = (size_t)p->v * (size_t)p->s.micros;
     tiny_status st;
     size_t k, bytes = 0;
-    int i, b;
+    int i;
     p->item = (tllm_sched_item *)tinyi_alloc(p->ctx, p->n, sizeof *p->item);
     p->width = (tiny_idx *)tinyi_alloc(p->ctx, (size_t)p->pieces + 1, sizeof *p->width);
     p->params = (tiny_param *)tinyi_alloc(p->ctx, p->d.n_params + 1, sizeof *p->params);
@@ -603,6 +621,11 @@ static tiny_status tinyi_pipe_setup(tllm_pipe *p)
     p->d.params = p->params;
     p->slot = (size_t)p->each * (size_t)p->widest;
     st = tllm_sched_stage(p->ctx, &p->s, p->rank, p->item);
+    for (i = 0; i < 2; i++) {
+        p->at[i] = (int *)tinyi_alloc(p->ctx, each, sizeof(int));
+        if (!p->at[i]) return tiny_ctx_status(p->ctx);
+        memset(p->at[i], 0, each * sizeof(int));
+    }
     if (!st && p->s.stages > 1) st = tinyi_pipe_peer_open(p, (p->rank + 1) % p->s.stages);
     if (!st && p->s.stages > 2) st = tinyi_pipe_peer_open(p, (p->rank + p->s.stages - 1) % p->s.stages);
     if (st) return st;
@@ -614,11 +637,8 @@ static tiny_status tinyi_pipe_setup(tllm_pipe *p)
             return tinyi_fail(p->ctx, TINY_E_OVERFLOW, "pipeline: the inputs of %d micro-batches cannot be addressed",
                               p->n_buffers[i]);
         p->buffer[i] = (float *)tinyi_alloc(p->ctx, floats + 1, sizeof(float));
-        p->at[i] = (int *)tinyi_alloc(p->ctx, each, sizeof(int));
         p->spare[i] = (int *)tinyi_alloc(p->ctx, (size_t)p->n_buffers[i] + 1, sizeof(int));
-        if (!p->buffer[i] || !p->at[i] || !p->spare[i]) return tiny_ctx_status(p->ctx);
-        memset(p->at[i], 0, each * sizeof(int));
-        for (b = 0; b < p->n_buffers[i]; b++) p->spare[i][p->n_spare[i]++] = b;
+        if (!p->buffer[i] || !p->spare[i]) return tiny_ctx_status(p->ctx);
     }
     p->dx = (float *)tinyi_alloc(p->ctx, p->slot + 1, sizeof(float));
     p->tape = (tinyi_pipe_tape *)tinyi_alloc(p->ctx, (size_t)p->n_tapes, sizeof *p->tape);

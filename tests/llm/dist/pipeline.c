@@ -631,8 +631,16 @@ static void test_refused(void)
     static mlp n;
     tiny_param params[2 * LAYERS + 2];
     tiny_idx width[2] = { 0, HIDDEN };
+    static double plain[WEIGHTS];
     tllm_pipe_desc ok, d;
+    tllm_pipe_result result;
     tllm_pipe *pipe = NULL;
+    tiny_local_desc line = { 0 };
+    tiny_local *local = NULL;
+    tiny_net star;
+    int i;
+    line.world = 3;
+    T_OK(tiny_local_open(ctx, &line, &local));
     mlp_make(&n, 1, 0.0);
     memset(&ok, 0, sizeof ok);
     ok.rows = 16;
@@ -656,6 +664,9 @@ static void test_refused(void)
     REFUSED(d.schedule.stages = 2, TINY_E_ARGUMENT, "a schedule of 2 stages on 1 ranks");
     REFUSED(d.spend.forward = -1.0, TINY_E_ARGUMENT, "times of passes");
     REFUSED(d.params = NULL, TINY_E_ARGUMENT, "desc.params");
+    star = *tiny_local_net(local, 0);
+    star.star = 1;
+    REFUSED(d.net = &star, TINY_E_UNSUPPORTED, "in a star of 3 ranks neighbours are not connected");
     REFUSED((d.schedule.chunks = 2, d.schedule.kind = 1, d.width = NULL), TINY_E_ARGUMENT, "desc.width");
     REFUSED((d.schedule.chunks = 2, d.schedule.kind = 1, width[1] = 0), TINY_E_ARGUMENT, "enter piece 1");
     params[0].value.dtype = TINY_F64;
@@ -663,6 +674,21 @@ static void test_refused(void)
     params[0].value.dtype = TINY_F32;
     width[1] = HIDDEN;
 #undef REFUSED
+    /* a run that failed leaves nothing behind */
+    d = ok;
+    mlp_make(&n, 2, 0.0);
+    d.schedule.chunks = 2;
+    d.schedule.kind = TLLM_SCHED_1F1B;
+    T_OK(tllm_pipe_open(ctx, &d, &pipe));
+    for (i = 0; i < 20; i++) {
+        n.bad = i % 2 ? 0 : 2;
+        if (n.bad) T_STATUS(tllm_pipe_run(pipe, 0, NULL), TINY_E_NUMERIC, "the loss of micro-batch 0");
+        else T_OK(tllm_pipe_run(pipe, 0, &result));
+        if (!n.bad) T_CLOSE(result.loss, mlp_plain(&n, 16, 0, 0, plain), 1e-5);
+    }
+    tllm_pipe_close(pipe);
+    pipe = NULL;
+    mlp_make(&n, 1, 0.0);
     T_EACH_ALLOCATION(
         tiny_ctx_desc cd = t_desc(TINY_TARGET_AUTO, 1);
         tiny_ctx *c = NULL;
@@ -670,6 +696,7 @@ static void test_refused(void)
         if (!tiny_ctx_open(&cd, &c) && !tllm_pipe_open(c, &ok, &pipe)) (void)tllm_pipe_run(pipe, 0, NULL);
         tllm_pipe_close(pipe);
         tiny_ctx_close(c);)
+    tiny_local_close(ctx, local);
     t_close(ctx);
     T_PROOF("distributed 3", "bad input: each has its sentence");
 }
