@@ -372,6 +372,7 @@ $(BUILD)/cluster: examples/devices.h
 $(BUILD)/easyspec: examples/world.h
 $(BUILD)/serve: examples/serve-page.h
 $(BUILD)/cluster: examples/cluster.h
+$(BUILD)/ranks: examples/world.h
 
 # the page of build/serve as texts of C; committed, so that the program compiles without this rule
 page:            ## makes examples/serve-page.h from examples/serve-page.html

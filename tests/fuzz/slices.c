@@ -5,7 +5,6 @@
  * its place, one for its value. With bit 1 the SHA-256 of each answer is right again, so that what follows it is
  * reached. */
 #define FUZZ_EXTRA ((size_t)8 << 20)
-#define TINYLLM_WITH_CLUSTER
 #include "tinyllm.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,9 +100,9 @@ static const tllm_gguf *small_model(void)
     static char full[11][40];
     static float x[24 * 24];
     static tllm_gguf *g;
-    tllm_writer *w = NULL;
+    static tllm_writer *w;                  /* both stay: the file is in their memory */
+    static tiny_ctx *ctx;
     tllm_writer_desc d;
-    tiny_ctx *ctx = NULL;
     const void *at;
     size_t n, i;
     if (g) return g;

@@ -835,6 +835,14 @@ static void test_cluster(void)
     T_EQ_INT(cluster("--wait 2", words, &ended), 1);
     T_EQ_INT(ended, 1);
     has(worker, "it has other settings", __LINE__);
+    if (run("", "ranks --help") == 0) {     /* the same over threads and over processes of one program */
+        T_EQ_INT(run("", "ranks examples/models/story.gguf --tokens 24 --share 3,1 --check"), 0);
+        SAYS("the same text as on one rank");
+        T_EQ_INT(run("", "ranks examples/models/story.gguf --tokens 24 --tcp --wire f16 --check"), 0);
+        SAYS("the same text as on one rank");
+        T_EQ_INT(run("", "ranks examples/models/story.gguf --share 3,1,2"), 2);
+        COMPLAINS("--share takes a number above 0 for each of 2 ranks, such as 3,1, not 3,1,2");
+    }
     T_EQ_INT(run("", "cluster master x --share 3,0"), 2);
     COMPLAINS("--share takes even, measured, or a number above 0 for each of 2 ranks, such as 3,1, not 3,0");
     T_EQ_INT(run("", "cluster master x --share 3"), 2);

@@ -54,7 +54,7 @@ TINY_API tiny_status tllm_lead_open(tiny_ctx *ctx, const tllm_lead_desc *desc, t
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_lead_open needs a model, a comm and an output pointer");
     tllm_model_about(desc->model, &about);
     if (about.output != TLLM_LOGITS || about.is_encoder || about.has_decoder)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "a %s model does not continue its text", about.arch);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "a %s model does not predict its text", about.arch);
     if (desc->n_batch < 0 || desc->n_batch > 65536)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "n_batch %td must be 0 to 65536", desc->n_batch);
     l = (tllm_lead *)tinyi_alloc(ctx, 1, sizeof *l);
