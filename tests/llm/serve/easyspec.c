@@ -370,7 +370,7 @@ static void test_drafts(void)
         d.model = m;
         d.n = 4;
         d.always = 1;
-        if (run == 3) T_OK(tllm_draft_tree_open(s, &d, 2, &g.draft));
+        if (run == 3) T_OK(tllm_draft_tree_open(s, &d, 2, 0, &g.draft));
         else T_OK(tllm_draft_open(s, &d, &g.draft));
         T_OK(tllm_session_set(s, NULL, 0, NULL, NULL));
         T_OK(tllm_session_set(m, NULL, 0, NULL, NULL));
@@ -606,7 +606,7 @@ static void test_bad_drafts(void)
     d.n = 4;
     d.always = 1;
     T_STATUS(tllm_draft_open(s, &d, &a), TINY_E_ARGUMENT, "token 333 of the draft is another text");
-    T_STATUS(tllm_draft_tree_open(s, &d, 2, &a), TINY_E_ARGUMENT, "token 333 of the draft is another text");
+    T_STATUS(tllm_draft_tree_open(s, &d, 2, 0, &a), TINY_E_ARGUMENT, "token 333 of the draft is another text");
     tllm_session_close(m);
     d.model = m = deep_session(ctx, &nan_model, 1, 15);
     g.n_most = 40;
@@ -617,7 +617,7 @@ static void test_bad_drafts(void)
     memcpy(plain, tllm_session_tokens(s, &n), sizeof plain);
     for (run = 0; run < 4; run++) {         /* chains and trees, by both rules; the session goes on without them */
         d.rule = run < 2 ? TLLM_DRAFT_SAME : TLLM_DRAFT_MOST;
-        T_OK(run % 2 ? tllm_draft_tree_open(s, &d, 2, &g.draft) : tllm_draft_open(s, &d, &g.draft));
+        T_OK(run % 2 ? tllm_draft_tree_open(s, &d, 2, 0, &g.draft) : tllm_draft_open(s, &d, &g.draft));
         T_OK(tllm_session_set(s, NULL, 0, NULL, NULL));
         T_STATUS(tllm_generate(s, "One day", 7, &g, NULL), TINY_E_NUMERIC, "the logit of token 0 is nan");
         tllm_draft_close(g.draft);
