@@ -55,6 +55,8 @@ static const char usage[] =
     "  --draft-always   propose as many each time, also where that is slower\n"
     "  --draft-tree W   the draft proposes W tokens after each of its tokens: a tree, whose paths are checked in one "
     "pass; --draft-n is the number of its levels\n"
+    "  --draft-tokens N at most N tokens in a tree, 1 to 32; default: 32. With --draft-n times W of them, the most "
+    "probable path alone has candidates\n"
     "  --draft-fuzzy N  the draft computes the attention of N neighbouring layers at once, one on each thread; the "
     "text stays exact\n"
     "  --exact          the same text however many tokens a pass has: with and without --draft; slower\n"
@@ -252,7 +254,7 @@ int main(int argc, char **argv)
     const tllm_format *format_k = NULL, *format_v = NULL;
     double temp = -1, top_p = -1, min_p = -1, repeat = -1;     /* below 0: not given */
     int beams = 0, parallel = 0, n = 256, top_k = -1, context = 0, echo = 0, stats = 0, sparse = 0, repack = 0,
-        repeats = 0, most = 0, width = 0, group = 0, i;
+        repeats = 0, most = 0, width = 0, tokens = 0, group = 0, i;
     uint64_t seed = NO_SEED;
     tllm_tokens all;
     size_t n_prompt = 0, n_steps = 0, n_rules = 0;
@@ -309,6 +311,7 @@ int main(int argc, char **argv)
                                A_FLAG("--draft-most", &most),
                                A_FLAG("--draft-always", &draft.always),
                                A_WHOLE("--draft-tree", &width, 1, TLLM_DRAFT_TOKENS),
+                               A_WHOLE("--draft-tokens", &tokens, 1, TLLM_DRAFT_TOKENS),
                                A_WHOLE("--draft-fuzzy", &group, 1, TLLM_EASYSPEC_GROUP),
                                A_FLAG("--exact", &room.exact),
                                A_WHOLE("--threads", &ctx_desc.n_threads, 1, TINY_MAX_THREADS),
@@ -349,7 +352,8 @@ int main(int argc, char **argv)
                        "--draft or --draft-repeat");
     if (!draft_path && (width || group))
         return refused("%s does nothing without --draft", width ? "--draft-tree" : "--draft-fuzzy");
-    if (width) (void)tllm_draft_tree_sizes(draft.n ? draft.n : 4, width, &tree);
+    if (tokens && !width) return refused("--draft-tokens does nothing without --draft-tree");
+    if (width) (void)tllm_draft_tree_sizes(draft.n ? draft.n : 4, width, tokens, &tree);
     if (most) draft.rule = TLLM_DRAFT_MOST;
     if (beams || parallel) {                /* options for a single text */
         const char *search = beams ? "--beams" : "--parallel";
@@ -461,7 +465,7 @@ int main(int argc, char **argv)
     }
     layers_at_once.n = group;
     if (!st && group) st = tllm_easyspec_open(draft_model, &layers_at_once, &fuzzy);
-    if (!st && width) st = tllm_draft_tree_open(session, &draft, width, &how.draft);
+    if (!st && width) st = tllm_draft_tree_open(session, &draft, width, tokens, &how.draft);
     else if (!st && (draft_path || repeats)) st = tllm_draft_open(session, &draft, &how.draft);
     if (stitch.n > 1 && (!n || stitch.every < n)) how.n_most = (size_t)stitch.every;
     if (!st && echo) (void)print(NULL, prompt, n_prompt);

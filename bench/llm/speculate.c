@@ -126,8 +126,8 @@ static tllm_writer *bs_large(tiny_ctx *ctx, tllm_gguf **from, float **data)
 
 static void bs_slow(tiny_ctx *ctx, const char *target)
 {
-    static const char *const what[5] = { "token by token", "draft", "draft, as many as pay", "tree, two candidates",
-                                         "tree, where it pays" };
+    static const char *const what[6] = { "token by token", "draft", "draft, as many as pay", "tree, two candidates",
+                                         "tree, where it pays", "tree, two candidates" };
     tllm_session *s = NULL, *small = NULL;
     tllm_draft_tree_size size;
     tllm_state_desc sd, sd_draft;
@@ -136,16 +136,16 @@ static void bs_slow(tiny_ctx *ctx, const char *target)
     tllm_writer *w = bs_large(ctx, &from, &data);
     size_t n = 0;
     const void *bytes = tllm_writer_memory(w, &n);
-    bs_text t[5];
-    b_row r[5];
-    tllm_draft_counts c[5];
-    double x[5], a, cost;
+    bs_text t[6];
+    b_row r[6];
+    tllm_draft_counts c[6];
+    double x[6], a, cost;
     int i;
     memset(&sd, 0, sizeof sd);
     memset(t, 0, sizeof t);
     memset(r, 0, sizeof r);
     memset(c, 0, sizeof c);
-    (void)tllm_draft_tree_sizes(4, 2, &size);
+    (void)tllm_draft_tree_sizes(4, 2, 0, &size);
     sd.n_ctx = 256;
     sd_draft = sd;
     sd.n_seq = size.n_seq;
@@ -153,41 +153,44 @@ static void bs_slow(tiny_ctx *ctx, const char *target)
     sd_draft.n_seq = size.n_seq_draft;
     b_must(ctx, tllm_session_open_memory(ctx, bytes, n, &sd, &s));
     b_must(ctx, tllm_session_open(ctx, "examples/models/story-small.gguf", &sd_draft, &small));
-    for (i = 0; i < 5; i++) {
+    for (i = 0; i < 6; i++) {
         tllm_draft_desc d;
         memset(&d, 0, sizeof d);
         d.model = small;
         d.n = 4;
-        d.always = i == 1 || i == 3;
+        d.always = i == 1 || i == 3 || i == 5;
         t[i].s = s;
         t[i].prompt = "one day , Leo was in the park . he had two red hats .";
-        t[i].how.n_most = 48;
+        t[i].how.n_most = 96;
         t[i].how.past_end = 1;
-        if (i > 2) b_must(ctx, tllm_draft_tree_open(s, &d, 2, &t[i].how.draft));
+        if (i > 2) b_must(ctx, tllm_draft_tree_open(s, &d, 2, i == 5 ? 0 : 8, &t[i].how.draft));
         else if (i) b_must(ctx, tllm_draft_open(s, &d, &t[i].how.draft));
         r[i].what = what[i];
         r[i].target = target;
         r[i].threads = b_threads;
         r[i].run = bs_run;
         r[i].arg = &t[i];
-        b_shape(&r[i], i > 2 ? "4 levels, 30 tokens" : i ? "4 at once" : "48 tokens, %.0f MB", (double)n * 1e-6);
+        b_shape(&r[i], i == 5 ? "4 levels, 30 tokens" : i > 2 ? "4 levels, 8 tokens" : i ? "4 at once"
+                                                                                       : "96 tokens, %.0f MB",
+                (double)n * 1e-6);
     }
-    b_contest("A model of the same text that does not fit into the caches", r, 5);
-    for (i = 1; i < 5; i++) {
+    b_contest("A model of the same text that does not fit into the caches", r, 6);
+    for (i = 1; i < 6; i++) {
         tllm_draft_count(t[i].how.draft, &c[i]);
         tllm_draft_close(t[i].how.draft);
         x[i] = r[0].median_ns / r[i].median_ns;
     }
     a = (double)c[1].kept / (double)(c[1].proposed + !c[1].proposed);
-    cost = c[1].draft_seconds / (double)(c[1].proposed + !c[1].proposed) / (r[0].median_ns * 1e-9 / 48.0);
-    b_note("%.2f of the chain's proposals kept, %.2f tokens a pass; trees: %.2f tokens a pass; a step of the draft "
-           "takes %.2f of one of the model", a,
+    cost = c[1].draft_seconds / (double)(c[1].proposed + !c[1].proposed) / (r[0].median_ns * 1e-9 / 96.0);
+    b_note("%.2f of the chain's proposals kept, %.2f tokens a pass; trees of 8 and 30: %.2f and %.2f tokens a pass; a "
+           "step of the draft takes %.2f of one of the model", a,
            (double)(c[1].kept + c[1].passes) / (double)(c[1].passes + !c[1].passes),
-           (double)(c[3].kept + c[3].passes) / (double)(c[3].passes + !c[3].passes), cost);
+           (double)(c[3].kept + c[3].passes) / (double)(c[3].passes + !c[3].passes),
+           (double)(c[5].kept + c[5].passes) / (double)(c[5].passes + !c[5].passes), cost);
     b_headline("speculate", "up to 2.5 times faster where a pass over five tokens costs little more than one",
-               "story.gguf with 48 idle layers in F32, story-small.gguf as the draft, greedy, 48 tokens",
-               "%.2f (a chain of 4), %.2f (as many as pay), %.2f (a tree of 30), %.2f (where it pays)", x[1], x[2],
-               x[3], x[4]);
+               "story.gguf with 48 idle layers in F32, story-small.gguf as the draft, greedy, 96 tokens",
+               "%.2f (a chain of 4), %.2f (as many as pay), %.2f (a tree of 8), %.2f (where it pays), %.2f (a tree "
+               "of 30)", x[1], x[2], x[3], x[4], x[5]);
     tllm_session_close(small);
     tllm_session_close(s);
     tllm_writer_close(ctx, w);
@@ -266,7 +269,7 @@ void bench_speculate(void)
     memset(&sd, 0, sizeof sd);
     memset(&ed, 0, sizeof ed);
     ed.n = 2;
-    (void)tllm_draft_tree_sizes(3, 2, &size);
+    (void)tllm_draft_tree_sizes(3, 2, 0, &size);
     sd_draft = sd;
     sd.n_seq = size.n_seq;
     sd_draft.n_seq = size.n_seq_draft;
@@ -303,7 +306,7 @@ void bench_speculate(void)
             d.model = contest ? NULL : i == 7 ? fuzzy : small;
             d.n = at_once[i];
             d.always = i != 3 && i != 6;
-            if (i == 5 || i == 6) b_must(ctx, tllm_draft_tree_open(s, &d, 2, &t[i].how.draft));
+            if (i == 5 || i == 6) b_must(ctx, tllm_draft_tree_open(s, &d, 2, 0, &t[i].how.draft));
             else if (i) b_must(ctx, tllm_draft_open(s, &d, &t[i].how.draft));
             r[i].what = what[i];
             r[i].target = target;

@@ -339,6 +339,8 @@ static void test_generate_draft(void)
     T_EQ_INT(run("", "%s --draft-repeat --draft-fuzzy 2", call), 2);
     COMPLAINS("--draft-fuzzy does nothing without --draft");
     T_EQ_INT(run("", "%s %s --draft-tree 33", call, model), 2);
+    T_EQ_INT(run("", "%s %s --draft-tokens 8", call, model), 2);
+    COMPLAINS("--draft-tokens does nothing without --draft-tree");
     T_EQ_INT(run("", "%s --temp 0.7 %s --draft-most", call, model), 0);
     T_EQ_INT(run("", "%s %s --draft-repeat", call, model), 2);
     COMPLAINS("--draft and --draft-repeat: one of them");

@@ -57,7 +57,8 @@ typedef struct tllm_easyspec tllm_easyspec;
 /* TINY_E_UNSUPPORTED: layers that are not a norm, attention, a norm and a network, each added to the stream. With net,
  * only sequence 0 of the session can be computed, so drafts are chains. On failure *out is NULL. */
 TINY_API tiny_status tllm_easyspec_open(tllm_session *s, const tllm_easyspec_desc *desc, tllm_easyspec **out);
-/* Rank 0 tells the others to end. The session computes as before. Close the drafts of the session first. Takes NULL. */
+/* Rank 0 tells the others to end. The session computes as before. Call it after tllm_draft_close and before
+ * tllm_session_close. Takes NULL. */
 TINY_API void tllm_easyspec_close(tllm_easyspec *e);
 /* Ranks above 0: computes what rank 0 does, until it closes. */
 TINY_API tiny_status tllm_easyspec_follow(tllm_easyspec *e);

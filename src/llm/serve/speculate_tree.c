@@ -56,13 +56,16 @@ typedef struct tinyi_dtree_draft {
 /* of a path, in pages of its own: the end of the text's last page, the path, and a page that it begins */
 static tiny_idx tinyi_dtree_cells(int levels, tiny_idx block) { return ((levels + 1) / block + 2) * block; }
 
-TINY_API int tllm_draft_tree_sizes(int levels, int width, tllm_draft_tree_size *out)
+TINY_API int tllm_draft_tree_sizes(int levels, int width, int most, tllm_draft_tree_size *out)
 {
     int k, before = 1, inner = 0;
     if (out) memset(out, 0, sizeof *out);
-    if (!out || levels < 1 || levels > TLLM_DRAFT_TOKENS || width < 1 || width > TLLM_DRAFT_TOKENS) return 0;
-    for (k = 0; k < levels && out->n_node < TLLM_DRAFT_TOKENS; k++) {
-        const int left = TLLM_DRAFT_TOKENS - out->n_node, share = left / (levels - k) / width;
+    if (!most) most = TLLM_DRAFT_TOKENS;
+    if (!out || levels < 1 || levels > TLLM_DRAFT_TOKENS || width < 1 || width > TLLM_DRAFT_TOKENS || most < 1 ||
+        most > TLLM_DRAFT_TOKENS)
+        return 0;
+    for (k = 0; k < levels && out->n_node < most; k++) {
+        const int left = most - out->n_node, share = left / (levels - k) / width;
         const int n = TINYI_MIN(before, TINYI_MAX(share, 1));
         out->parents[k] = n;
         if (k) inner += n;
@@ -488,12 +491,13 @@ static tiny_status tinyi_dtree_may(const tllm_session *s, const char *what, tiny
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_draft_tree_open(tllm_session *s, const tllm_draft_desc *desc, int width, tllm_draft **out)
+TINY_API tiny_status tllm_draft_tree_open(tllm_session *s, const tllm_draft_desc *desc, int width, int most,
+                                          tllm_draft **out)
 {
     tllm_draft_tree_size size;
     tllm_draft_desc d;
     tinyi_dtree_draft *a;
-    size_t slots, most = 1, i;
+    size_t slots, parents = 1, i;
     tiny_status st = tinyi_session_text(s, 1);
     if (out) *out = NULL;
     if (st) return st;
@@ -501,13 +505,14 @@ TINY_API tiny_status tllm_draft_tree_open(tllm_session *s, const tllm_draft_desc
     st = tinyi_draft_desc(s, desc, &d);
     if (st) return st;
     if (!d.model) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "a tree of proposals needs a draft model");
-    if (!tllm_draft_tree_sizes(d.n, width ? width : 2, &size))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "a tree has 1 to %d candidates after a token, not %d",
-                          TLLM_DRAFT_TOKENS, width);
+    if (!tllm_draft_tree_sizes(d.n, width ? width : 2, most, &size))
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "a tree has 1 to %d %s, not %d", TLLM_DRAFT_TOKENS,
+                          most < 0 || most > TLLM_DRAFT_TOKENS ? "tokens" : "candidates after a token",
+                          most < 0 || most > TLLM_DRAFT_TOKENS ? most : width);
     st = tinyi_dtree_may(s, "model", size.n_seq, 1 + size.n_node);
     if (!st) st = tinyi_dtree_may(d.model, "draft", size.n_seq_draft, 1);
     if (st) return st;
-    for (i = 0; i < TLLM_DRAFT_TOKENS; i++) most = TINYI_MAX(most, (size_t)size.parents[i]);
+    for (i = 0; i < TLLM_DRAFT_TOKENS; i++) parents = TINYI_MAX(parents, (size_t)size.parents[i]);
     a = (tinyi_dtree_draft *)tinyi_alloc(s->ctx, 1, sizeof *a);
     if (!a) return tiny_ctx_status(s->ctx);
     memset(a, 0, sizeof *a);
@@ -527,7 +532,7 @@ TINY_API tiny_status tllm_draft_tree_open(tllm_session *s, const tllm_draft_desc
     a->kept = tllm_draft_gain(0.8, d.n, 0.0) - 1.0;     /* until trees were measured */
     slots = (size_t)size.n_seq_draft;       /* tokens with candidates */
     a->rows = (float *)tinyi_alloc(s->ctx, (size_t)(1 + size.n_node) * a->n_vocab, sizeof *a->rows);
-    a->level = a->rows ? (float *)tinyi_alloc(s->ctx, most * a->n_vocab, sizeof *a->level) : NULL;
+    a->level = a->rows ? (float *)tinyi_alloc(s->ctx, parents * a->n_vocab, sizeof *a->level) : NULL;
     if (a->level && d.rule == TLLM_DRAFT_MOST) {
         a->q_token = (int32_t *)tinyi_alloc(s->ctx, (slots + 1) * a->n_vocab, sizeof *a->q_token);
         a->q = a->q_token ? (double *)tinyi_alloc(s->ctx, (slots + 2) * a->n_vocab, sizeof *a->q) : NULL;

@@ -4,15 +4,16 @@
  *         Y. Leviathan et al., 2023 (arXiv 2211.17192): the rule for one proposal, which is applied to each candidate.
  *
  *   tllm_draft_tree_size size;
- *   tllm_draft_tree_sizes(4, 2, &size);                   four levels, two candidates after each token
- *   model.n_seq = size.n_seq; small.n_seq = size.n_seq_draft;     the tllm_state_desc of both sessions
+ *   tllm_draft_tree_sizes(4, 2, 0, &size);                four levels, two candidates after each token
+ *   model.n_seq = size.n_seq;                             the tllm_state_desc of both sessions
+ *   small.n_seq = size.n_seq_draft;
  *   d.model = small_session; d.n = 4;                     d: a tllm_draft_desc
- *   tllm_draft_tree_open(session, &d, 2, &draft);         then as with tllm_draft_open
+ *   tllm_draft_tree_open(session, &d, 2, 0, &draft);      then as with tllm_draft_open
  *
  * A chain ends with its first refused token. A tree has other candidates for that place: after each of its tokens the
  * draft proposes `width` of them. A level of the tree is one pass over the draft, with the paths in sequences of its
- * state. A tree has at most TLLM_DRAFT_TOKENS tokens; if not all tokens of a level can get candidates, those with the
- * most probable paths do.
+ * state. A tree has at most `most` tokens. If not all tokens of a level can get candidates, those with the most
+ * probable paths do: with most = levels * width these are the tokens of one path.
  *
  * In the pass over the model, a token sees the text and the tokens on its own path. Every path is a sequence of the
  * state that shares the pages of the text, so the masks are those of tree attention (llm/attention/tree.h). A token
@@ -33,13 +34,14 @@ typedef struct tllm_draft_tree_size {
     tiny_idx n_seq, n_seq_draft;            /* sequences that the states of the model and of the draft need */
     tiny_idx n_more, n_more_draft;          /* tokens that they need besides the context, in pages of 16: n_cells */
 } tllm_draft_tree_size;
-/* levels: 1 to TLLM_DRAFT_TOKENS; width: 1 to TLLM_DRAFT_TOKENS. Returns 0 for other numbers. */
-TINY_API int tllm_draft_tree_sizes(int levels, int width, tllm_draft_tree_size *out);
+/* levels and width: 1 to TLLM_DRAFT_TOKENS; most: the same, or 0 for TLLM_DRAFT_TOKENS. Returns 0 for other numbers. */
+TINY_API int tllm_draft_tree_sizes(int levels, int width, int most, tllm_draft_tree_size *out);
 
 /* desc: as in tllm_draft_open, with a model; n: levels, 0: 4. width 0: 2. Sequences 1 and up of both sessions are used
  * and must be empty. Also TINY_E_UNSUPPORTED: with an accelerator, and for models whose layers are not attention over
  * pages. */
-TINY_API tiny_status tllm_draft_tree_open(tllm_session *s, const tllm_draft_desc *desc, int width, tllm_draft **out);
+TINY_API tiny_status tllm_draft_tree_open(tllm_session *s, const tllm_draft_desc *desc, int width, int most,
+                                          tllm_draft **out);
 
 /* The rule of TLLM_DRAFT_MOST for several candidates. token, p (n): what the model may draw and its probabilities. q:
  * the probabilities that the draft gives to all tokens of the vocabulary. x (n_x): the candidates, in the order in

@@ -125,21 +125,25 @@ static void test_sizes(void)
 {
     tllm_draft_tree_size s;
     int w, n, k;
-    T_TRUE(tllm_draft_tree_sizes(4, 2, &s));            /* 2 + 4 + 8 + 16 */
+    T_TRUE(tllm_draft_tree_sizes(4, 2, 0, &s));            /* 2 + 4 + 8 + 16 */
     T_TRUE(s.n_node == 30 && s.n_leaf == 16 && s.n_seq == 17 && s.n_seq_draft == 15);
     T_TRUE(s.n_more == 16 * 32 && s.n_more_draft == 15 * 32);
-    T_TRUE(tllm_draft_tree_sizes(4, 3, &s));            /* 3 + 9 + 9 + 9: three tokens of a level get candidates */
+    T_TRUE(tllm_draft_tree_sizes(4, 3, 0, &s));            /* 3 + 9 + 9 + 9: three tokens of a level get candidates */
     T_TRUE(s.n_node == 30 && s.parents[1] == 3 && s.parents[2] == 3 && s.parents[3] == 3 && s.n_leaf == 21);
-    T_TRUE(tllm_draft_tree_sizes(5, 1, &s));            /* a chain */
+    T_TRUE(tllm_draft_tree_sizes(4, 2, 8, &s));         /* the candidates along one path */
+    T_TRUE(s.n_node == 8 && s.n_leaf == 5 && s.parents[1] == 1 && s.parents[2] == 1 && s.parents[3] == 1);
+    T_TRUE(!tllm_draft_tree_sizes(4, 2, 33, &s) && !tllm_draft_tree_sizes(4, 2, -1, &s));
+    T_TRUE(tllm_draft_tree_sizes(5, 1, 0, &s));         /* a chain */
     T_TRUE(s.n_node == 5 && s.n_leaf == 1 && s.n_seq_draft == 5);
     for (n = 1; n <= TLLM_DRAFT_TOKENS; n++)
         for (w = 1; w <= TLLM_DRAFT_TOKENS; w++) {
             int nodes = 0;
-            T_TRUE(tllm_draft_tree_sizes(n, w, &s));
+            T_TRUE(tllm_draft_tree_sizes(n, w, 0, &s));
             for (k = 0; k < n; k++) nodes += s.parents[k] * w;
             T_TRUE(s.n_node <= TLLM_DRAFT_TOKENS && nodes >= s.n_node && s.n_leaf >= 1);
         }
-    T_TRUE(!tllm_draft_tree_sizes(0, 2, &s) && !tllm_draft_tree_sizes(4, 33, &s) && !tllm_draft_tree_sizes(4, 2, NULL));
+    T_TRUE(!tllm_draft_tree_sizes(0, 2, 0, &s) && !tllm_draft_tree_sizes(4, 33, 0, &s));
+    T_TRUE(!tllm_draft_tree_sizes(4, 2, 0, NULL));
 }
 
 /* Trees of proposals from a toy language whose next token depends on the last two: what comes out at each depth has
@@ -245,7 +249,8 @@ static tllm_session *opened(tiny_ctx *ctx, const char *path, tiny_idx n_ctx, tin
     return s;
 }
 
-static tllm_draft *drafted(tllm_session *s, tllm_session *model, int n, int width, tllm_draft_rule rule, int always)
+static tllm_draft *drafted(tllm_session *s, tllm_session *model, int n, int width, int most, tllm_draft_rule rule,
+                           int always)
 {
     tllm_draft_desc d;
     tllm_draft *a = NULL;
@@ -254,7 +259,7 @@ static tllm_draft *drafted(tllm_session *s, tllm_session *model, int n, int widt
     d.n = n;
     d.rule = rule;
     d.always = always;
-    T_OK(tllm_draft_tree_open(s, &d, width, &a));
+    T_OK(tllm_draft_tree_open(s, &d, width, most, &a));
     return a;
 }
 
@@ -327,7 +332,8 @@ static void test_same(tiny_target target)
         T_OK(tllm_session_set(s, NULL, 0, NULL, NULL));
         T_OK(tllm_generate(s, each[k].prompt, strlen(each[k].prompt), &d, &want));
         d.user = &same;
-        d.draft = drafted(s, m, each[k].n, each[k].width, k == 4 ? TLLM_DRAFT_MOST : TLLM_DRAFT_SAME, 1);
+        d.draft = drafted(s, m, each[k].n, each[k].width, k == 1 ? 8 : 0, k == 4 ? TLLM_DRAFT_MOST : TLLM_DRAFT_SAME,
+                          1);
         T_OK(tllm_session_set(s, NULL, 0, NULL, NULL));
         T_OK(tllm_generate(s, each[k].prompt, strlen(each[k].prompt), &d, &got));
         tllm_draft_count(d.draft, &c);
@@ -366,7 +372,7 @@ static void test_long(void)
     for (k = 0; k < 2 && s && m; k++) {
         memset(&same, 0, sizeof same);
         d.user = &same;
-        if (k) d.draft = drafted(s, m, 4, 2, TLLM_DRAFT_SAME, 1);
+        if (k) d.draft = drafted(s, m, 4, 2, 0, TLLM_DRAFT_SAME, 1);
         else {
             tllm_draft_desc chain;
             memset(&chain, 0, sizeof chain);
@@ -420,7 +426,7 @@ static void test_most(void)
     memset(&layers, 0, sizeof layers);
     layers.n = 2;                           /* the draft is fuzzy, too */
     T_OK(tllm_easyspec_open(m, &layers, &fuzzy));
-    d.draft = drafted(s, m, 2, 2, TLLM_DRAFT_MOST, 1);
+    d.draft = drafted(s, m, 2, 2, 0, TLLM_DRAFT_MOST, 1);
     for (i = 0; i < TEXTS; i++) {
         const int32_t *made;
         d.seed = i;
@@ -489,7 +495,7 @@ static void test_ends(void)
         memset(&same, 0, sizeof same);
         same.stop_after = k == 3 ? 7 : 0;
         d.user = &same;
-        d.draft = drafted(s, k == 4 ? tight : m, 4, 2, TLLM_DRAFT_SAME, 1);
+        d.draft = drafted(s, k == 4 ? tight : m, 4, 2, 0, TLLM_DRAFT_SAME, 1);
         T_OK(tllm_session_set(s, NULL, 0, NULL, NULL));
         T_OK(tllm_generate(s, "Once upon a time", 16, &d, &got));
         T_TRUE(want.end == got.end && want.n_made == got.n_made);
@@ -511,7 +517,7 @@ static void test_ends(void)
         tllm_draft_counts n;
         memset(&same, 0, sizeof same);
         d.user = &same;
-        d.draft = drafted(few, m, 4, 2, TLLM_DRAFT_SAME, 1);
+        d.draft = drafted(few, m, 4, 2, 0, TLLM_DRAFT_SAME, 1);
         T_OK(tllm_generate(few, "Once upon a time", 16, &d, &got));
         tllm_draft_count(d.draft, &n);
         T_TRUE(!n.proposed && got.end == TLLM_END_CONTEXT);
@@ -532,7 +538,7 @@ static void test_ends(void)
     memset(&d, 0, sizeof d);
     if (s && m) {
         size_t n;
-        d.draft = drafted(s, m, 4, 2, TLLM_DRAFT_SAME, 1);
+        d.draft = drafted(s, m, 4, 2, 0, TLLM_DRAFT_SAME, 1);
         T_OK(tllm_generate(s, "Once upon a time", 16, &d, &got));
         T_EQ_INT(got.end, TLLM_END_CALLER);
         (void)tllm_session_tokens(s, &n);
@@ -563,7 +569,7 @@ static void test_pace(void)
     d.user = &plain;
     T_OK(tllm_generate(s, "Lily", 4, &d, NULL));
     d.user = &same;
-    d.draft = drafted(s, m, 0, 0, TLLM_DRAFT_SAME, 0);
+    d.draft = drafted(s, m, 0, 0, 0, TLLM_DRAFT_SAME, 0);
     T_OK(tllm_generate(s, "Lily", 4, &d, NULL));
     tllm_draft_count(d.draft, &c);
     T_TRUE(plain.n == same.n && !memcmp(plain.text, same.text, same.n));
@@ -587,29 +593,30 @@ static void test_refused(void)
     memset(&sd, 0, sizeof sd);
     T_OK(tllm_session_open(ctx, "examples/models/story-gla.gguf", &sd, &gla));
     if (!s || !m || !one || !gla) { t_close(ctx); return; }
-    T_STATUS(tllm_draft_tree_open(NULL, &d, 2, &a), TINY_E_ARGUMENT, NULL);
+    T_STATUS(tllm_draft_tree_open(NULL, &d, 2, 0, &a), TINY_E_ARGUMENT, NULL);
     T_TRUE(!a);
-    T_STATUS(tllm_draft_tree_open(s, &d, 2, NULL), TINY_E_ARGUMENT, "result pointer");
-    T_STATUS(tllm_draft_tree_open(s, NULL, 2, &a), TINY_E_ARGUMENT, "needs a draft model");
+    T_STATUS(tllm_draft_tree_open(s, &d, 2, 0, NULL), TINY_E_ARGUMENT, "result pointer");
+    T_STATUS(tllm_draft_tree_open(s, NULL, 2, 0, &a), TINY_E_ARGUMENT, "needs a draft model");
     d.model = s;
-    T_STATUS(tllm_draft_tree_open(s, &d, 2, &a), TINY_E_ARGUMENT, "the session of the text itself");
+    T_STATUS(tllm_draft_tree_open(s, &d, 2, 0, &a), TINY_E_ARGUMENT, "the session of the text itself");
     d.model = m;
-    T_STATUS(tllm_draft_tree_open(s, &d, 33, &a), TINY_E_ARGUMENT, "1 to 32 candidates after a token, not 33");
-    T_STATUS(tllm_draft_tree_open(s, &d, -1, &a), TINY_E_ARGUMENT, "not -1");
+    T_STATUS(tllm_draft_tree_open(s, &d, 33, 0, &a), TINY_E_ARGUMENT, "1 to 32 candidates after a token, not 33");
+    T_STATUS(tllm_draft_tree_open(s, &d, -1, 0, &a), TINY_E_ARGUMENT, "not -1");
+    T_STATUS(tllm_draft_tree_open(s, &d, 2, 40, &a), TINY_E_ARGUMENT, "a tree has 1 to 32 tokens, not 40");
     d.n = 33;
-    T_STATUS(tllm_draft_tree_open(s, &d, 2, &a), TINY_E_ARGUMENT, "1 to 32 tokens at once, not 33");
+    T_STATUS(tllm_draft_tree_open(s, &d, 2, 0, &a), TINY_E_ARGUMENT, "1 to 32 tokens at once, not 33");
     d.n = 4;
-    T_STATUS(tllm_draft_tree_open(s, &d, 3, &a), TINY_E_ARGUMENT,
+    T_STATUS(tllm_draft_tree_open(s, &d, 3, 0, &a), TINY_E_ARGUMENT,
              "the session of the model has 17 sequences, but trees of this size need 22");
     d.model = one;
-    T_STATUS(tllm_draft_tree_open(s, &d, 2, &a), TINY_E_ARGUMENT, "the session of the draft has 1 sequences");
+    T_STATUS(tllm_draft_tree_open(s, &d, 2, 0, &a), TINY_E_ARGUMENT, "the session of the draft has 1 sequences");
     d.model = gla;
-    T_STATUS(tllm_draft_tree_open(s, &d, 2, &a), TINY_E_UNSUPPORTED, "cannot be taken back");
+    T_STATUS(tllm_draft_tree_open(s, &d, 2, 0, &a), TINY_E_UNSUPPORTED, "cannot be taken back");
     d.model = m;
     d.rule = (tllm_draft_rule)7;
-    T_STATUS(tllm_draft_tree_open(s, &d, 2, &a), TINY_E_ARGUMENT, "rule of the draft is 7");
+    T_STATUS(tllm_draft_tree_open(s, &d, 2, 0, &a), TINY_E_ARGUMENT, "rule of the draft is 7");
     d.rule = TLLM_DRAFT_MOST;
-    T_OK(tllm_draft_tree_open(s, &d, 2, &a));
+    T_OK(tllm_draft_tree_open(s, &d, 2, 0, &a));
     g.draft = a;
     T_STATUS(tllm_generate(one, "x", 1, &g, NULL), TINY_E_ARGUMENT, "opened for another session");
     tllm_draft_close(a);
@@ -623,8 +630,8 @@ static void test_refused(void)
     m = opened(ctx, small, 64, 15);
     d.model = m;
     if (s && m)
-        T_STATUS(tllm_draft_tree_open(s, &d, 2, &a), TINY_E_ARGUMENT, "computes 16 tokens at once, but trees of this "
-                                                                      "size need 31");
+        T_STATUS(tllm_draft_tree_open(s, &d, 2, 0, &a), TINY_E_ARGUMENT,
+                 "computes 16 tokens at once, but trees of this size need 31");
     tllm_session_close(m);
     tllm_session_close(s);
     t_close(ctx);
