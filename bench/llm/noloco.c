@@ -157,14 +157,14 @@ void bench_noloco(void)
     b_verdict("sum over pairs, 16 replicas", ms[2][1] / ms[2][0], ">", 2.0);
     memset(r, 0, sizeof r);
     for (i = 0; i < 2; i++) {
-        by_open(&g[i], 4, i ? TINY_COMM_RING : 0, BY_N * 4, NULL);
+        by_open(&g[i], 4, i ? TINY_COMM_RING : 0, BY_N, NULL);
         r[i].what = i ? "ring all-reduce" : "outer step in pairs";
         r[i].run = by_run;
         r[i].arg = &g[i];
         r[i].target = tiny_target_name(tiny_op_target(g[i].ctx, TINY_OP_ADD));
         r[i].threads = 4;
-        r[i].bytes = 4.0 * 8.0 * BY_N * 4;
-        b_shape(&r[i], "4 x 262144");
+        r[i].bytes = 4.0 * 8.0 * BY_N;
+        b_shape(&r[i], "4 x 65536");
     }
     b_contest("NoLoCo: an outer step of 4 threads", r, 2);
     by_close(&g[0]);

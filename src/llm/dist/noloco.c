@@ -124,12 +124,19 @@ static tiny_status tinyi_nl_run(tllm_noloco *o, int what, float *y, const float 
     return tiny_parallel_loose(o->ctx, 0, 0, 0, tinyi_nl_part, &j);
 }
 
-static size_t tinyi_nl_odd(const float *x, size_t n) /* the first number that is not finite; n: none */
+/* the first number that is not finite; n: none. Blocks without a branch inside: the compiler makes vectors of them. */
+static size_t tinyi_nl_odd(const float *x, size_t n)
 {
-    size_t i;
-    for (i = 0; i < n; i++)
-        if ((tinyi_f32_bits(x[i]) & 0x7f800000u) == 0x7f800000u) break;
-    return i;
+    size_t i, k, end;
+    for (i = 0; i < n; i = end) {
+        uint32_t odd = 0;
+        end = TINYI_MIN(i + 1024, n);
+        for (k = i; k < end; k++) odd |= (uint32_t)((tinyi_f32_bits(x[k]) & 0x7f800000u) == 0x7f800000u);
+        if (!odd) continue;
+        while ((tinyi_f32_bits(x[i]) & 0x7f800000u) != 0x7f800000u) i++;
+        return i;
+    }
+    return n;
 }
 
 /* ---- who meets --------------------------------------------------------------------------------------------------- */
@@ -591,7 +598,6 @@ TINY_API tiny_status tllm_noloco_outer(tllm_noloco *o, tllm_noloco_report *repor
     tinyi_nl_words(o, &next);
     while (tinyi_nl_missed(o)) o->step++;
     st = tinyi_nl_run(o, TINYI_NL_SUB, o->change, o->desc.theta, o->phi, 1.0);
-    memset(o->sum, 0, 2 * n * sizeof(float));
     who = tinyi_nl_group(o);
     for (k = 0; k < o->world && !st; k++) { /* in the order of ranks: the same sums in the whole group */
         const float *change = o->in + n, *slow = o->in;
@@ -603,6 +609,11 @@ TINY_API tiny_status tllm_noloco_outer(tllm_noloco *o, tllm_noloco_report *repor
         if (st || !met) continue;
         r.met++;
         if (k != o->rank) r.with = k;
+        if (r.met == 1) {                   /* the first of them */
+            memcpy(o->sum, change, n * sizeof(float));
+            memcpy(o->sum + n, slow, n * sizeof(float));
+            continue;
+        }
         st = tinyi_nl_run(o, TINYI_NL_ADD, o->sum, change, NULL, 1.0);
         if (!st) st = tinyi_nl_run(o, TINYI_NL_ADD, o->sum + n, slow, NULL, 1.0);
     }

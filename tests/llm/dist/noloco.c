@@ -139,7 +139,7 @@ static void rank_main(int rank, void *arg)
         j->bytes[rank] += net->count[i].bytes_sent;
         j->messages[rank] += net->count[i].messages_sent;
     }
-    if (!st) st = tllm_noloco_leave(o, j->world % 2);
+    if (!st) st = tllm_noloco_leave(o, j->tcp || j->world % 2);
     j->st[rank] = st;
     (void)snprintf(j->says[rank], sizeof j->says[rank], "%s", tiny_ctx_message(ctx));
     if (o) {
