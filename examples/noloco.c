@@ -5,6 +5,9 @@
  *     noloco --method full --ranks 4                      a sum of all gradients in each step
  *
  * The text is drawn from a Markov chain of 24 characters, whose entropy is known: no file is needed. */
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE                     /* kill, of examples/world.h, is no part of C */
+#endif
 #define TINYLLM_IMPLEMENTATION
 #define TINYLLM_WITH_NOLOCO
 #define TINY_WITH_TRAIN
