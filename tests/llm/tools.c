@@ -82,7 +82,10 @@ static void test_rank_training(void)
 {
     char picture[200];
     if (!is_there()) return;
-    if (run("", "onebyte --help") || run("", "noloco --help")) { t_skip("onebyte or noloco does not run here"); return; }
+    if (run("", "onebyte --help") || run("", "noloco --help")) {
+        t_skip("onebyte or noloco does not run here");
+        return;
+    }
     SAYS("--check");
     T_EQ_INT(run("", "onebyte story"), 2);
     COMPLAINS("a model file is needed");
