@@ -5,6 +5,9 @@
  *
  * Each machine computes losses only: no gradient, so a model file of any format will do. Machines send a byte for each
  * sample, and the log of the run is all that another machine needs to make the same weights. */
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE                     /* kill, of examples/world.h, is no part of C */
+#endif
 #define TINYLLM_IMPLEMENTATION
 #define TINYLLM_WITH_ONEBYTE
 #define TINYLLM_WITH_STORY

@@ -78,6 +78,42 @@ static void test_needle(void)
     SAYS("twist - plain");
 }
 
+static void test_rank_training(void)
+{
+    char picture[200];
+    if (!is_there()) return;
+    if (run("", "onebyte --help") || run("", "noloco --help")) {
+        t_skip("onebyte or noloco does not run here");
+        return;
+    }
+    SAYS("--check");
+    T_EQ_INT(run("", "onebyte story"), 2);
+    COMPLAINS("a model file is needed");
+    T_EQ_INT(run("", "onebyte blobs --out %s/x", folder), 2);
+    COMPLAINS("only story has an adapter");
+    T_EQ_INT(run("", "onebyte blobs --eps 0"), 2);
+    COMPLAINS("--eps takes a number from");
+    T_EQ_INT(run("", "onebyte blobs --svg %s", folder), 2);
+    COMPLAINS("this is a folder");
+    T_EQ_INT(run("", "onebyte story README.md --ranks 1"), 1);
+    COMPLAINS("README.md");
+    T_EQ_INT(run("", "onebyte blobs --ranks 3 --steps 8 --check --svg %s/o.svg --log %s/o.log", folder, folder), 0);
+    SAYS("the same weights, bit for bit");
+    (void)slurp("o.svg", picture, sizeof picture);
+    T_TRUE(!strncmp(picture, "<svg xmlns", 10));
+    T_EQ_INT(run("", "onebyte blobs --ranks 3 --steps 8 --replay %s/o.log", folder), 0);
+    T_EQ_INT(run("", "onebyte blobs --ranks 2 --steps 8 --replay %s/o.log", folder), 1);
+    COMPLAINS("another description");
+    T_EQ_INT(run("", "noloco --method sum"), 2);
+    COMPLAINS("there are noloco, diloco and full");
+    T_EQ_INT(run("", "noloco --ranks 1"), 2);
+    COMPLAINS("2 replicas or more");
+    T_EQ_INT(run("", "noloco --ranks 2 --steps 4 --inner 2 --check --svg %s/l.svg", folder), 0);
+    SAYS("bit for bit");
+    T_EQ_INT(run("", "noloco --ranks 2 --steps 2 --inner 2 --svg %s/no/l.svg", folder), 1);
+    COMPLAINS("cannot be written");
+}
+
 static void test_nets(void)
 {
     char picture[200];
@@ -867,6 +903,7 @@ int main(void)
     T_RUN(test_prima);
     T_RUN(test_split);
     T_RUN(test_vision);
+    T_RUN(test_rank_training);
     T_RUN(test_nets);
     T_RUN(test_sbp);
     T_RUN(test_distserve);

@@ -31,7 +31,7 @@ enum { TINYI_NL_QUEUE = 32, TINYI_NL_WORD_TAG = 0x4e4c77, TINYI_NL_PHI_TAG = 0x4
 
 /* Steps are stored plus 1; 0: none. */
 typedef struct tinyi_nl_peer {
-    int gone, joins;                                /* joins: 1 it asked, 2 welcomed, its phi is next */
+    int left, gone, joins;                                /* joins: 1 it asked, 2 welcomed, its phi is next */
     uint64_t ready, confirm, giveup, welcome, mine; /* mine: what we have confirmed */
     uint64_t at;                                    /* virtual clock of its last word */
     tiny_message in, out, phi;
@@ -124,12 +124,19 @@ static tiny_status tinyi_nl_run(tllm_noloco *o, int what, float *y, const float 
     return tiny_parallel_loose(o->ctx, 0, 0, 0, tinyi_nl_part, &j);
 }
 
-static size_t tinyi_nl_odd(const float *x, size_t n) /* the first number that is not finite; n: none */
+/* the first number that is not finite; n: none. Blocks without a branch inside: the compiler makes vectors of them. */
+static size_t tinyi_nl_odd(const float *x, size_t n)
 {
-    size_t i;
-    for (i = 0; i < n; i++)
-        if ((tinyi_f32_bits(x[i]) & 0x7f800000u) == 0x7f800000u) break;
-    return i;
+    size_t i, k, end;
+    for (i = 0; i < n; i = end) {
+        uint32_t odd = 0;
+        end = TINYI_MIN(i + 1024, n);
+        for (k = i; k < end; k++) odd |= (uint32_t)((tinyi_f32_bits(x[k]) & 0x7f800000u) == 0x7f800000u);
+        if (!odd) continue;
+        while ((tinyi_f32_bits(x[i]) & 0x7f800000u) != 0x7f800000u) i++;
+        return i;
+    }
+    return n;
 }
 
 /* ---- who meets --------------------------------------------------------------------------------------------------- */
@@ -193,7 +200,8 @@ static void tinyi_nl_hear(tllm_noloco *o, tinyi_nl_peer *p)
     case TINYI_NL_GIVEUP: p->giveup = step; break;
     case TINYI_NL_JOIN: p->joins = 1; break;
     case TINYI_NL_WELCOME: p->welcome = step; break;
-    default: p->gone = 1; /* LEAVE, or no word at all */
+    case TINYI_NL_LEAVE: p->left = 1; break;
+    default: p->gone = 1; /* no word of ours */
     }
     p->at = p->in.at;
     tinyi_nl_message(o, &p->in, TINYI_NL_WORD_TAG, p->word, 8);
@@ -231,7 +239,7 @@ static void tinyi_nl_words(tllm_noloco *o, uint64_t *next)
             }
         }
         /* after two CONFIRMs, and after a WELCOME, numbers come */
-        while (!p->gone && !(p->mine && p->confirm == p->mine) && !p->welcome) {
+        while (!p->gone && !p->left && !(p->mine && p->confirm == p->mine) && !p->welcome) {
             if (net->recv(net, r, &p->in)) p->gone = 1;
             if (p->gone || !p->in.whole) {
                 if (!net->virtual_clock && p->in.at && p->in.at < *next) *next = p->in.at;
@@ -258,11 +266,12 @@ static int tinyi_nl_over(const tllm_noloco *o, int r, int what)
     if (what >= TINYI_NL_FOR_JOINED) {
         for (i = 0; i < o->world; i++)
             if (i != o->rank && !o->peer[i].gone &&
-                (what == TINYI_NL_FOR_JOINED ? o->peer[i].joins : what == TINYI_NL_FOR_LEFT || o->peer[i].count))
+                (what == TINYI_NL_FOR_JOINED ? o->peer[i].joins
+                                             : o->peer[i].count || (what == TINYI_NL_FOR_LEFT && !o->peer[i].left)))
                 return 0;
         return 1;
     }
-    if (p->gone) return 1;
+    if (p->gone || p->left) return 1;
     if (what == TINYI_NL_FOR_WELCOME) return p->welcome > 0;
     return p->giveup >= step || (what == TINYI_NL_FOR_READY ? p->ready : p->confirm) >= step;
 }
@@ -344,11 +353,11 @@ static tiny_status tinyi_nl_meet(tllm_noloco *o, int r, tllm_noloco_report *repo
     const uint64_t step = o->step + 1;
     tiny_status st = TINY_OK;
     *met = 0;
-    if (p->gone) return TINY_OK;
+    if (p->gone || p->left) return TINY_OK;
     if (!o->strict) {
         tinyi_nl_say(o, r, TINYI_NL_READY, o->step);
         st = tinyi_nl_wait(o, r, TINYI_NL_FOR_READY);
-        if (st || p->gone || p->ready != step || p->giveup >= step) {
+        if (st || p->gone || p->left || p->ready != step || p->giveup >= step) {
             tinyi_nl_say(o, r, TINYI_NL_GIVEUP, o->step);
             report->late += !p->gone;
             return st;
@@ -432,7 +441,7 @@ static tiny_status tinyi_nl_enter(tllm_noloco *o)
         if (r == o->rank) continue;
         tinyi_nl_say(o, r, TINYI_NL_JOIN, 0);
         st = tinyi_nl_wait(o, r, TINYI_NL_FOR_WELCOME);
-        if (st || p->gone) continue;
+        if (st || p->gone || p->left) continue;
         if (!p->welcome) {
             p->gone = 1;
             continue;
@@ -591,7 +600,6 @@ TINY_API tiny_status tllm_noloco_outer(tllm_noloco *o, tllm_noloco_report *repor
     tinyi_nl_words(o, &next);
     while (tinyi_nl_missed(o)) o->step++;
     st = tinyi_nl_run(o, TINYI_NL_SUB, o->change, o->desc.theta, o->phi, 1.0);
-    memset(o->sum, 0, 2 * n * sizeof(float));
     who = tinyi_nl_group(o);
     for (k = 0; k < o->world && !st; k++) { /* in the order of ranks: the same sums in the whole group */
         const float *change = o->in + n, *slow = o->in;
@@ -603,6 +611,11 @@ TINY_API tiny_status tllm_noloco_outer(tllm_noloco *o, tllm_noloco_report *repor
         if (st || !met) continue;
         r.met++;
         if (k != o->rank) r.with = k;
+        if (r.met == 1) {                   /* the first of them */
+            memcpy(o->sum, change, n * sizeof(float));
+            memcpy(o->sum + n, slow, n * sizeof(float));
+            continue;
+        }
         st = tinyi_nl_run(o, TINYI_NL_ADD, o->sum, change, NULL, 1.0);
         if (!st) st = tinyi_nl_run(o, TINYI_NL_ADD, o->sum + n, slow, NULL, 1.0);
     }

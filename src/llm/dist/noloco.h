@@ -60,7 +60,8 @@ TINY_API tiny_status tllm_noloco_outer(tllm_noloco *o, tllm_noloco_report *repor
 TINY_API tiny_status tllm_noloco_poll(tllm_noloco *o);
 /* Before a replica ends: the others then know that it will not come again. Over TCP a connection that breaks without
  * this ends the group for its other end (core/tcp.h). Later outer steps are made alone. all: waits until all others
- * have left too; the net is then free for other calls. Without a deadline all replicas must give all. */
+ * have left too; the net is then free for other calls. Without a deadline, and over TCP, all replicas should give all:
+ * a connection that is closed while the other end still sends on it is a broken one. */
 TINY_API tiny_status tllm_noloco_leave(tllm_noloco *o, int all);
 TINY_API const float *tllm_noloco_slow(const tllm_noloco *o);       /* phi (n) */
 TINY_API const float *tllm_noloco_momentum(const tllm_noloco *o);   /* (n) */

@@ -120,7 +120,7 @@ static void tinyi_onebyte_perturb_part(tiny_team *team, void *arg)
         for (; i0 < i1; i0 += TINYI_OB_PIECE) {
             const size_t at = (size_t)i0;
             tinyi_onebyte_add(j->o, j->y + at, j->x + at, j->o->key, j->tensor, at,
-                              TINYI_MIN((size_t)i1 - at, TINYI_OB_PIECE), j->c);
+                              TINYI_MIN((size_t)i1 - at, (size_t)TINYI_OB_PIECE), j->c);
         }
 }
 static void tinyi_onebyte_update_part(tiny_team *team, void *arg)
@@ -132,7 +132,7 @@ static void tinyi_onebyte_update_part(tiny_team *team, void *arg)
     team->ran_on = j->o->kernels && !j->o->desc.normal ? j->o->kernels->from : TINY_TARGET_REFERENCE;
     while (tiny_take(team, (tiny_idx)j->n, TINYI_OB_PIECE, &i0, &i1))
         for (; i0 < i1; i0 += TINYI_OB_PIECE) {
-            const size_t at = (size_t)i0, n = TINYI_MIN((size_t)i1 - at, TINYI_OB_PIECE);
+            const size_t at = (size_t)i0, n = TINYI_MIN((size_t)i1 - at, (size_t)TINYI_OB_PIECE);
             memset(sum, 0, n * sizeof *sum);
             for (k = 0; k < j->n_code; k++)
                 tinyi_onebyte_add(j->o, sum, sum, j->o->keys[k], j->tensor, at, n, j->o->slopes[k]);

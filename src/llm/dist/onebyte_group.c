@@ -270,8 +270,10 @@ static void tinyi_ob_take(tllm_onebyte *o, int r)
         if (p->joined && !p->have) tinyi_ob_hold(o, p, NULL, 0);
         return;
     }
-    if (count == TINYI_OB_LEAVE) tinyi_ob_drop(o, p);
-    else if (count == TINYI_OB_ASK) {
+    if (count == TINYI_OB_LEAVE) {          /* the end is its answer: what was sent before has then been read */
+        p->late = 1;
+        if (!p->told) p->told = -1;
+    } else if (count == TINYI_OB_ASK) {
         p->late = 1;
         if (!p->wants) p->wants = 1;
     } else if (count >= TINYI_OB_STATE) {
@@ -311,12 +313,18 @@ static int tinyi_ob_next(tllm_onebyte *o, tinyi_onebyte_peer *p)
         tinyi_ob_message(o, &p->out, TINYI_OB_STATE_TAG, o->state, tinyi_ob_state(o));
         return 1;
     }
-    if (p->wants == 2 || (p->cursor == o->step && o->ended && !p->told && !p->wants)) {
+    if (p->told == -1) {
+        if (p->wants == 2) o->n_state--;
+        p->wants = 0;
+        p->told = 3;
+        memset(p->record, 0, size);
+        p->record[0] = TINYI_OB_END;
+    } else if (p->wants == 2 || (p->cursor == o->step && o->ended && !p->told && !p->wants)) {
         memset(p->record, 0, size);
         p->record[0] = p->wants ? TINYI_OB_THETA : TINYI_OB_END;
         if (p->wants) p->phase = 1;
         else p->told = 1;
-    } else if (p->cursor < o->step) {
+    } else if (p->cursor < o->step && !p->wants) {
         memcpy(p->record, o->log + tinyi_ob_place(o, p->cursor), size);
         p->cursor++;
     } else return 0;
@@ -327,6 +335,7 @@ static void tinyi_ob_sent(tllm_onebyte *o, tinyi_onebyte_peer *p)
 {
     p->sending = 0;
     if (p->told == 1) p->told = 2;
+    if (p->told == 3) tinyi_ob_drop(o, p);
     if (p->phase != 2) return;
     p->phase = p->wants = 0;
     p->cursor = o->state_step;
@@ -602,12 +611,18 @@ static tiny_status tinyi_ob_follow(tllm_onebyte *o, tllm_onebyte_report *r)
 
 TINY_API tiny_status tllm_onebyte_leave(tllm_onebyte *o)
 {
+    tllm_onebyte_report r;
     tiny_status st;
     if (!o) return TINY_E_ARGUMENT;
     if (!o->rank) return tinyi_fail(o->ctx, TINY_E_ARGUMENT, "one byte: rank 0 cannot leave, it ends the run");
     if (o->ended) return TINY_OK;
-    st = tinyi_ob_tell(o, TINYI_OB_LEAVE);
-    o->ended = 1;
+    memset(&r, 0, sizeof r);
+    st = tinyi_ob_tell(o, o->greeted ? TINYI_OB_LEAVE : TINYI_OB_REPLAY);
+    if (!st && !o->greeted) st = tinyi_ob_tell(o, TINYI_OB_LEAVE);
+    while (!st && !o->ended) {
+        st = tinyi_ob_listen(o, 1);
+        if (!st) st = tinyi_ob_follow_record(o, &r);
+    }
     return st;
 }
 

@@ -139,7 +139,7 @@ static void rank_main(int rank, void *arg)
         j->bytes[rank] += net->count[i].bytes_sent;
         j->messages[rank] += net->count[i].messages_sent;
     }
-    if (!st) st = tllm_noloco_leave(o, j->world % 2);
+    if (!st) st = tllm_noloco_leave(o, j->tcp || j->world % 2);
     j->st[rank] = st;
     (void)snprintf(j->says[rank], sizeof j->says[rank], "%s", tiny_ctx_message(ctx));
     if (o) {
@@ -531,6 +531,58 @@ static void test_routes(void)
     T_PROOF("distributed 6", "random routes of a pipeline, and back");
 }
 
+/* replicas that are done at different times leave together; the net is free for other calls then */
+static void after_rank(int rank, void *arg)
+{
+    job *j = (job *)arg;
+    tiny_ctx *ctx = t_rank_ctx(TINY_TARGET_AUTO);
+    tllm_noloco_desc d;
+    tllm_noloco *o = NULL;
+    tiny_coll c;
+    float work[4], sum[1];
+    int s;
+    memset(&d, 0, sizeof d);
+    memset(&c, 0, sizeof c);
+    d.net = tiny_local_net(j->local, rank);
+    d.theta = j->theta[rank];
+    d.n = (size_t)j->n;
+    d.wait_ns = j->wait_ns == UINT64_MAX ? UINT64_MAX : 50000000;
+    j->st[rank] = tllm_noloco_open(ctx, &d, &o);
+    for (s = 0; s < (d.wait_ns == UINT64_MAX ? 3 : 2 + rank % 2) && !j->st[rank]; s++)
+        j->st[rank] = tllm_noloco_outer(o, NULL);
+    if (!j->st[rank]) j->st[rank] = tllm_noloco_leave(o, 1);
+    sum[0] = (float)rank;
+    c.net = d.net;
+    c.work = work;
+    c.n_work = sizeof work;
+    c.until = tiny_now_ns() + UINT64_C(60000000000);
+    if (!j->st[rank]) j->st[rank] = tiny_coll_allreduce(ctx, &c, TINY_COMM_TREE, sum, 1);
+    T_CLOSE(sum[0], 6.0, 0.0);
+    tllm_noloco_close(o);
+    d.net->close(d.net);
+    tiny_ctx_close(ctx);
+}
+static void test_leave(void)
+{
+    int strict, r;
+    for (strict = 0; strict < 2; strict++) {
+        tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+        job j = job_start(4, 300);
+        tiny_local_desc d;
+        int ok;
+        memset(&d, 0, sizeof d);
+        d.world = 4;
+        d.queue_bytes = 512;
+        if (strict) j.wait_ns = UINT64_MAX;
+        ok = T_OK(tiny_local_open(ctx, &d, &j.local)) && t_ranks(4, after_rank, &j);
+        tiny_local_close(ctx, j.local);
+        t_close(ctx);
+        if (!ok) return;
+        for (r = 0; r < 4; r++) T_EQ_INT(j.st[r], TINY_OK);
+        t_free_blocks();
+    }
+}
+
 static int warnings;
 static void listen(void *user, tiny_log_level level, const char *sentence)
 {
@@ -628,6 +680,7 @@ int main(void)
     T_RUN(test_faults);
     T_RUN(test_join);
     T_RUN(test_clock);
+    T_RUN(test_leave);
     T_RUN(test_routes);
     T_RUN(test_bad);
     return t_done();
