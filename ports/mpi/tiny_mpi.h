@@ -57,7 +57,7 @@ typedef struct tiny_mpi_desc {              /* all zero, or no desc at all: ever
     const MPI_Comm *comm;                   /* it is duplicated; all of its ranks make the same calls; at most 64 */
     uint64_t open_ns;                       /* for all ranks to come; 0: 30 s */
     uint64_t last_ns;                       /* that close waits for the others; 0: 1 s */
-    uint64_t spin_ns;                       /* of polling before pause sleeps; 0: 50 us */
+    uint64_t spin_ns;                       /* of polling before pause sleeps; 0: 0.5 ms */
     size_t n_short;                         /* bytes of a message that is copied; 0: 16384; the same on all ranks */
     size_t n_piece;                         /* bytes of a piece; 0, or more than that: 2^30; the same on all ranks */
     int one_thread;                         /* nonzero: only the thread that started MPI calls this transport */
@@ -481,7 +481,7 @@ static void tiny_mpi_pause(tiny_net *net, uint64_t seen, uint64_t until)
         tiny_mpi_unlock(t);
         now = tiny_now_ns();
         if (over || now >= until) return;
-        nap = now - start < (moves ? 20 : 1) * t->spin_ns ? 0 : now - start < 10000000u ? 20000u : 200000u;
+        nap = now - start < (moves ? 4 : 1) * t->spin_ns ? 0 : now - start < 10000000u ? 20000u : 200000u;
         if (nap > until - now) nap = until - now;
         tiny_mpi_sleep(nap);
     }
@@ -696,7 +696,7 @@ TINY_MPI_FN tiny_status tiny_mpi_open(tiny_ctx *ctx, const tiny_mpi_desc *desc, 
     t->n_short = d.n_short ? d.n_short : 16384;
     t->n_piece = d.n_piece && d.n_piece < TINY_MPI_MOST ? d.n_piece : TINY_MPI_MOST;
     t->last_ns = d.last_ns ? d.last_ns : UINT64_C(1000000000);
-    t->spin_ns = d.spin_ns ? d.spin_ns : 50000;
+    t->spin_ns = d.spin_ns ? d.spin_ns : 500000;
     t->net.send = tiny_mpi_send;
     t->net.recv = tiny_mpi_recv;
     t->net.close = tiny_mpi_shut;
