@@ -162,8 +162,6 @@ TINY_API tiny_status tllm_state_trim(tllm_state *state, tiny_idx n);        /* t
  * cost less: after the last keys and states are made, the other rows are dropped. Of a model split over ranks, all
  * ranks give the same rows, but only rank 0 needs out: where it is NULL, the output matrix is not read. After a
  * failure the state is unchanged, except that with recurrent layers sequence 0 is empty. */
- * ranks give the same rows, but only rank 0 needs out: where it is NULL, the output matrix is not read. After a failure
- * the state is unchanged, except that with recurrent layers sequence 0 is empty. */
 TINY_API tiny_status tllm_forward(tllm_state *state, const int32_t *tokens, tiny_idx n, int64_t pos0, tiny_idx rows,
                                   float *out);
 /* Computes tokens of any sequences in one pass over the weights. The items of a sequence must be in the order of their
