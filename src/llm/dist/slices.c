@@ -10,6 +10,8 @@
  *            HEADER  what is before the first tensor
  *            DATA    the part of a tensor for the rank that asks
  *            DONE    nothing more; there is no answer
+ *          When all ranks are done, rank 0 sends 48 bytes to each: so no rank waits in a later call, with a time-out of
+ *          its own, for one that still loads.
  * Parts    rows are one range, columns have a row in each row of the tensor; fused matrices are two or three. What is
  *          not cut is whole, except for an output matrix, which rank 0 alone reads. Of every tensor, the 64 bytes at
  *          four places that tinyi_lm_model_print reads are sent too.
@@ -98,7 +100,7 @@ static tiny_status tinyi_slices_begin(tinyi_slices *s, tiny_ctx *ctx, const tllm
     s->d = desc;
     s->net = desc->net;
     s->tag = s->net->calls++ << 16 | TINYI_SLICE_TAG;
-    s->timeout = desc->timeout_ns ? desc->timeout_ns : UINT64_C(60000000000);
+    s->timeout = desc->timeout_ns ? TINYI_MIN(desc->timeout_ns, UINT64_MAX / 2) : UINT64_C(60000000000);
     s->piece = (unsigned char *)tinyi_alloc(ctx, TINYI_SLICE_PIECE, 1);
     return s->piece ? TINY_OK : tiny_ctx_status(ctx);
 }
@@ -299,6 +301,10 @@ TINY_API tiny_status tllm_slices_serve(tiny_ctx *ctx, const tllm_slices_desc *de
             st = tinyi_fail(ctx, TINY_E_TIMEOUT, "rank %d has not asked for a slice for %.3g s", r,
                             1e-9 * (double)s.timeout);
         } else if (!st) s.net->pause(s.net, seen, TINYI_MIN(end, tiny_now_ns() + 100000000));
+    }
+    for (r = 1; r < s.net->world && !st; r++) {
+        memset(s.ask, 0, sizeof s.ask);
+        st = tinyi_slices_move(&s, 1, r, s.ask, sizeof s.ask);
     }
     for (r = 0; r < TINY_NET_RANKS; r++) tllm_model_close(ctx, model[r]);
     return tinyi_slices_end(&s, st, about);
@@ -501,8 +507,10 @@ TINY_API tiny_status tllm_slices_fetch(tiny_ctx *ctx, const tllm_slices_desc *de
     if (!st && desc->file) {
         tllm_file_digest(desc->file, model);
         st = tinyi_slices_ask(&s, TINYI_SLICE_HAVE, 0, model);
-        return tinyi_slices_end(&s, st, about);
+    } else if (!st) st = tinyi_slices_load(&s, path, room);
+    if (!st) {                              /* the other ranks may load for hours */
+        s.timeout = UINT64_MAX / 2;
+        st = tinyi_slices_move(&s, 0, 0, s.ask, sizeof s.ask);
     }
-    if (!st) st = tinyi_slices_load(&s, path, room);
     return tinyi_slices_end(&s, st, about);
 }
