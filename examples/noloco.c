@@ -427,8 +427,8 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
     }
     st = train(ctx, net, 1, &out, &c);
     if (st || net->rank) return st;
-    printf("loss %.4f (%.4f to %.4f), of their mean %.4f, floor %.4f\n", out.loss, out.low, out.high, out.mean_model,
-           entropy());
+    printf("loss %.4f (%.4f to %.4f), of their mean %.4f, floor %.4f\n", out.loss, out.low, out.high,
+           out.mean_model, entropy());
     printf("a replica waited %.1f ms an outer step, one of them %.1f; rank 0 sent %.1f MB\n", out.waited_ms,
            out.most_ms, 1e-6 * (double)out.bytes);
     if (out.alone) printf("rank 0 was left alone %d times\n", out.alone);

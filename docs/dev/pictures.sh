@@ -43,3 +43,5 @@ draw search_net search_net.svg --method full --method uniform --method tas --sam
     --width 8 --stages 2 --svg "$to/search_net.svg"
 draw meta_prune meta_prune.svg --nets 1 --tests 1 --samples 100 --epochs 2 --width 4 --hidden 4 --layers 1 --meta 2 \
     --before 1 --after 1 --svg "$to/meta_prune.svg"
+draw onebyte onebyte.svg blobs --ranks 2 --samples 4 --steps 150 --svg "$to/onebyte.svg"
+draw noloco noloco.svg --ranks 2 --steps 100 --inner 10 --svg "$to/noloco.svg"

@@ -71,7 +71,8 @@ TINY_API void tllm_noloco_spend(tllm_noloco *o, uint64_t ns);       /* adds comp
  * and an odd world the last element meets nobody. */
 TINY_API void tllm_noloco_order(uint64_t seed, uint64_t step, int world, uint32_t *order);
 /* Random routes of a pipeline with several replicas of each stage: to (world) has for each replica of `stage` the
- * replica of the next stage that micro-batch `micro` of training step `step` goes to. The way back is the inverse. */
+ * replica of the next stage that micro-batch `micro` of training step `step` goes to. The way back is the inverse. Send
+ * the labels along; in an evaluation, stay within one replica. */
 TINY_API void tllm_noloco_route(uint64_t seed, uint64_t step, uint64_t micro, int stage, int stages, int world,
                                 uint32_t *to);
 

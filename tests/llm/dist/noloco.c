@@ -24,6 +24,7 @@ typedef struct job {
     float *theta[MOST];
     float *phi[MOST], *momentum[MOST]; /* at the end */
     tiny_status st[MOST];
+    tiny_target ran[MOST];
     char says[MOST][240];
     int met[MOST][HISTORY], late[MOST], refused[MOST], n_met[MOST];
     uint64_t met_mask[MOST], bytes[MOST], messages[MOST], clock[MOST], spend[MOST], first[MOST];
@@ -114,6 +115,7 @@ static void rank_main(int rank, void *arg)
             memcpy(j->copies[rank][s], tllm_noloco_slow(o), sizeof j->copies[0][0]);
         if (!st) st = tllm_noloco_outer(o, &r);
         if (st) break;
+        j->ran[rank] = tiny_ctx_ran_on(ctx);
         if (j->kind && s < STEPS) memcpy(course[rank][s], tllm_noloco_slow(o), sizeof course[0][0]);
         if (!s) j->first[rank] = r.step;
         if (r.step < HISTORY) j->met[rank][r.step] = r.met;
@@ -250,6 +252,7 @@ static void test_formula(tiny_target target)
                 for (i = 0; i < n; i++) phi[r][i] = next[r][i];
         }
         if (!run_job(&j, NULL)) return;
+        for (r = 0; r < world && target != TINY_TARGET_AMX; r++) T_EQ_INT(j.ran[r], target);
         for (r = 0; r < world; r++)
             for (i = 0; i < n; i++)
                 if (!T_CLOSE(j.phi[r][i], phi[r][i], 2e-5) || !T_CLOSE(j.momentum[r][i], m[r][i], 2e-5)) break;

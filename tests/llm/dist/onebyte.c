@@ -66,7 +66,7 @@ typedef struct model {
     tiny_tensor tensor[2];
     double target[N];
     int calls, bad_at, fail_at, lie;
-    uint64_t moved_at; /* a cosmic ray at the start of this step */
+    uint64_t moved_at; /* a number changes by itself at the start of this step */
 } model;
 
 static void model_start(model *m)
