@@ -403,14 +403,14 @@ $(MPI_PROGRAMS:%=$(MPI)/%): $(MPI)/%: examples/%.c examples/options.h examples/w
 	$(MPI_COMPILE) -DWORLD_MPI $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 mpi: $(MPI)/net $(MPI_PROGRAMS:%=$(MPI)/%)  ## programs with ranks for mpirun, in build/mpi; MPICC=mpicc.mpich
 
+MPI_RANKS ?= 2 4 8
 # for Open MPI: its transport over TCP, and waiting that leaves the processor to others
 MPI_TCP = --mca pml ob1 --mca btl tcp,self --mca mpi_yield_when_idle 1 --oversubscribe
 MPIRUN ?= mpirun
 ROUNDS ?= 21
 bench-mpi: $(MPI)/bench          ## (minutes) our sums over TCP loopback next to MPI_Allreduce over its TCP; Open MPI
-	for n in 2 4 8; do $(MPIRUN) $(MPI_TCP) -n $$n $< $(ROUNDS); done
+	@for n in $(MPI_RANKS); do $(MPIRUN) $(MPI_TCP) -n $$n $< $(ROUNDS) || exit 1; done
 
-MPI_RANKS ?= 2 4 8
 MPI_KIND ?= openmpi mpich
 test-mpi:        ## the transport over MPI and these programs, by Open MPI and MPICH where they are installed
 	@BUILD=$(BUILD) INC=$(INC) MAKE='$(MAKE)' PROGRAMS='$(MPI_PROGRAMS)' RANKS='$(MPI_RANKS)' KINDS='$(MPI_KIND)' \

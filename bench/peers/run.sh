@@ -78,7 +78,8 @@ done
 if command -v mpicc.openmpi >/dev/null 2>&1 && command -v mpirun.openmpi >/dev/null 2>&1; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     run 'sums and MPI' make -s --no-print-directory bench-mpi \
-        MPI="$BUILD/mpi/openmpi" MPICC=mpicc.openmpi MPIRUN=mpirun.openmpi ROUNDS="$(size 21 1)"
+        MPI="$BUILD/mpi/openmpi" MPICC=mpicc.openmpi MPIRUN=mpirun.openmpi ROUNDS="$(size 21 1)" \
+        MPI_RANKS="$(size '2 4 8' 2)"
 else
     skip 'Open MPI is not installed: sums are not compared with it'
 fi

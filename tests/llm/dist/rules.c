@@ -449,6 +449,63 @@ static void test_names(void)
     T_PROOF("distributed 4", "tensors of an optimizer inherit the rule by their shape");
 }
 
+/* q, k and v in one matrix of a file, and gate and up in another: cut inside each of them, where the file says how */
+static void put(tiny_ctx *ctx, tllm_writer *w, const char *name, uint64_t in, uint64_t out)
+{
+    const uint64_t dim[2] = { in, out };
+    tllm_text text;
+    text.at = name;
+    text.n = strlen(name);
+    T_OK(tllm_writer_put_tensor(ctx, w, text, TLLM_FORMAT_F32, 2, dim, t_rand((size_t)(in * out), -1.0f, 1.0f)));
+}
+static void test_fused(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    int with_heads;
+    for (with_heads = 1; with_heads >= 0; with_heads--) {
+        tllm_writer_desc wd;
+        tllm_writer *w = NULL;
+        tllm_gguf *g = NULL;
+        tllm_rules *rules = NULL;
+        tllm_shard_node nodes[20];
+        tllm_shard_cost_of cost;
+        const void *at;
+        size_t n = 0, bytes;
+        memset(&wd, 0, sizeof wd);
+        if (!T_OK(tllm_writer_open(ctx, &wd, &w))) return;
+        T_OK(tllm_writer_put_text(ctx, w, "general.architecture", "phi3"));
+        T_OK(tllm_writer_put_u32(ctx, w, "phi3.block_count", 1));
+        if (with_heads) T_OK(tllm_writer_put_u32(ctx, w, "phi3.attention.head_count", 4));
+        if (with_heads) T_OK(tllm_writer_put_u32(ctx, w, "phi3.attention.head_count_kv", 2));
+        put(ctx, w, "token_embd.weight", D, 24);
+        put(ctx, w, "blk.0.attn_qkv.weight", D, D + 16);
+        put(ctx, w, "blk.0.attn_output.weight", D, D);
+        put(ctx, w, "blk.0.ffn_up.weight", D, 2 * FF);
+        put(ctx, w, "blk.0.ffn_down.weight", FF, D);
+        T_OK(tllm_writer_finish(ctx, w));
+        at = tllm_writer_memory(w, &bytes);
+        if (!T_OK(tllm_file_open_memory(ctx, at, bytes, &g))) return;
+        T_OK(tllm_rules_file(ctx, g, 2, &rules));
+        T_EQ_INT(tllm_rules_tensor(rules, 1)->part[0], with_heads ? D : 0);
+        T_EQ_INT(tllm_rules_tensor(rules, 1)->part[2], with_heads ? 8 : 0);
+        T_EQ_INT(tllm_rules_tensor(rules, 3)->part[1], FF);
+        T_EQ_INT(tllm_rules_tensor(rules, 0)->dim[0], 24);
+        T_EQ_INT(tllm_rules_dim(rules, 1), 1);
+        T_EQ_INT(tllm_rules_dim(rules, 2), 0);
+        T_EQ_INT(tllm_rules_dim(rules, 3), 1);
+        if (with_heads && T_OK(tllm_shard_graph(ctx, g, nodes, T_COUNT(nodes), &n))) {
+            T_OK(tllm_shard_cost(ctx, rules, nodes, n, &cost));
+            T_EQ_INT(cost.n_sums, 3);
+            T_EQ_INT(cost.n_collected, 0);
+        } else T_STATUS(tllm_shard_graph(ctx, g, nodes, T_COUNT(nodes), &n), TINY_E_UNSUPPORTED, "is not known");
+        tllm_rules_close(ctx, rules);
+        tllm_gguf_close(ctx, g);
+        tllm_writer_close(ctx, w);
+    }
+    t_close(ctx);
+    T_PROOF("distributed 4", "q, k and v in one matrix are split inside each part by heads");
+}
+
 static void test_bad_calls(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -546,6 +603,7 @@ int main(void)
     T_RUN(test_executed);
     T_RUN(test_costs);
     T_RUN(test_names);
+    T_RUN(test_fused);
     T_RUN(test_bad_calls);
     return t_done();
 }
