@@ -41,7 +41,7 @@ struct tllm_disk {
     tinyi_disk_block *block;                /* (n_blocks) */
     size_t n_parts;
     tiny_idx n_blocks, n_slots, n_kept;
-    int *of;                                /* (n_layer, 2), output: the block; -1: none here */
+    int *of;                                /* (n_layer, 2), output: the block; -1: none; -2: on another rank */
     tiny_idx *cycle;                        /* (n_slots) the block */
     uint64_t *bytes;                        /* (n_slots) of them */
     tllm_loader *loader;                    /* NULL: all blocks are kept */
@@ -305,7 +305,7 @@ static tiny_status tinyi_disk_blocks(tllm_disk *q)
                               : !ring || tllm_ring_owner(q->d.layers, q->d.world, i) == q->d.rank;
         for (half = 0; half < 2 - ends; half++) {
             tinyi_disk_block *b = &q->block[q->n_blocks];
-            q->of[2 * i + half] = -1;
+            q->of[2 * i + half] = here ? -1 : -2;
             if (!here) continue;
             b->first = q->n_parts;
             for (k = 0; !ends && !half && k < TINYI_COUNT(attn); k++) 
@@ -506,9 +506,12 @@ TINYI_FN void tinyi_lm_disk_enter(tinyi_lm_fwd *f, tiny_idx layer, int half)
     int b;
     if (f->st || f->dry) return;
     b = q->of[2 * layer + (half & 1)];
-    if (b < 0 && half == 2)
+    if (b == -2 && half == 2)
         f->st = tinyi_fail(f->ctx, TINY_E_ARGUMENT, "%s: results are wanted on a rank that was opened without output",
                            q->path);
+    else if (b == -2)
+        f->st = tinyi_fail(f->ctx, TINY_E_ARGUMENT, "%s: layer %td was opened for another rank of the ring", q->path,
+                           layer);
     if (b < 0 || q->block[b].slot < 0) return;
     f->st = tllm_loader_acquire(q->loader, q->block[b].slot, &data);
     if (f->st && f->ctx != q->ctx) (void)tinyi_fail(f->ctx, f->st, "%s", tiny_ctx_message(q->ctx));

@@ -612,7 +612,7 @@ static void test_bad(void)
     d.path = "README.md";
     T_STATUS(tllm_disk_open(ctx, &d, &q), TINY_E_FORMAT, "not a GGUF file");
     {
-        static const tiny_idx layers[2] = { 2, 1 }, none[2] = { 2, 0 };
+        static const tiny_idx layers[2] = { 2, 1 }, none[2] = { 2, 0 }, layers_of_four[2] = { 3, 1 };
         d.path = story;
         d.layers = layers;
         d.world = 2;
@@ -621,6 +621,14 @@ static void test_bad(void)
         d.rank = 1;
         d.layers = none;
         T_STATUS(tllm_disk_open(ctx, &d, &q), TINY_E_ARGUMENT, "rank 1 has 0");
+        d.layers = layers_of_four;          /* without its ring, it lacks layers */
+        d.rank = 0;
+        T_OK(tllm_disk_open(ctx, &d, &q));
+        T_OK(tllm_state_open(ctx, tllm_disk_model(q), NULL, &s));
+        T_STATUS(tllm_forward(s, token, 2, 0, 1, out), TINY_E_ARGUMENT, "layer 3 was opened for another rank");
+        tllm_state_close(ctx, s);
+        tllm_disk_close(q);
+        s = NULL;
         d.layers = NULL;
         d.world = 3;                        /* of the 4 key heads of the model */
         d.rank = 0;
