@@ -162,7 +162,8 @@ smaller: $(SMALLER:%=$(BUILD)/%)  ## (10 minutes) every way to make a model smal
 picture:         ## draws docs/img/speed.svg, the picture of README.md, from docs/dev/speed.tsv
 	python3 docs/dev/speed-picture.py docs/dev/speed.tsv docs/img/speed.svg
 
-PICTURES = tdn deeponet spiking_nerf operator wave compress_net robust_nets search_net meta_prune
+PICTURES = tdn deeponet spiking_nerf operator wave compress_net robust_nets search_net meta_prune moe_fold \
+    zero_topo
 pictures: $(PICTURES:%=$(BUILD)/%)  ## (a minute) programs that draw, with small settings, into build/pictures; ONLY=tdn
 	@BUILD=$(BUILD) ONLY='$(ONLY)' sh docs/dev/pictures.sh
 

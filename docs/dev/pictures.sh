@@ -41,3 +41,6 @@ draw search_net search_net.svg --method full --method uniform --method tas --sam
     --width 8 --stages 2 --svg "$to/search_net.svg"
 draw meta_prune meta_prune.svg --nets 1 --tests 1 --samples 100 --epochs 2 --width 4 --hidden 4 --layers 1 --meta 2 \
     --before 1 --after 1 --svg "$to/meta_prune.svg"
+draw moe_fold moe_fold.svg --ranks 4 --drop probs --skew 1.2 --width 32 --hidden 16 --svg "$to/moe_fold.svg"
+draw zero_topo zero_topo.svg --links --svg "$to/zero_topo.svg"
+draw zero_topo zero_topo-losses.svg --check --svg "$to/zero_topo-losses.svg"
