@@ -167,7 +167,7 @@ ways: $(BUILD)/docs/dev/ways  ## draws docs/img/ways.svg, the picture of docs/gu
 	mv $(BUILD)/ways.svg docs/img/ways.svg
 
 PICTURES = tdn deeponet spiking_nerf operator wave compress_net robust_nets search_net meta_prune distserve pipeline \
-    onebyte noloco
+    onebyte noloco moe_fold zero_topo
 
 pictures: $(PICTURES:%=$(BUILD)/%)  ## (a minute) programs that draw, with small settings, into build/pictures; ONLY=tdn
 	@BUILD=$(BUILD) ONLY='$(ONLY)' sh docs/dev/pictures.sh

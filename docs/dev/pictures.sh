@@ -45,3 +45,6 @@ draw meta_prune meta_prune.svg --nets 1 --tests 1 --samples 100 --epochs 2 --wid
     --before 1 --after 1 --svg "$to/meta_prune.svg"
 draw onebyte onebyte.svg blobs --ranks 2 --samples 4 --steps 150 --svg "$to/onebyte.svg"
 draw noloco noloco.svg --ranks 2 --steps 100 --inner 10 --svg "$to/noloco.svg"
+draw moe_fold moe_fold.svg --ranks 4 --drop probs --skew 1.2 --width 32 --hidden 16 --svg "$to/moe_fold.svg"
+draw zero_topo zero_topo.svg --links --svg "$to/zero_topo.svg"
+draw zero_topo zero_topo-losses.svg --check --svg "$to/zero_topo-losses.svg"

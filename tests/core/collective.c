@@ -326,6 +326,17 @@ static void run_blocks(job *j, int rank, tiny_ctx *ctx, tiny_coll *c)
         wrong += n_back[r] != n_from[r];
         for (i = 0; i < (int)n_back[r]; i++, at++) wrong += d[at] != a[at];
     }
+    /* the same where both sides know the lengths, and one block for all (an all-gather of blocks of any sizes) */
+    if (!st) st = tiny_coll_exchange(ctx, c, b, NULL, n_to, d, n_from);
+    for (r = at = 0; r < p && !st; r++) for (i = 0; i < (int)n_from[r]; i++, at++) wrong += d[at] != a[at];
+    for (r = 0; r < p; r++) {
+        n_back[r] = 0;
+        n_from[r] = (uint64_t)((rank * 3) % (n + 1));
+        n_to[r] = (uint64_t)((r * 3) % (n + 1));
+    }
+    for (i = 0; i < (int)n_from[0]; i++) a[i] = mark(rank, 5, i);
+    if (!st) st = tiny_coll_exchange(ctx, c, a, n_back, n_from, b, n_to);
+    for (r = at = 0; r < p && !st; r++) for (i = 0; i < (int)n_to[r]; i++) wrong += b[at++] != mark(r, 5, i);
     if (!st) st = tiny_coll_barrier(ctx, c);
     j->st[rank] = st;
     j->wrong[rank] = wrong;
@@ -770,6 +781,13 @@ static void test_bad_calls(void)
     T_STATUS(tiny_coll_alltoallv(ctx, &c, x, NULL, x, n_to, 1), TINY_E_ARGUMENT, "lengths");
     n_from[1] = UINT64_MAX;
     T_STATUS(tiny_coll_alltoallv(ctx, &c, x, n_from, x, n_to, 1), TINY_E_OVERFLOW, "more than this machine");
+    T_STATUS(tiny_coll_exchange(ctx, &c, x, NULL, n_from, x, NULL), TINY_E_ARGUMENT, "lengths");
+    n_from[0] = n_to[0] = n_to[1] = 1;
+    T_STATUS(tiny_coll_exchange(ctx, &c, x, NULL, n_from, x, n_to), TINY_E_OVERFLOW, "more than this machine");
+    n_from[1] = 1;
+    T_STATUS(tiny_coll_exchange(ctx, &c, NULL, NULL, n_from, x, n_to), TINY_E_ARGUMENT, "NULL");
+    n_to[0] = 2;
+    T_STATUS(tiny_coll_exchange(ctx, &c, x, NULL, n_from, x, n_to), TINY_E_ARGUMENT, "two lengths");
     c.op = TINY_COLL_OR;
     T_STATUS(tiny_coll_allreduce(ctx, &c, TINY_COMM_RING, x, 1), TINY_E_UNSUPPORTED, "type 0 has no operation 2");
     c.op = TINY_COLL_OPS;

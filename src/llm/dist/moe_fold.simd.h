@@ -1,39 +1,46 @@
 /* src/llm/dist/moe_fold.simd.h - products of the rows of an expert, compiled once per target
  *
- * Four rows by two vectors of columns keep eight sums, as many as two multiply-adds of four cycles can fill. Strips of
- * w are copied first, 128 of their rows at a time: rows of w that are a power of two apart would share their places in
- * the cache. Every sum runs over k in order from zero, in the block of four rows and in that of one. */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_moe_four)(float *y, size_t y_row, const float *x, size_t x_row,
-                                                const float *strip, size_t k, size_t some, int more)
-{
-    const float *x1 = x + x_row, *x2 = x + 2 * x_row, *x3 = x + 3 * x_row;
-    float *y1 = y + y_row, *y2 = y + 2 * y_row, *y3 = y + 3 * y_row;
-    const size_t n0 = some < V_LANES ? some : V_LANES, n1 = some - n0;
-    v_f32 a0 = v_zero(), a1 = a0, b0 = a0, b1 = a0, c0 = a0, c1 = a0, d0 = a0, d1 = a0;
-    size_t i;
-    if (more) {
-        a0 = v_load_n(y, n0); b0 = v_load_n(y1, n0); c0 = v_load_n(y2, n0); d0 = v_load_n(y3, n0);
-        if (n1) {
-            a1 = v_load_n(y + V_LANES, n1); b1 = v_load_n(y1 + V_LANES, n1);
-            c1 = v_load_n(y2 + V_LANES, n1); d1 = v_load_n(y3 + V_LANES, n1);
-        }
+ * Four rows by two vectors of columns keep eight sums, as many as two multiply-adds of four cycles can fill; eight rows
+ * where there are 32 registers. Strips of w are copied first, 128 of their rows at a time: rows of w that are a power
+ * of two apart would share their places in the cache. Every sum runs over k in order from zero, whatever the block. */
+#define TINYI_MOE_BEGIN(q)                                                                       \
+    const float *x##q = x + q * x_row;                                                           \
+    v_f32 a##q = more ? v_load_n(y + q * y_row, n0) : v_zero();                                  \
+    v_f32 b##q = more && n1 ? v_load_n(y + q * y_row + V_LANES, n1) : v_zero();
+#define TINYI_MOE_STEP(q) s = v_set(x##q[i]); a##q = v_fma(s, u, a##q); b##q = v_fma(s, v, b##q);
+#define TINYI_MOE_END(q) v_store_n(y + q * y_row, a##q, n0); if (n1) v_store_n(y + q * y_row + V_LANES, b##q, n1);
+#define TINYI_MOE_LONE(F) F(0)
+#define TINYI_MOE_TWO(F) F(0) F(1)
+#define TINYI_MOE_FOUR(F) F(0) F(1) F(2) F(3)
+#define TINYI_MOE_EIGHT(F) TINYI_MOE_FOUR(F) F(4) F(5) F(6) F(7)
+#define TINYI_MOE_TILE(name, ROWS)                                                                                  \
+    static void TINY_FN(name)(float *y, size_t y_row, const float *x, size_t x_row, const float *strip, size_t k,   \
+                              size_t some, int more)                                                                \
+    {                                                                                                               \
+        const size_t n0 = some < V_LANES ? some : V_LANES, n1 = some - n0;                                          \
+        size_t i;                                                                                                   \
+        ROWS(TINYI_MOE_BEGIN)                                                                                       \
+        for (i = 0; i < k; i++, strip += 2 * V_LANES) {                                                             \
+            const v_f32 u = v_load(strip), v = v_load(strip + V_LANES);                                             \
+            v_f32 s;                                                                                                \
+            ROWS(TINYI_MOE_STEP)                                                                                    \
+        }                                                                                                           \
+        ROWS(TINYI_MOE_END)                                                                                         \
     }
-    for (i = 0; i < k; i++, strip += 2 * V_LANES) {
-        const v_f32 u = v_load(strip), v = v_load(strip + V_LANES);
-        v_f32 s = v_set(x[i]);
-        a0 = v_fma(s, u, a0); a1 = v_fma(s, v, a1);
-        s = v_set(x1[i]);
-        b0 = v_fma(s, u, b0); b1 = v_fma(s, v, b1);
-        s = v_set(x2[i]);
-        c0 = v_fma(s, u, c0); c1 = v_fma(s, v, c1);
-        s = v_set(x3[i]);
-        d0 = v_fma(s, u, d0); d1 = v_fma(s, v, d1);
-    }
-    v_store_n(y, a0, n0); v_store_n(y1, b0, n0); v_store_n(y2, c0, n0); v_store_n(y3, d0, n0);
-    if (!n1) return;
-    v_store_n(y + V_LANES, a1, n1); v_store_n(y1 + V_LANES, b1, n1);
-    v_store_n(y2 + V_LANES, c1, n1); v_store_n(y3 + V_LANES, d1, n1);
-}
+TINYI_MOE_TILE(tinyi_moe_lone, TINYI_MOE_LONE)
+TINYI_MOE_TILE(tinyi_moe_two, TINYI_MOE_TWO)
+TINYI_MOE_TILE(tinyi_moe_four, TINYI_MOE_FOUR)
+#if V_AVX512 || V_NEON
+TINYI_MOE_TILE(tinyi_moe_eight, TINYI_MOE_EIGHT)        /* 32 registers */
+#endif
+#undef TINYI_MOE_BEGIN
+#undef TINYI_MOE_STEP
+#undef TINYI_MOE_END
+#undef TINYI_MOE_LONE
+#undef TINYI_MOE_TWO
+#undef TINYI_MOE_FOUR
+#undef TINYI_MOE_EIGHT
+#undef TINYI_MOE_TILE
 
 /* Four rows of w at a time, read from front to back; y holds the sums in between. */
 static void TINY_FN(tinyi_moe_one)(float *y, const float *x, const float *w, size_t w_row, size_t k, size_t n)
@@ -65,24 +72,50 @@ static void TINY_FN(tinyi_moe_one)(float *y, const float *x, const float *w, siz
 static void TINY_FN(tinyi_moe_product)(float *y, size_t y_row, const float *x, size_t x_row, size_t rows,
                                        const float *w, size_t w_row, size_t k, size_t n, float *strip)
 {
-    const size_t fours = rows / 4 * 4;
-    size_t r, i, j, i0;
-    for (i0 = 0; i0 < k && fours; i0 += TINYI_MOE_DEEP) {
+    const size_t pair = 2 * V_LANES, widest = TINYI_MOE_PAIRS * pair;
+    size_t r, i, j, q, i0;
+    if (rows < 4) {
+        for (r = 0; r < rows; r++) TINY_FN(tinyi_moe_one)(y + r * y_row, x + r * x_row, w, w_row, k, n);
+        return;
+    }
+    for (i0 = 0; i0 < k; i0 += TINYI_MOE_DEEP) {
         const size_t deep = k - i0 < TINYI_MOE_DEEP ? k - i0 : TINYI_MOE_DEEP;
-        for (j = 0; j < n; j += 2 * V_LANES) {
-            const size_t some = n - j < 2 * V_LANES ? n - j : 2 * V_LANES;
-            const size_t n0 = some < V_LANES ? some : V_LANES, n1 = some - n0;
-            const float *p = w + i0 * w_row + j;
-            float *to = strip;
-            for (i = 0; i < deep; i++, p += w_row, to += 2 * V_LANES) {
-                v_store(to, v_load_n(p, n0));
-                v_store(to + V_LANES, n1 ? v_load_n(p + V_LANES, n1) : v_zero());
+        for (j = 0; j < n; j += widest) {
+            const size_t wide = n - j < widest ? n - j : widest;
+            for (i = 0; i < deep; i++)      /* whole lines of a row at a time: its next row is on another page */
+                for (q = 0; q < wide; q += pair) {
+                    const float *p = w + (i0 + i) * w_row + j + q;
+                    float *to = strip + q * deep + i * pair;
+                    const size_t some = wide - q;
+                    if (some >= pair) {
+                        v_store(to, v_load(p));
+                        v_store(to + V_LANES, v_load(p + V_LANES));
+                    } else {
+                        v_store(to, some < V_LANES ? v_load_n(p, some) : v_load(p));
+                        v_store(to + V_LANES, some > V_LANES ? v_load_n(p + V_LANES, some - V_LANES) : v_zero());
+                    }
+                }
+            for (q = 0; q < wide; q += pair) {
+                const size_t some = wide - q < pair ? wide - q : pair;
+                const float *u = x + i0, *v = strip + q * deep;
+                float *to = y + j + q;
+                const int more = i0 > 0;
+                r = rows;
+#if V_AVX512 || V_NEON
+                for (; r >= 8; r -= 8, to += 8 * y_row, u += 8 * x_row)
+                    TINY_FN(tinyi_moe_eight)(to, y_row, u, x_row, v, deep, some, more);
+#endif
+                for (; r >= 4; r -= 4, to += 4 * y_row, u += 4 * x_row)
+                    TINY_FN(tinyi_moe_four)(to, y_row, u, x_row, v, deep, some, more);
+                if (r & 2) {
+                    TINY_FN(tinyi_moe_two)(to, y_row, u, x_row, v, deep, some, more);
+                    to += 2 * y_row;
+                    u += 2 * x_row;
+                }
+                if (r & 1) TINY_FN(tinyi_moe_lone)(to, y_row, u, x_row, v, deep, some, more);
             }
-            for (r = 0; r < fours; r += 4)
-                TINY_FN(tinyi_moe_four)(y + r * y_row + j, y_row, x + r * x_row + i0, x_row, strip, deep, some, i0 > 0);
         }
     }
-    for (r = fours; r < rows; r++) TINY_FN(tinyi_moe_one)(y + r * y_row, x + r * x_row, w, w_row, k, n);
 }
 
 static void TINY_FN(tinyi_moe_add)(float *y, const float *x, float scale, size_t n)

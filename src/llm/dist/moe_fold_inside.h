@@ -5,8 +5,9 @@
 #include "llm/dist/moe_fold.h"
 TINYI_C_BEGIN
 
-#define TINYI_MOE_DEEP 128                  /* rows of w that are copied at a time, two vectors wide */
-#define TINYI_MOE_STRIP (TINYI_MOE_DEEP * 32)
+#define TINYI_MOE_DEEP 128                  /* rows of w that are copied at a time */
+#define TINYI_MOE_PAIRS 4                   /* pairs of vectors of columns that are copied at a time */
+#define TINYI_MOE_STRIP (TINYI_MOE_DEEP * TINYI_MOE_PAIRS * 32)
 
 typedef struct tinyi_moe_kernels {
     tiny_target from;

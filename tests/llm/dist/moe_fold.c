@@ -320,7 +320,7 @@ static void test_layer(tiny_target target)
         if (s == 0) memcpy(one, j.y, sizeof one);
         if (j.f.etp == 1) T_SAME(j.y, one, 45 * WIDTH);
         for (r = 0; r < world && target != TINY_TARGET_REFERENCE; r++)
-            if (j.rows[r]) T_EQ_INT(j.ran_on[r], target);
+            if (j.rows[r]) T_EQ_INT(j.ran_on[r], t_vectors(target));
     }
     T_PROOF("distributed 5", "ep in {1,2,4,8} x etp in {1,2} equals the layer on one rank; the same bits with etp 1");
     T_PROOF("distributed 5", "bad input: no tokens on a rank");
