@@ -33,7 +33,7 @@ static world w = { 2, 0, 0, 0 };
 static struct {
     const char *path, *prompt, *draft;
     int group, split, no_calibrate, n, propose, check, measure, held, steps, differs;
-} run = { NULL, "Once upon a time", NULL, 2, 0, 0, 64, 4, 0, 0, 100, 41, 0 };
+} run = { NULL, NULL, NULL, 2, 0, 0, 64, 4, 0, 0, 100, 41, 0 };
 
 static tiny_status session_of(tiny_ctx *ctx, const char *path, tiny_idx n_ctx, tllm_session **s)
 {
@@ -277,6 +277,7 @@ int main(int argc, char **argv)
                                WORLD_OPTIONS(w) };
     int status;
     READ_OPTIONS(argc, argv, usage, options);
+    if (!run.prompt) run.prompt = "Once upon a time";
     if (!run.draft) return refused("--draft FILE is missing: a model whose layers are computed side by side");
     if (run.check && run.measure) return wrong("--check and --measure", "one of them");
     status = world_run(&w, run.measure ? measure_body : text_body, NULL);

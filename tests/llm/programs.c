@@ -364,7 +364,7 @@ static void test_easyspec(void)
     COMPLAINS("--draft FILE is missing");
     T_EQ_INT(run("", "%s --draft x --measure", call), 2);
     T_EQ_INT(run("", "%s --draft x --group 33", call), 2);
-    T_EQ_INT(run("", "%s --draft examples/models/story-gla.gguf", call), 1);
+    T_EQ_INT(run("", "easyspec examples/models/story.gguf --draft examples/models/story-gla.gguf"), 1);
     COMPLAINS("cannot be computed side by side");
 }
 

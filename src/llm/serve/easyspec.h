@@ -18,7 +18,8 @@
  *
  * The first and the last layer stay exact, and so does the order of the networks. n = 1 is the model itself, bit for
  * bit. Before a draft proposes, what it computed in that order is dropped from its cache, and it reads the kept tokens
- * in the order of its layers ("bonus calibration").
+ * in the order of its layers ("bonus calibration"). Without tllm_draft_desc.always, drafts time both orders and propose
+ * in the faster one.
  *
  * The sub-layers run on the threads of the session's context, one sub-layer on one thread. With `net` they run on
  * several ranks. Every rank opens the model of the draft and calls tllm_easyspec_open; rank 0 then drafts as above, and

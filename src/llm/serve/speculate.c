@@ -20,6 +20,7 @@ typedef struct tinyi_draft {
     float *rows;                            /* (n + 1, n_vocab) */
     size_t at, ahead;                       /* proposals kept, and proposed */
     size_t exact;                           /* tokens of the draft that were computed in the order of its layers */
+    tinyi_draft_pick pick;
     /* TLLM_DRAFT_MOST: what the draft draws proposal i from, (n, n_vocab) each; dense (n_vocab), zero between calls */
     int weighs;
     int32_t *q_token, *p_token;             /* p_token, p (n_vocab): candidates of the model */
@@ -159,6 +160,20 @@ static size_t tinyi_draft_repeat(const int32_t *t, size_t n, size_t match, int32
     return i;
 }
 
+#define TINYI_DRAFT_COMPARE 16u             /* rounds after which the slower order is tried again */
+TINYI_FN int tinyi_draft_choose(tinyi_draft_pick *p, const tllm_session *m, int always)
+{
+    int other;
+    if (!m->state->order || always) return m->state->order != NULL;
+    other = p->t[1] <= 0.0 || (p->t[0] > 0.0 && p->t[1] < p->t[0]);
+    return ++p->round % TINYI_DRAFT_COMPARE ? other : !other;
+}
+TINYI_FN void tinyi_draft_took(tinyi_draft_pick *p, int other, double seconds)
+{
+    double *t = &p->t[other != 0];
+    *t = *t > 0.0 ? 0.8 * *t + 0.2 * seconds : seconds;
+}
+
 TINYI_FN void tinyi_draft_order(tllm_session *m, int on)
 {
     if (m->state->order) m->state->order->on = on;
@@ -182,6 +197,7 @@ static tiny_status tinyi_draft_propose(tinyi_draft *a, const int32_t *t, size_t 
     tllm_session *m = a->d.model;
     const float *logits = NULL;
     const size_t most = *n;
+    const int other = m && tinyi_draft_choose(&a->pick, m, a->d.always);
     size_t i, j;
     double start;
     tiny_status st = TINY_OK;
@@ -196,7 +212,7 @@ static tiny_status tinyi_draft_propose(tinyi_draft *a, const int32_t *t, size_t 
         int32_t *x = &a->x[i + 1];
         double now;
         if (i) {
-            tinyi_draft_order(m, 1);
+            tinyi_draft_order(m, other);
             st = tllm_session_feed(m, x - 1, 1, &logits);
             tinyi_draft_order(m, 0);
         }
@@ -206,6 +222,7 @@ static tiny_status tinyi_draft_propose(tinyi_draft *a, const int32_t *t, size_t 
             if (!tllm_sampler_left(a->sampler, j, &a->q_token[i * a->n_vocab + j], &a->q[i * a->n_vocab + j])) break;
         a->q_n[i] = a->weighs ? j : 0;
         now = tinyi_draft_clock();
+        if (i) tinyi_draft_took(&a->pick, other, now - start);
         if (i) a->step = a->step > 0.0 ? 0.8 * a->step + 0.2 * (now - start) : now - start;
         start = now;
         *n = i + 1;

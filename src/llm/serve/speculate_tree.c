@@ -35,6 +35,7 @@ typedef struct tinyi_dtree_draft {
     int n_node, at;                         /* node whose results come next; n_node 0: there is no tree */
     int n_leaf, n_draft_seq;                /* sequences in use, without sequence 0 */
     size_t exact;                           /* tokens of the draft in the order of its layers */
+    tinyi_draft_pick pick;
     float *rows;                            /* (nodes, n_vocab) of the model, by place in the pass */
     float *level;                           /* (parents of a level, n_vocab) of the draft */
     int weighs;
@@ -201,6 +202,8 @@ static tiny_status tinyi_dtree_grow(tinyi_dtree_draft *a, const int32_t *t, size
 {
     tllm_session *m = a->d.model;
     const float *logits = NULL;
+    const int other = tinyi_draft_choose(&a->pick, m, a->d.always);
+    double start;
     int level, from = 0, to, i, j, n_parent;
     tiny_status st;
     memset(&a->node[0], 0, sizeof a->node[0]);
@@ -210,7 +213,7 @@ static tiny_status tinyi_dtree_grow(tinyi_dtree_draft *a, const int32_t *t, size
     a->n_slot = 0;
     st = tinyi_draft_read(m, t, held, &a->exact, &logits);
     if (!st) st = tinyi_dtree_children(a, 0, logits, levels > 1 && a->size.parents[1] < (int)a->width);
-    tinyi_draft_order(m, 1);
+    tinyi_draft_order(m, other);
     for (level = 1; level < levels && !st && a->size.parents[level]; level++) {
         int parent[TLLM_DRAFT_TOKENS];
         from = TINYI_MAX(from, 1);
@@ -236,7 +239,9 @@ static tiny_status tinyi_dtree_grow(tinyi_dtree_draft *a, const int32_t *t, size
             a->item[i].pos = (int64_t)held + x->level - 1;
             a->item[i].want = 1;
         }
+        start = tinyi_draft_clock();
         if (!st) st = tllm_forward_batch(m->state, a->item, n_parent, a->level);
+        tinyi_draft_took(&a->pick, other, tinyi_draft_clock() - start);
         for (i = 0; i < n_parent && !st; i++)
             st = tinyi_dtree_children(a, parent[i], a->level + (size_t)i * a->n_vocab,
                                      level + 1 < levels && a->size.parents[level + 1] < n_parent * (int)a->width);

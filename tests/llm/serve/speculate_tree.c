@@ -5,7 +5,8 @@
  *          bisection, must give p exactly; chi-square against a 3-gram language; the text without a draft. */
 #include "t.h"
 
-static const char big[] = "examples/models/story.gguf", small[] = "examples/models/story-small.gguf";
+static const char big[] = "examples/models/story.gguf", small[] = "examples/models/story-small.gguf",
+                  latent[] = "examples/models/story-latent.gguf";
 enum { V = TLLM_STORY_VOCAB, MOST = 6 };
 
 /* ---- the rule ---- */
@@ -299,15 +300,15 @@ static void goes_on(tiny_ctx *ctx, tllm_session *s, const char *path)
 static void test_same(tiny_target target)
 {
     static const struct { const char *prompt; int chain, n_most, n, width; const char *gbnf; } each[] = {
-        { "Lily had a", 1, 40, 3, 3, NULL },
-        { "Once upon a time", 0, 40, 4, 2, NULL },
-        { "One day", 2, 40, 2, 4, NULL },
+        { "Lily had a", 1, 12, 2, 3, NULL },
+        { "Once upon a time", 0, 24, 4, 2, NULL },
+        { "One day", 2, 12, 2, 4, NULL },
         { "One day", 1, 1, 4, 2, NULL },
-        { "Once upon a time", 1, 40, 3, 2, "root ::= [b-zA-Z ,.]+" },
+        { "Once upon a time", 1, 16, 3, 2, "root ::= [b-zA-Z ,.]+" },
     };
     tiny_ctx *ctx = t_ctx(target, 1);
-    tllm_session *s = opened(ctx, big, 128, 22), *m = opened(ctx, small, 128, 15);
-    size_t k, n_each = target == TINY_TARGET_REFERENCE ? 1 : T_COUNT(each);
+    tllm_session *s = opened(ctx, small, 128, 22), *m = opened(ctx, latent, 128, 15);
+    size_t k, n_each = target == TINY_TARGET_REFERENCE ? 1 : target == TINY_TARGET_SCALAR ? T_COUNT(each) : 2;
     for (k = 0; s && m && k < n_each; k++) {
         tllm_step chain[3];
         tllm_generate_desc d;
@@ -342,9 +343,9 @@ static void test_same(tiny_target target)
         /* each token fed was the first of a pass or a kept proposal */
         T_EQ_INT(c.passes + c.kept, got.n_made - (got.end == TLLM_END_CONTEXT));
         T_TRUE(c.kept <= c.proposed);
-        if (each[k].n_most != 1) T_TRUE(c.kept > c.passes / 2 && c.proposed > 4 * c.passes);
+        if (each[k].n_most != 1) T_TRUE(c.kept > c.passes / 4 && c.proposed > 4 * c.passes);
         tllm_draft_close(d.draft);
-        goes_on(ctx, s, big);
+        goes_on(ctx, s, small);
         tllm_grammar_close(ctx, g);
     }
     T_PROOF("serving 3", "trees: the text is that without a draft, bit for bit: greedy, seeded, penalties, a grammar");
@@ -353,11 +354,11 @@ static void test_same(tiny_target target)
     t_close(ctx);
 }
 
-/* 1000 greedy tokens through several shifts of a context of 256, with a chain and with a tree. */
+/* 1000 greedy tokens through several shifts of a context of 256 with a tree, the first 300 with a chain. */
 static void test_long(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
-    tllm_session *s = opened(ctx, big, 0, 17), *m = opened(ctx, small, 0, 15);
+    tllm_session *s = opened(ctx, small, 0, 17), *m = opened(ctx, latent, 0, 15);
     tllm_generate_desc d;
     static kept plain, same;
     int k;
@@ -372,20 +373,23 @@ static void test_long(void)
     for (k = 0; k < 2 && s && m; k++) {
         memset(&same, 0, sizeof same);
         d.user = &same;
-        if (k) d.draft = drafted(s, m, 4, 2, 0, TLLM_DRAFT_SAME, 1);
+        d.n_most = 1000;
+        if (k) d.draft = drafted(s, m, 4, 2, 8, TLLM_DRAFT_SAME, 1);
         else {
             tllm_draft_desc chain;
             memset(&chain, 0, sizeof chain);
             chain.model = m;
             chain.always = 1;
+            d.n_most = 300;
             T_OK(tllm_draft_open(s, &chain, &d.draft));
         }
         T_OK(tllm_session_set(s, NULL, 0, NULL, NULL));
         T_OK(tllm_generate(s, "Once upon a time", 16, &d, NULL));
-        T_TRUE(plain.n == same.n && plain.n > 2000 && !memcmp(plain.text, same.text, same.n));
+        T_TRUE(plain.n > 2000 && same.n <= plain.n && (k ? same.n == plain.n : same.n > 600));
+        T_TRUE(!memcmp(plain.text, same.text, same.n));
         tllm_draft_close(d.draft);
     }
-    T_PROOF("serving 3", "1000 greedy tokens with a chain and with a tree are those of plain decoding");
+    T_PROOF("serving 3", "1000 greedy tokens with a tree, 300 with a chain, are those of plain decoding");
     tllm_session_close(m);
     tllm_session_close(s);
     t_close(ctx);
@@ -394,9 +398,9 @@ static void test_long(void)
 /* The first two tokens of many texts under TLLM_DRAFT_MOST against the model's own probabilities. */
 static void test_most(void)
 {
-    enum { TEXTS = 600 };
+    enum { TEXTS = 400 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
-    tllm_session *s = opened(ctx, small, 64, 7), *m = opened(ctx, "examples/models/story-latent.gguf", 64, 3);
+    tllm_session *s = opened(ctx, small, 64, 7), *m = opened(ctx, latent, 64, 3);
     const tllm_step chain[2] = { tllm_step_top_k(12), tllm_step_temperature(1.3f) };
     static int seen[2][V];
     tllm_generate_desc d;
