@@ -9,8 +9,9 @@
 /* The net has failed: the same sentence for the subnet. */
 static tiny_status tinyi_subnet_failed(tinyi_subnet *s, tiny_status st)
 {
+    int i;
     memcpy(s->net.says, s->of->says, sizeof s->net.says);
-    s->net.gone = s->of->gone;
+    for (i = 0; i < s->net.world; i++) if (s->member[i] == s->of->gone - 1) s->net.gone = i + 1;
     return st;
 }
 
@@ -53,8 +54,8 @@ static void tinyi_subnet_close(tiny_net *net)
     tinyi_subnet *s = (tinyi_subnet *)net;
     if (!s->of->why) {
         s->of->why = net->why;
-        s->of->gone = net->gone;
-        memcpy(s->of->says, net->says, sizeof net->says);
+        if (net->gone > 0 && net->gone <= net->world) s->of->gone = s->member[net->gone - 1] + 1;
+        if (!*s->of->says) memcpy(s->of->says, net->says, sizeof net->says);
     }
     s->of->close(s->of);
 }
