@@ -369,7 +369,7 @@ $(BUILD)/pipeline: examples/world.h
 $(BUILD)/moe_fold $(BUILD)/zero_topo: examples/world.h
 $(BUILD)/prima: examples/world.h examples/devices.h
 $(BUILD)/cluster: examples/devices.h
-$(BUILD)/easyspec: examples/world.h
+$(BUILD)/easyspec $(BUILD)/distserve: examples/world.h
 $(BUILD)/serve: examples/serve-page.h
 $(BUILD)/cluster: examples/cluster.h
 

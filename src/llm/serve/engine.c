@@ -307,7 +307,7 @@ static void tinyi_engine_admit(tllm_engine *e)
             }
         }
         for (i = 0; i < e->d.slots; i++)    /* what was put there for it */
-            if (e->slot[i].kept == r->id && tinyi_slot_same(e, &e->slot[i], r)) {
+            if (e->slot[i].kept == r->id) {
                 same = tinyi_slot_same(e, &e->slot[i], r);
                 source = i;
             }

@@ -6,6 +6,7 @@
  *          steps, and only while no other one waits in the engine: so two texts never wait for each other's pages. */
 #include "llm/serve/handover_inside.h"
 #include "core/time.h"
+#include <stdio.h>
 #include <string.h>
 
 enum { TINYI_HAND_ASKS = 4, TINYI_HAND_NAP = 1000000 };
@@ -395,6 +396,7 @@ TINY_API tiny_status tllm_hand_step(tllm_hand *h, int *more)
 {
     tiny_net *net;
     uint64_t seen;
+    uint64_t rows;
     int moved = 0, runs = 0, i;
     tiny_status st;
     if (more) *more = 0;
@@ -403,6 +405,7 @@ TINY_API tiny_status tllm_hand_step(tllm_hand *h, int *more)
     if (h->broken) return h->broken;
     net = h->desk.to.net;
     seen = net->changes(net);
+    rows = h->engine->now.rows;
     st = tinyi_hand_receive(h, &moved);
     if (!st && h->stop) return tinyi_hand_leave(h);
     if (!st) st = tinyi_hand_ask(h, &moved);
@@ -421,7 +424,8 @@ TINY_API tiny_status tllm_hand_step(tllm_hand *h, int *more)
         return st;
     }
     if (more) *more = 1;
-    if (!runs && !moved) net->pause(net, seen, tiny_now_ns() + TINYI_HAND_NAP);
+    /* an engine that waits for the pages of kept texts computes nothing */
+    if (!moved && h->engine->now.rows == rows) net->pause(net, seen, tiny_now_ns() + TINYI_HAND_NAP);
     return TINY_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "llm/serve/handover_inside.h"
 #include "core/time.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { TINYI_DESK_QUEUED, TINYI_DESK_READS, TINYI_DESK_HELD, TINYI_DESK_WRITES };
