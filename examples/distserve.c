@@ -154,8 +154,8 @@ static void bars(const char *what, const double *x, int n)
     }
     printf("\n%s, milliseconds\n", what);
     for (k = 0; k < 12; k++)
-        printf("%8.1f  %-*s %d\n", 1e3 * high * (k + 1) / 12, 50, "##################################################" +
-               50 - 50 * count[k] / most, count[k]);
+        printf("%8.1f  %-*s %d\n", 1e3 * high * (k + 1) / 12, 50, &"##################################################"
+               [50 - 50 * count[k] / most], count[k]);
 }
 static int simulate(tiny_ctx *ctx, const job *j)
 {

@@ -96,7 +96,7 @@ TINYI_FN tiny_status tinyi_hand_send(tiny_ctx *ctx, tinyi_hand_post *p, int *mov
         if (!m->data) {
             m->tag = TINYI_HAND_TAG + (uint64_t)p->sends_body;
             m->data = p->sends_body ? b->body : b->head;
-            m->n = p->sends_body ? b->n : TINYI_HAND_HEAD;
+            m->n = p->sends_body ? b->n : (size_t)TINYI_HAND_HEAD;
         }
         before = m->done;
         st = p->to.net->send(p->to.net, p->to.rank, m);
@@ -144,7 +144,7 @@ TINYI_FN tiny_status tinyi_hand_recv(tiny_ctx *ctx, tinyi_hand_post *p, int *who
             }
             m->tag = TINYI_HAND_TAG + (uint64_t)p->has_head;
             m->data = p->has_head ? p->body : p->head;
-            m->n = p->has_head ? (size_t)p->got.n_body : TINYI_HAND_HEAD;
+            m->n = p->has_head ? (size_t)p->got.n_body : (size_t)TINYI_HAND_HEAD;
         }
         st = p->to.net->recv(p->to.net, p->to.rank, m);
         if (st) return tinyi_hand_failed(ctx, p, st);

@@ -55,7 +55,7 @@ static void on_plan(void *user, tllm_desk *desk, const tllm_desk_load *now, cons
 {
     job *j = (job *)user;
     j->plans++;
-    j->bad += !now->prompt || !plan->prompt || tllm_desk_role(desk, 0, TLLM_HAND_DECODE) != TINY_OK ||
+    j->bad += now->prompt < 1.0 || plan->prompt < 1.0 || tllm_desk_role(desk, 0, TLLM_HAND_DECODE) != TINY_OK ||
               tllm_desk_role(desk, 1, TLLM_HAND_PREFILL) != TINY_OK;
 }
 
@@ -94,7 +94,7 @@ static tiny_status lose(job *j, tiny_net *net, tiny_ctx *ctx, int noise)
         memset(&m, 0, sizeof m);
         m.tag = UINT64_C(0x68616e6400) + (uint64_t)part;
         m.data = part ? body : head;
-        m.n = part ? (size_t)head[16] + 256u * head[17] : HEAD;
+        m.n = part ? (size_t)head[16] + 256u * head[17] : (size_t)HEAD;
         while (!st && !m.whole) {
             const uint64_t seen = net->changes(net);
             st = net->recv(net, 0, &m);
