@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TINYI_HAND_ASKS = 4, TINYI_HAND_NAP = 1000000 };
+enum { TINYI_HAND_ASKS = 4, TINYI_HAND_NAP = 1000000, TINYI_HAND_PATIENCE = 5000000 };
 enum { TINYI_JOB_WAITS, TINYI_JOB_ASKED, TINYI_JOB_CAME, TINYI_JOB_RUNS, TINYI_JOB_KEPT };
 
 typedef struct tinyi_hand_job {
@@ -145,13 +145,22 @@ static tiny_status tinyi_hand_submit(tllm_hand *h, tinyi_hand_job *j)
 
 static tiny_status tinyi_hand_new_job(tllm_hand *h)
 {
-    const tinyi_hand_head *m = &h->desk.got;
+    tinyi_hand_head *m = &h->desk.got;
     const unsigned char *bytes = (const unsigned char *)h->desk.body;
     tinyi_hand_job *j, **end = &h->jobs;
     size_t i;
     tiny_status st = TINY_OK;
+    if (m->kind == TINYI_HAND_TAKE && m->a == (uint32_t)h->me) {
+        /* its part has changed meanwhile: it continues what it has read, whose tokens are still in the slot */
+        tinyi_hand_job **old = tinyi_hand_find(h, m->id);
+        if (*old && (*old)->state == TINYI_JOB_KEPT) {
+            (void)tllm_engine_release(h->engine, m->id);
+            tinyi_hand_remove(h, old);
+        }
+        m->kind = TINYI_HAND_WHOLE;
+    }
     if (!m->id || m->n_body % 4 || !m->n_body || *tinyi_hand_find(h, m->id) ||
-        (m->kind == TINYI_HAND_TAKE && (m->a >= (uint32_t)h->n_peer || (int)m->a == h->me)))
+        (m->kind == TINYI_HAND_TAKE && m->a >= (uint32_t)h->n_peer))
         return tinyi_hand_wrong(h->ctx, &h->desk, "a request without a prompt, with an id twice, or from no worker");
     if (m->n_body / 4 >= h->most) {
         char says[TINYI_HAND_SAYS];
@@ -373,6 +382,26 @@ static tiny_status tinyi_hand_finish(tllm_hand *h, int *runs)
     return st;
 }
 
+/* Sends keys and values on until all is sent, or until nothing moves for TINYI_HAND_PATIENCE: a step of the engine that
+ * reads a prompt takes long, and whoever asked waits for them. */
+static void tinyi_hand_flush(tllm_hand *h, int *moved)
+{
+    tiny_net *net = h->desk.to.net;
+    uint64_t until = tiny_now_ns() + TINYI_HAND_PATIENCE;
+    int left = 1;
+    while (left && tiny_now_ns() < until) {
+        const uint64_t seen = net->changes(net);
+        int i, some = 0;
+        for (i = left = 0; i < h->n_peer; i++) {
+            (void)tinyi_hand_send(h->ctx, &h->peer[i], &some);
+            left |= h->peer[i].open && h->peer[i].first;
+        }
+        *moved |= some;
+        if (some) until = tiny_now_ns() + TINYI_HAND_PATIENCE;
+        else if (left) net->pause(net, seen, tiny_now_ns() + TINYI_HAND_NAP / 4);
+    }
+}
+
 /* The desk has closed: the others learn that this worker sends nothing more. */
 static tiny_status tinyi_hand_leave(tllm_hand *h)
 {
@@ -413,7 +442,7 @@ TINY_API tiny_status tllm_hand_step(tllm_hand *h, int *more)
     if (!st) {
         tinyi_hand_job *j;
         for (j = h->jobs; j; j = j->next) runs |= j->state == TINYI_JOB_RUNS;
-        for (i = 0; i < h->n_peer; i++) (void)tinyi_hand_send(h->ctx, &h->peer[i], &moved);
+        tinyi_hand_flush(h, &moved);
         if (runs) st = tllm_engine_step(h->engine, NULL);
     }
     if (!st) st = h->broken;

@@ -408,6 +408,15 @@ static void test_refused(void)
     void *bytes;
     size_t n;
     int32_t one[4] = { 1, 2, 3, 4 };
+    T_STATUS(tllm_hand_open(ctx, NULL, NULL), TINY_E_ARGUMENT, "tllm_hand_open");
+    T_STATUS(tllm_desk_open(ctx, NULL, NULL), TINY_E_ARGUMENT, "tllm_desk_open");
+    T_EQ_INT(tllm_hand_step(NULL, NULL), TINY_E_ARGUMENT);
+    T_EQ_INT(tllm_desk_step(NULL, NULL), TINY_E_ARGUMENT);
+    T_EQ_INT(tllm_desk_submit(NULL, NULL, NULL), TINY_E_ARGUMENT);
+    T_EQ_INT(tllm_engine_put(NULL, 1, NULL, 0), TINY_E_ARGUMENT);
+    T_EQ_INT((int)tllm_desk_chain(NULL, NULL), 0);
+    tllm_hand_close(NULL);
+    tllm_desk_close(NULL);
     memset(&ed, 0, sizeof ed);
     memset(&d, 0, sizeof d);
     memset(&dd, 0, sizeof dd);
