@@ -119,7 +119,7 @@ TINY_API tiny_status tllm_desk_step(tllm_desk *d, int *more);
 TINY_API int tllm_desk_alive(const tllm_desk *d, int worker);       /* 0: its link has failed */
 /* Later requests go by the new role. */
 TINY_API tiny_status tllm_desk_role(tllm_desk *d, int worker, int role);
-/* Tells the workers to stop, and waits until that was sent, at most 2 seconds. Requests end as cancelled. Takes NULL. */
+/* Tells the workers to stop, and waits until that was sent, up to 2 seconds. Requests end cancelled. Takes NULL. */
 TINY_API void tllm_desk_close(tllm_desk *d);
 
 TINYI_C_END

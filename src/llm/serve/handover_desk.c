@@ -380,7 +380,7 @@ TINY_API tiny_status tllm_desk_open(tiny_ctx *ctx, const tllm_desk_desc *desc, t
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_desk_open: the desc, its workers or the result pointer is NULL");
     if (desc->n_worker < 1 || desc->n_worker > TLLM_HAND_WORKERS || desc->most < 0 || desc->window < 0 ||
         !(desc->factor == 0.0 || (desc->factor > 1.0 && desc->factor < 1e9)))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d workers with %d requests each, a window of %d, a factor of %g: 1 to "
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d workers with %d requests, a window of %d, a factor of %g: 1 to "
                                                 "%d workers, no counts below 0, and a factor above 1", desc->n_worker,
                           desc->most, desc->window, desc->factor, TLLM_HAND_WORKERS);
     for (i = 0; i < desc->n_worker; i++)

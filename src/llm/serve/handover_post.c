@@ -151,7 +151,7 @@ TINYI_FN tiny_status tinyi_hand_recv(tiny_ctx *ctx, tinyi_hand_post *p, int *who
         if (!m->whole) return TINY_OK;
         memset(m, 0, sizeof *m);
         if (!p->has_head) {
-            if (!tinyi_hand_parse(p)) return tinyi_hand_wrong(ctx, p, "bytes that are no message of a desk or a worker");
+            if (!tinyi_hand_parse(p)) return tinyi_hand_wrong(ctx, p, "bytes that are no message of a desk or worker");
             if (p->got.n_body) {
                 p->body = tiny_alloc(ctx, (size_t)p->got.n_body);
                 if (!p->body) {

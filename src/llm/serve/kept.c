@@ -1,6 +1,6 @@
 /* src/llm/serve/kept.c - what a request's slot holds, as bytes for another engine, and back
  *
- * A slot is kept by its id: place, eviction and admission of the engine pass it by, except for the request with that id.
+ * A slot is kept by its id: place, eviction and admission of the engine pass it by, except for the request of that id.
  * The bytes are those of tllm_state_pack with the tokens of the slot, so that they check themselves. */
 #include "llm/serve/engine_inside.h"
 #include "llm/model/model_inside.h"

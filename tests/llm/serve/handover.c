@@ -377,7 +377,7 @@ static void test_loss(void)
     T_EQ_INT(j.alive, 2);
     T_TRUE(j.tries > N && j.count[0].reads == (uint64_t)j.tries && j.decoded[2] >= N - 1);
     T_EQ_INT(j.count[0].kept, 0);
-    T_PROOF("serving 4", "bad input: a decode worker dies with texts not yet fetched: they are read again, same tokens");
+    T_PROOF("serving 4", "bad input: a decode worker dies with texts not yet fetched: they are read again, same text");
     j = job_of(PAIRS, 3, TLLM_HAND_PREFILL, TLLM_HAND_DECODE, TLLM_HAND_DECODE);
     j.wrong = 2;
     if (!run(&j)) return;
