@@ -34,6 +34,7 @@ runs() { # number, command: its output in the log
 line_of() {
     case $1 in
     ranks) [ "$n" -gt 2 ] && echo "$BUILD/mpi/model.gguf --tokens 20" || echo examples/models/story.gguf ;;
+    distserve) echo run examples/models/story.gguf --requests 10 --rate 100 --prompt 32 --output 8 ;;
     *) echo ;;
     esac
 }
