@@ -367,6 +367,77 @@ static void test_parts(void)
     T_TRUE(j.plans >= 2 && j.count[1].reads);
 }
 
+/* a kept text loses no page to others: who needs them waits until it is released, and then has the same tokens */
+static void test_kept(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    static ask alone, beside;
+    tllm_engine_desc ed;
+    tllm_engine *e, *other;
+    tllm_engine_slot slot[2];
+    tllm_engine_counters c;
+    tllm_request r;
+    void *bytes = NULL;
+    size_t n = 0, held;
+    int i, more = 1;
+    ready();
+    memset(&ed, 0, sizeof ed);
+    memset(&r, 0, sizeof r);
+    ed.slots = 2;
+    ed.context = 96;
+    ed.cells = 96;
+    ed.exact = 1;
+    T_OK(tllm_engine_open_file(ctx, story, &ed, &e));
+    T_OK(tllm_engine_open_file(ctx, story, &ed, &other));
+    r.prompt = asked[9].prompt;
+    r.n_prompt = 16;
+    r.n_most = 24;
+    r.past_end = 1;
+    r.token = alone_token;
+    r.user = &alone;
+    T_EQ_INT(tllm_engine_submit(e, &r, NULL, NULL, 0), TINY_OK);
+    while (more) T_OK(tllm_engine_step(e, &more));
+    r.prompt = asked[3].prompt;
+    r.n_prompt = 64;
+    r.n_most = 1;
+    r.token = NULL;
+    r.keep = 1;
+    r.id = 9;
+    T_EQ_INT(tllm_engine_submit(e, &r, NULL, NULL, 0), TINY_OK);
+    for (more = 1; more;) T_OK(tllm_engine_step(e, &more));
+    r.prompt = asked[9].prompt;
+    r.n_prompt = 16;
+    r.n_most = 24;
+    r.token = alone_token;
+    r.user = &beside;
+    r.keep = 0;
+    r.id = 0;
+    T_EQ_INT(tllm_engine_submit(e, &r, NULL, NULL, 0), TINY_OK);
+    for (i = 0; i < 60; i++) T_OK(tllm_engine_step(e, &more));
+    T_EQ_INT(more, 1);
+    T_TRUE(beside.n_want > 8 && beside.n_want < 24);    /* two pages are left: 32 tokens */
+    tllm_engine_count(e, &c);
+    T_TRUE(c.again >= 1);
+    (void)tllm_engine_slots(e, slot, 2);
+    held = slot[0].n_held > slot[1].n_held ? slot[0].n_held : slot[1].n_held;
+    T_EQ_INT((int)held, 64);
+    T_OK(tllm_engine_pack(e, 9, &bytes, &n));
+    T_EQ_INT((int)n, (int)tllm_engine_bytes(e, 64));
+    T_OK(tllm_engine_put(other, 9, bytes, n));
+    T_STATUS(tllm_engine_put(other, 9, bytes, n), TINY_E_ARGUMENT, "kept already");
+    T_OK(tllm_engine_release(other, 9));
+    ((unsigned char *)bytes)[n / 2] ^= 1;   /* a changed bit is found */
+    T_STATUS(tllm_engine_put(other, 9, bytes, n), TINY_E_FORMAT, "story.gguf");
+    T_OK(tllm_engine_release(e, 9));
+    while (more) T_OK(tllm_engine_step(e, &more));
+    T_EQ_INT((int)beside.n_want, 24);
+    T_TRUE(!memcmp(beside.want, alone.want, sizeof beside.want));
+    tiny_free(ctx, bytes);
+    tllm_engine_close(e);
+    tllm_engine_close(other);
+    t_close(ctx);
+}
+
 static void test_loss(void)
 {
     job j = job_of(PAIRS, 3, TLLM_HAND_PREFILL, TLLM_HAND_DECODE, TLLM_HAND_DECODE);
@@ -475,6 +546,7 @@ int main(void)
 {
     T_RUN(test_same);
     T_RUN(test_parts);
+    T_RUN(test_kept);
     T_RUN(test_loss);
     T_RUN(test_refused);
     return t_done();
