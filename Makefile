@@ -371,7 +371,7 @@ $(BUILD)/pipeline: examples/world.h
 $(BUILD)/moe_fold $(BUILD)/zero_topo: examples/world.h
 $(BUILD)/prima: examples/world.h examples/devices.h
 $(BUILD)/cluster: examples/devices.h
-$(BUILD)/easyspec: examples/world.h
+$(BUILD)/easyspec $(BUILD)/distserve: examples/world.h
 $(BUILD)/serve: examples/serve-page.h
 $(BUILD)/cluster: examples/cluster.h
 $(BUILD)/ranks: examples/world.h
@@ -388,6 +388,7 @@ test-serve: $(BUILD)/serve       ## build/serve by two client libraries of PyPI;
 
 # programs whose ranks are processes that mpirun starts; each takes --check, which compares with one rank
 MPI_PROGRAMS = ranks prima
+MPI_PROGRAMS = ranks distserve
 MPICC ?= mpicc
 MPI ?= $(BUILD)/mpi
 MPI_COMPILE = $(MPICC) $(patsubst -O2,-O1,$(CFLAGS)) $(OPENMP) -I$(INC) -I. -Iports -DTINYLLM_LINKED

@@ -92,6 +92,67 @@ static void bd_run(void *arg)
     }
 }
 
+/* a prompt of 192 tokens: read again, or its keys and values packed by one engine and taken by another */
+enum { BD_PROMPT = 192 };
+typedef struct bd_text { tiny_ctx *ctx; tllm_engine *from, *to; int32_t prompt[BD_PROMPT]; } bd_text;
+static void bd_submit(bd_text *x, tllm_engine *e, uint64_t id, int keep)
+{
+    tllm_request r;
+    int more = 1;
+    memset(&r, 0, sizeof r);
+    r.prompt = x->prompt;
+    r.n_prompt = BD_PROMPT;
+    r.n_most = 1;
+    r.id = id;
+    r.keep = keep;
+    b_must(x->ctx, tllm_engine_submit(e, &r, NULL, NULL, 0));
+    while (more) b_must(x->ctx, tllm_engine_step(e, &more));
+}
+static void bd_read(void *arg)
+{
+    bd_text *x = (bd_text *)arg;
+    bd_submit(x, x->to, 2, 0);
+}
+static void bd_move(void *arg)
+{
+    bd_text *x = (bd_text *)arg;
+    void *bytes;
+    size_t n;
+    b_must(x->ctx, tllm_engine_pack(x->from, 1, &bytes, &n));
+    b_must(x->ctx, tllm_engine_put(x->to, 3, bytes, n));
+    b_must(x->ctx, tllm_engine_release(x->to, 3));
+    tiny_free(x->ctx, bytes);
+}
+static void bd_moves(tiny_ctx *ctx)
+{
+    static bd_text x;
+    tllm_engine_desc d;
+    b_row row[2];
+    int i;
+    memset(&d, 0, sizeof d);
+    memset(row, 0, sizeof row);
+    d.exact = 1;
+    d.forget = 1;
+    x.ctx = ctx;
+    for (i = 0; i < BD_PROMPT; i++) x.prompt[i] = 3 + (i * 131 + i * i * 7) % 530;
+    b_must(ctx, tllm_engine_open_file(ctx, "examples/models/story.gguf", &d, &x.from));
+    b_must(ctx, tllm_engine_open_file(ctx, "examples/models/story.gguf", &d, &x.to));
+    bd_submit(&x, x.from, 1, 1);
+    for (i = 0; i < 2; i++) {
+        row[i].what = "a text of 192 tokens";
+        row[i].target = i ? "moved" : "read again";
+        row[i].threads = 1;
+        row[i].run = i ? bd_move : bd_read;
+        row[i].arg = &x;
+        b_shape(&row[i], "story.gguf, exact");
+    }
+    b_contest("Keys and values that move to another engine", row, 2);
+    b_note("a text of 192 tokens: read again %.2f ms, packed and taken %.2f ms, %.0f kB, without the wire",
+           row[0].median_ns * 1e-6, row[1].median_ns * 1e-6, 1e-3 * (double)tllm_engine_bytes(x.from, BD_PROMPT));
+    tllm_engine_close(x.from);
+    tllm_engine_close(x.to);
+}
+
 void bench_distserve(void)
 {
     static bd_job job[3];
@@ -129,5 +190,6 @@ void bench_distserve(void)
                "%.0f ms",
                low[0], high[0], low[1], high[1], low[2], high[2], low[3], high[3], row[0].median_ns * 1e-6,
                row[2].median_ns * 1e-6);
+    bd_moves(ctx);
     tiny_ctx_close(ctx);
 }

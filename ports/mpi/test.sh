@@ -35,6 +35,7 @@ line_of() {
     case $1 in
     ranks) [ "$n" -gt 2 ] && echo "$BUILD/mpi/model.gguf --tokens 20" || echo examples/models/story.gguf ;;
     prima) echo run examples/models/story.gguf Once --n 8 ;;
+    distserve) echo run examples/models/story.gguf --requests 10 --rate 100 --prompt 32 --output 8 ;;
     *) echo ;;
     esac
 }

@@ -193,6 +193,7 @@
 #include "llm/serve/easyspec.h"
 #include "llm/serve/window.h"
 #include "llm/serve/engine.h"
+#include "llm/serve/handover.h"
 #include "llm/serve/http.h"
 #include "llm/serve/server.h"
 #include "llm/serve/tools.h"

@@ -441,6 +441,18 @@ static void test_distserve(void)
     SAYS("best split");
     T_EQ_INT(run("", "distserve place --requests 50 --ttft 1"), 1);
     COMPLAINS("no placement keeps limits of 0.001");
+    T_EQ_INT(run("", "distserve run"), 2);
+    COMPLAINS("which model?");
+    T_EQ_INT(run("", "distserve queue examples/models/story.gguf"), 2);
+    COMPLAINS("only measure and run");
+    T_EQ_INT(run("", "distserve run examples/models/story.gguf --prompt 300"), 1);
+    COMPLAINS("the model has a context of 256");
+    T_EQ_INT(run("", "distserve run examples/models/story.gguf --requests 10 --rate 200 --prompt 24 --output 8 --tcp "
+                     "--check"), 0);
+    SAYS("compared with one engine: the same");
+    SAYS("took 10 (");
+    T_EQ_INT(run("", "distserve measure examples/models/story.gguf -o %s", folder), 2);
+    COMPLAINS("this is a folder");
 }
 
 /* invalid numbers, or numbers beyond the range of an option: the fault is named, and nothing is done */

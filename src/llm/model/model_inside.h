@@ -479,6 +479,8 @@ TINYI_FN void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v);
 /* 0 keys, 1 values, 2 keys of an indexer */
 TINYI_FN const tinyi_pool *tinyi_lm_pool_at(const tllm_state *s, tiny_idx layer, int k);
 TINYI_FN uint64_t tinyi_lm_fingerprint(const tllm_state *s);
+TINYI_FN size_t tinyi_lm_cell_bytes(const tllm_state *s);           /* of a token of one sequence, as it is saved */
+TINYI_FN size_t tinyi_lm_pack_bytes(const tllm_state *s, size_t n);     /* of tllm_state_pack with n tokens */
 /* what tllm_state_pack has written, in front of it: u32 what, ... (save.c) */
 TINYI_FN tiny_status tinyi_lm_saved_body(tiny_ctx *ctx, const char *where, const void *bytes, size_t n_bytes,
                                          int no_checksum, tinyi_cursor *body);

@@ -186,10 +186,15 @@ TINY_API tiny_status tllm_state_pack(tllm_state *s, tiny_idx seq, const int32_t 
     return TINY_OK;
 }
 
+TINYI_FN size_t tinyi_lm_pack_bytes(const tllm_state *s, size_t n)
+{
+    return TINYI_BOX_BYTES(TINYI_LM_SAVE_HEAD + 4 * n + 8 + n * tinyi_lm_cell_bytes(s) + (size_t)s->n_kept * 4);
+}
+
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 
 /* bytes of the cells of one sequence */
-static size_t tinyi_lm_cell_bytes(const tllm_state *s)
+TINYI_FN size_t tinyi_lm_cell_bytes(const tllm_state *s)
 {
     size_t n = 4;                           /* its position */
     tiny_idx i;

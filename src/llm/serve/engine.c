@@ -56,18 +56,17 @@ static tiny_idx tinyi_engine_takes(const tllm_engine *e, tiny_idx slot, size_t m
     return tinyi_engine_pages(e, (size_t)n + more) - have + copies;
 }
 
-static void tinyi_slot_empty(tllm_engine *e, tiny_idx i)
+TINYI_FN void tinyi_slot_empty(tllm_engine *e, tiny_idx i)
 {
     tllm_seq_clear(e->state, i);
     e->slot[i].n = 0;
 }
 
-/* Empties the free slot that was left longest ago, other than `keep`; 0: there is none with tokens. */
-static int tinyi_engine_evict(tllm_engine *e, tiny_idx keep)
+TINYI_FN int tinyi_engine_evict(tllm_engine *e, tiny_idx keep)
 {
     tiny_idx i, oldest = -1;
     for (i = 0; i < e->d.slots; i++)
-        if (!e->slot[i].r && i != keep && e->slot[i].n &&
+        if (!e->slot[i].r && !e->slot[i].kept && i != keep && e->slot[i].n &&
             (oldest < 0 || e->slot[i].used < e->slot[oldest].used))
             oldest = i;
     if (oldest >= 0) tinyi_slot_empty(e, oldest);
@@ -101,6 +100,12 @@ static void tinyi_engine_leave(tllm_engine *e, tinyi_request *r)
     r->leader = NULL;
     r->waits = 0;
     s->used = ++e->clock;
+    if (r->of.keep && r->over && !r->status && r->end != TLLM_END_CALLER) {
+        s->kept = r->id;                    /* until tllm_engine_release */
+        r->slot = -1;
+        e->now.running--;
+        return;
+    }
     /* an adapter at the same address might be another one later */
     if (e->d.forget || r->of.adapter) tinyi_slot_empty(e, r->slot);
     r->slot = -1;
@@ -236,9 +241,9 @@ static void tinyi_engine_window(const tllm_engine *e, tiny_idx *lo, tiny_idx *hi
 
 /* The slot for a request that will begin as `source` does: there if it is free, else where least is lost. -1: none. In
  * the window a neighbour, and only then a hole inside. */
-static tiny_idx tinyi_engine_place(const tllm_engine *e, tiny_idx source)
+static tiny_idx tinyi_engine_place(const tllm_engine *e, tiny_idx source, uint64_t id)
 {
-    const int own = source >= 0 && !e->slot[source].r;
+    const int own = source >= 0 && !e->slot[source].r && (!e->slot[source].kept || e->slot[source].kept == id);
     tiny_idx i, lo, hi, best = -1;
     if (e->d.mode == TLLM_ENGINE_WINDOW) {
         tinyi_engine_window(e, &lo, &hi);
@@ -251,7 +256,7 @@ static tiny_idx tinyi_engine_place(const tllm_engine *e, tiny_idx source)
     if (own) return source;
     for (i = 0; i < e->d.slots; i++) {
         const tinyi_slot *s = &e->slot[i], *b = best < 0 ? NULL : &e->slot[best];
-        if (!s->r && (!b || (s->n ? s->used : 0) < (b->n ? b->used : 0))) best = i;
+        if (!s->r && !s->kept && (!b || (s->n ? s->used : 0) < (b->n ? b->used : 0))) best = i;
     }
     return best;
 }
@@ -268,7 +273,7 @@ static size_t tinyi_engine_longest(const tllm_engine *e, const tinyi_request *r)
 static int tinyi_engine_fits(tllm_engine *e, const tinyi_request *r, tiny_idx source, size_t same)
 {
     const tiny_idx whole = (tiny_idx)same / e->n_page;      /* a page that is held in part may have to be copied */
-    tiny_idx need = tinyi_engine_pages(e, r->n_text + 1) - whole, i, promised = 0;
+    tiny_idx need = tinyi_engine_pages(e, r->n_text + 1) - whole, i, promised = 0, others = 0;
     if (e->d.mode == TLLM_ENGINE_WINDOW) return 1;
     if (e->d.reserve) {
         for (i = 0; i < e->d.slots; i++)
@@ -276,12 +281,13 @@ static int tinyi_engine_fits(tllm_engine *e, const tinyi_request *r, tiny_idx so
         if (promised + tinyi_engine_pages(e, tinyi_engine_longest(e, r)) > e->n_pages) return 0;
     }
     need += (tiny_idx)e->now.running;
+    for (i = 0; i < e->d.slots; i++) others += e->slot[i].kept && e->slot[i].kept != r->id;
     for (i = promised = 0; i < e->d.slots; i++)
-        if (!e->slot[i].r && i != source) promised += tinyi_engine_pages(e, e->slot[i].n);
+        if (!e->slot[i].r && !e->slot[i].kept && i != source) promised += tinyi_engine_pages(e, e->slot[i].n);
     /* nothing is emptied in vain; pages that several slots hold count too often, so some may be */
-    if (e->now.running && tinyi_engine_pages_free(e) + promised < need) return 0;
+    if ((e->now.running || others) && tinyi_engine_pages_free(e) + promised < need) return 0;
     while (tinyi_engine_pages_free(e) < need && tinyi_engine_evict(e, source)) {}
-    return tinyi_engine_pages_free(e) >= need || !e->now.running;
+    return tinyi_engine_pages_free(e) >= need || (!e->now.running && !others);
 }
 
 /* Gives slots to the first of the queue, in their order: nobody overtakes. */
@@ -300,7 +306,12 @@ static void tinyi_engine_admit(tllm_engine *e)
                 source = i;
             }
         }
-        place = tinyi_engine_place(e, source);
+        for (i = 0; i < e->d.slots; i++)    /* what was put there for it */
+            if (e->slot[i].kept == r->id) {
+                same = tinyi_slot_same(e, &e->slot[i], r);
+                source = i;
+            }
+        place = tinyi_engine_place(e, source, r->id);
         if (place < 0 || !tinyi_engine_fits(e, r, source, same)) return;
         e->queue = r->next;
         r->next = NULL;
@@ -323,6 +334,7 @@ static void tinyi_engine_admit(tllm_engine *e)
             tinyi_request_end(e, r);
             continue;
         }
+        for (i = 0; i < e->d.slots; i++) if (e->slot[i].kept == r->id) e->slot[i].kept = 0;
         e->slot[place].n = r->n_fed = same;
         e->slot[place].r = r;
         e->slot[place].adapter = r->of.adapter;
@@ -379,6 +391,9 @@ static void tinyi_engine_plan(tllm_engine *e, size_t n)
 /* Pages for what is planned. The newest request of the lowest priority makes room, the first one never. */
 static size_t tinyi_engine_room(tllm_engine *e, size_t n)
 {
+    tiny_idx s;
+    size_t least = 1;                       /* kept pages come back: then even the first one can wait for them */
+    for (s = 0; s < e->d.slots; s++) if (e->slot[s].kept) least = 0;
     for (;;) {
         tiny_idx need = 0;
         size_t i;
@@ -386,7 +401,7 @@ static size_t tinyi_engine_room(tllm_engine *e, size_t n)
         for (i = 0; i < n; i++) need += tinyi_engine_takes(e, e->row[i]->slot, e->row[i]->n_now);
         if (e->d.mode == TLLM_ENGINE_WINDOW) need = 0;  /* a page for each slot, but free slots may share those */
         while (tinyi_engine_pages_free(e) < need && tinyi_engine_evict(e, -1)) {}
-        if (tinyi_engine_pages_free(e) >= need || n <= 1) return n;
+        if (tinyi_engine_pages_free(e) >= need || n <= least) return n;
         tinyi_engine_preempt(e, e->row[--n]);
     }
 }

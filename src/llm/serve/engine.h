@@ -152,6 +152,9 @@ typedef struct tllm_request {               /* all zero but prompt and n_prompt:
      * alternatives. The prompt is then computed as a whole: n_cached is 0 */
     int prompt_logprobs;
     int priority;                           /* larger goes first */
+    /* paged, nonzero: when the request has ended and was not cancelled, its slot stays as it is until
+     * tllm_engine_release. Other requests may copy from it, and may have to wait for its pages */
+    int keep;
     /* this LoRA adapter or control vector alone; it must live until the request ends. Each different adapter of a step
      * costs a pass of its own. NULL: none */
     const tllm_adapter *adapter;
@@ -172,6 +175,20 @@ TINY_API tiny_status tllm_engine_submit(tllm_engine *e, const tllm_request *r, u
 /* Ends a request: while it waits, reads its prompt or generates. Its end callback comes in the next step, with
  * TLLM_END_CALLER. TINY_E_ARGUMENT: there is no such request, or it has ended. */
 TINY_API tiny_status tllm_engine_cancel(tllm_engine *e, uint64_t id);
+
+/* ---- the keys and values of a request, moved to another engine. For the thread that steps, between two steps; needs
+ * pages. Bytes of one engine are only taken by one with the same model and the same formats of keys and values.
+ * tllm_engine_pack writes what the slot of a request with `keep` holds, if the request has ended; free *bytes with
+ * tiny_free. tllm_engine_put stores it in a free slot for the request `id` (not 0), which is submitted next and begins
+ * with the same tokens: only the last token of its prompt is computed. TINY_E_WORKSPACE: no slot or no pages are free
+ * now. tllm_engine_room: 1 if slots and pages are there for n more requests with so many tokens together, besides a
+ * page for each that runs. tllm_engine_bytes: the size of the bytes for so many tokens. */
+TINY_API tiny_status tllm_engine_pack(tllm_engine *e, uint64_t id, void **bytes, size_t *n_bytes);
+TINY_API tiny_status tllm_engine_put(tllm_engine *e, uint64_t id, const void *bytes, size_t n_bytes);
+/* Frees the slot that is kept for this id. TINY_E_ARGUMENT: there is none. */
+TINY_API tiny_status tllm_engine_release(tllm_engine *e, uint64_t id);
+TINY_API int tllm_engine_room(const tllm_engine *e, size_t n, size_t tokens);
+TINY_API size_t tllm_engine_bytes(const tllm_engine *e, size_t tokens);
 
 /* One step. *more (may be NULL): 1 if requests are waiting or running afterwards. A request that fails does not stop
  * the others: its end says why. If the step itself fails (the context's cancel callback, no memory), the status is

@@ -46,6 +46,7 @@ typedef struct tinyi_slot {
     const tllm_adapter *adapter;            /* that they were computed with */
     float weight;
     uint64_t used;                          /* when a request last left it: the least is reused first */
+    uint64_t kept;                          /* nobody but the request with this id may use it; 0: free for all */
 } tinyi_slot;
 
 struct tllm_engine {
@@ -97,6 +98,9 @@ struct tllm_engine {
 
 TINYI_FN void tinyi_engine_lock(tllm_engine *e);
 TINYI_FN void tinyi_engine_unlock(tllm_engine *e);
+TINYI_FN void tinyi_slot_empty(tllm_engine *e, tiny_idx i);
+/* Empties the free slot that was left longest ago, other than `keep`; 0: there is none with tokens. */
+TINYI_FN int tinyi_engine_evict(tllm_engine *e, tiny_idx keep);
 /* Ends a request and calls its end. It is in no list but `all`, and in no slot. */
 TINYI_FN void tinyi_request_end(tllm_engine *e, tinyi_request *r);
 /* Frees what has ended; wait: even if a submit is at work. */

@@ -78,6 +78,8 @@ static tiny_status tinyi_request_check(const tllm_engine *e, const tllm_request 
         return tinyi_fail(ctx, TINY_E_WORKSPACE,
                           "the prompt has %zu tokens, but prompt and answer together may have %zu", r->n_prompt,
                           e->most);
+    if (r->keep && e->d.mode != TLLM_ENGINE_PAGED)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "keep: a window keeps no slots; it needs pages");
     for (i = 0; i < r->n_prompt; i++)
         if (r->prompt[i] < 0 || r->prompt[i] >= n_vocab)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "token %zu of the prompt is %d, but the vocabulary has %d", i,

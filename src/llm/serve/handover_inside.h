@@ -1,0 +1,65 @@
+/* src/llm/serve/handover_inside.h - messages of the desk and its workers
+ *
+ * Head     little endian, 56 bytes: u32 "hand", u16 kind, u16 flags, u64 id, u64 bytes of the body, u64 seed, u32 a,
+ *          u32 b, u32 n_most, f32 temperature, f32 top_p, i32 top_k. A body follows as a message of its own.
+ * Kinds    desk to worker: READ, WHOLE, TAKE (a: the worker that read it), bodies are the tokens of the prompt; DROP;
+ *          STOP. Worker to desk: FIRST (a: token); TOKEN (a: token, b: index); END (a: end, b: tokens made, n_most:
+ *          status, top_k: the only token of a READ; body: a sentence); LOST. Between workers: PULL; PAGES (body: as
+ *          tllm_engine_pack, or none: dropped); BYE, the last one. */
+#ifndef TINYI_HANDOVER_INSIDE_H
+#define TINYI_HANDOVER_INSIDE_H
+#include "llm/serve/handover.h"
+#include "llm/serve/engine_inside.h"
+TINYI_C_BEGIN
+
+enum {
+    TINYI_HAND_READ = 1, TINYI_HAND_WHOLE, TINYI_HAND_TAKE, TINYI_HAND_DROP, TINYI_HAND_STOP, TINYI_HAND_FIRST,
+    TINYI_HAND_TOKEN, TINYI_HAND_END, TINYI_HAND_LOST, TINYI_HAND_PULL, TINYI_HAND_PAGES, TINYI_HAND_BYE
+};
+enum { TINYI_HAND_HEAD = 56, TINYI_HAND_SAYS = 240, TINYI_HAND_PAST_END = 1, TINYI_HAND_PROMPT = 1 << 24 };
+
+typedef struct tinyi_hand_head {
+    int kind;
+    unsigned flags;
+    uint64_t id, n_body, seed;
+    uint32_t a, b, n_most;
+    float temperature, top_p;
+    int32_t top_k;
+} tinyi_hand_head;
+
+typedef struct tinyi_hand_block {           /* a message to be sent */
+    struct tinyi_hand_block *next;
+    unsigned char head[TINYI_HAND_HEAD];
+    void *body;                             /* of the context */
+    size_t n;
+} tinyi_hand_block;
+
+/* one end of a link */
+typedef struct tinyi_hand_post {
+    tllm_hand_link to;
+    int open;                               /* 0: none, failed, or said BYE */
+    size_t most;                            /* bytes of a body that may come */
+    tiny_message in, out;
+    unsigned char head[TINYI_HAND_HEAD];
+    tinyi_hand_head got;
+    void *body;                             /* of `got`; a handler that keeps it sets NULL */
+    int has_head, sends_body;
+    tinyi_hand_block *first, *last;
+} tinyi_hand_post;
+
+TINYI_FN void tinyi_hand_open(tinyi_hand_post *p, const tllm_hand_link *to, size_t most);
+TINYI_FN void tinyi_hand_shut(tiny_ctx *ctx, tinyi_hand_post *p);          /* frees what was not sent */
+/* body (n bytes of the context's allocator, or NULL) belongs to the post from here on, also after a failure. Nothing is
+ * done on a link that is not open. */
+TINYI_FN tiny_status tinyi_hand_put(tiny_ctx *ctx, tinyi_hand_post *p, const tinyi_hand_head *head, void *body,
+                                    size_t n);
+TINYI_FN void *tinyi_hand_copy(tiny_ctx *ctx, const void *bytes, size_t n);
+/* Sends what can be sent; *moved is set if anything was. A failure closes the link. */
+TINYI_FN tiny_status tinyi_hand_send(tiny_ctx *ctx, tinyi_hand_post *p, int *moved);
+/* *whole: a message is in p->got and p->body, which is freed by the next call. */
+TINYI_FN tiny_status tinyi_hand_recv(tiny_ctx *ctx, tinyi_hand_post *p, int *whole);
+/* A message that does not fit: the other side is told, where the link is its own net. */
+TINYI_FN tiny_status tinyi_hand_wrong(tiny_ctx *ctx, tinyi_hand_post *p, const char *what);
+
+TINYI_C_END
+#endif
