@@ -76,7 +76,7 @@ struct tllm_energon {
     char says[200];
     int quit, has_thread, hold;
     int stopping;                           /* 1: the end is known; rank 0: 2: in out[0], 3: sent, 4: it came back */
-    uint64_t clock, next;                   /* next: the number that is computed or formed next */
+    uint64_t clock, next, taken;            /* next: the number that is computed or formed next; taken: out of the queue */
     tllm_energon_counts count;
     /* a worker's queues, by number modulo depth; of rank 0, out[0] is the batch that it sends */
     tinyi_energon_item in[TINYI_ENERGON_DEEP], out[TINYI_ENERGON_DEEP], coming[TINY_NET_RANKS], now;
@@ -233,13 +233,13 @@ static int tinyi_energon_get(tllm_energon *e, tinyi_energon_way *w, uint64_t *un
 static int tinyi_energon_park(tllm_energon *e, tinyi_energon_item *got)
 {
     tinyi_energon_item *to = &e->in[got->number % (uint64_t)e->d.depth], swap;
-    if (got->number < e->next) (void)tinyi_energon_refuse(e, e->from[0].peer, "a batch a second time");
+    if (got->number < e->taken) (void)tinyi_energon_refuse(e, e->from[0].peer, "a batch a second time");
     if (e->failed) return 0;
     if (to->full) {
         if (to->number == got->number) (void)tinyi_energon_refuse(e, e->from[0].peer, "a batch a second time");
         return 0;
     }
-    if (got->number >= e->next + (uint64_t)e->d.depth) {
+    if (got->number >= e->taken + (uint64_t)e->d.depth) {
         (void)tinyi_energon_refuse(e, e->from[0].peer, "a batch out of its order");
         return 0;
     }
@@ -976,6 +976,7 @@ static tiny_status tinyi_energon_compute(tllm_energon *e)
     e->now = *place;
     *place = swap;
     place->full = 0;
+    e->taken++;
     if (e->net->virtual_clock) e->clock = TINYI_MAX(e->clock, e->now.at);
     if (e->d.blocking && tinyi_le32(e->now.head) == TINYI_ENERGON_BATCH && (e->stage || !e->column)) {
         tinyi_put_le(e->ack, e->now.number, 8);

@@ -198,6 +198,9 @@ static uint64_t count_alone(const line *l, const int32_t *token, int n)
     return sum;
 }
 
+/* T_STATUS for the context of a rank */
+#define SAYS(call, want, part) T_TRUE((call) == (want) && strstr(tiny_ctx_message(ctx), part))
+
 static void line_body(t_net *j, int rank, tiny_ctx *ctx, tiny_net *net)
 {
     line *l = (line *)j->arg;
@@ -236,12 +239,12 @@ static void line_body(t_net *j, int rank, tiny_ctx *ctx, tiny_net *net)
         st = tllm_energon_submit(e, (uint64_t)(1000 + i), token, 1 + i % 9);
     }
     if (!st && !rank && l->n == MOST_TEXTS) {
-        T_STATUS(tllm_energon_submit(e, 1003, token, 1), TINY_E_ARGUMENT, "request 1003 is in the queue already");
-        T_STATUS(tllm_energon_submit(e, 1, token, 1), TINY_E_WORKSPACE, "the queue holds 24 requests and is full");
-        T_STATUS(tllm_energon_submit(e, 1, token, 0), TINY_E_ARGUMENT, "request 1 has 0 tokens");
-        T_STATUS(tllm_energon_wait(e, 5, &got), TINY_E_ARGUMENT, "there is no request 5");
-        T_STATUS(tllm_energon_wait(e, 1003, &got), TINY_E_ARGUMENT, "waits for the end of a hold");
-        T_STATUS(tllm_energon_follow(e), TINY_E_ARGUMENT, "rank 0 leads");
+        SAYS(tllm_energon_submit(e, 1003, token, 1), TINY_E_ARGUMENT, "request 1003 is in the queue already");
+        SAYS(tllm_energon_submit(e, 1, token, 1), TINY_E_WORKSPACE, "the queue holds 24 requests and is full");
+        SAYS(tllm_energon_submit(e, 1, token, 0), TINY_E_ARGUMENT, "request 1 has 0 tokens");
+        SAYS(tllm_energon_wait(e, 5, &got), TINY_E_ARGUMENT, "there is no request 5");
+        SAYS(tllm_energon_wait(e, 1003, &got), TINY_E_ARGUMENT, "waits for the end of a hold");
+        SAYS(tllm_energon_follow(e), TINY_E_ARGUMENT, "rank 0 leads");
         T_OK(tllm_energon_poll(e, 1003, &got, &k));
         T_EQ_INT(k, 0);
     }
@@ -328,12 +331,12 @@ static void test_clock(void)
         for (i = 0; i < STAGES; i++) most = busy[i] > most ? busy[i] : most;
         none = tllm_energon_makespan(take, 64, STAGES, 1, 0);
         blocked = tllm_energon_makespan(take, 64, STAGES, 1, 1);
-        T_TRUE(most < none && none < blocked && none < 850 && blocked > 850);
-        sum[0] += none / 20;
-        sum[1] += blocked / 20;
+        T_TRUE(most < none && none < blocked);
+        sum[0] += none / most / 20;
+        sum[1] += blocked / none / 20;
     }
-    T_CLOSE(sum[0], 776, 40);               /* the worked draw has 776 and 989 */
-    T_CLOSE(sum[1], 989, 40);
+    T_CLOSE(sum[0], 776.0 / 691.0, 0.06);   /* the worked draw, whose generator is not known, has 691, 776 and 989 */
+    T_CLOSE(sum[1], 989.0 / 776.0, 0.06);
     T_TRUE(tllm_energon_makespan(NULL, 1, 1, 1, 0) != tllm_energon_makespan(NULL, 1, 1, 1, 0));
     for (b = 0; b < 2; b++) {               /* a real run on a virtual clock */
         tiny_local_desc d;
@@ -591,7 +594,7 @@ static void lent_body(t_net *j, int rank, tiny_ctx *ctx, tiny_net *net)
             st = tllm_pool_acquire(p, i % LAYERS, &data);
             if (!st) T_SAME((const unsigned char *)data, l->block[i % LAYERS], SIZE);
         }
-        if (!st) T_STATUS(tllm_pool_acquire(p, 5, &data), TINY_E_ARGUMENT, "layer 0 is next");
+        if (!st) SAYS(tllm_pool_acquire(p, 5, &data), TINY_E_ARGUMENT, "layer 0 is next");
         tllm_pool_look(p, &l->about);
         tllm_pool_close(p);
     }
