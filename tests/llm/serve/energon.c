@@ -138,11 +138,11 @@ static void test_batches(void)
         wait[0] = 11;
         T_OK(tllm_rows_next(ctx, &q, chosen, &n_chosen));
         T_TRUE(n_chosen == 1 && chosen[0] == 0);
+        c[0] = -1e9;
+        T_STATUS(tllm_rows_next(ctx, &q, chosen, &n_chosen), TINY_E_ARGUMENT, "negative or no number");
+        q.n = 0;
+        T_STATUS(tllm_rows_next(ctx, &q, chosen, &n_chosen), TINY_E_ARGUMENT, "0 texts that wait");
     }
-    c[0] = -1e9;
-    T_STATUS(tllm_rows_next(ctx, &q, chosen, &n_chosen), TINY_E_ARGUMENT, "negative or no number");
-    q.n = 0;
-    T_STATUS(tllm_rows_next(ctx, &q, chosen, &n_chosen), TINY_E_ARGUMENT, "0 texts that wait");
     T_STATUS(tllm_rows_batches(ctx, length, 0, 1, cost, c, batch, NULL), TINY_E_ARGUMENT, "0 texts in batches of 1");
     length[0] = 0;
     T_STATUS(tllm_rows_batches(ctx, length, 1, 1, cost, c, batch, NULL), TINY_E_ARGUMENT, "text 0 has 0 tokens");
