@@ -162,7 +162,8 @@ smaller: $(SMALLER:%=$(BUILD)/%)  ## (10 minutes) every way to make a model smal
 picture:         ## draws docs/img/speed.svg, the picture of README.md, from docs/dev/speed.tsv
 	python3 docs/dev/speed-picture.py docs/dev/speed.tsv docs/img/speed.svg
 
-PICTURES = tdn deeponet spiking_nerf operator wave compress_net robust_nets search_net meta_prune distserve pipeline
+PICTURES = tdn deeponet spiking_nerf operator wave compress_net robust_nets search_net meta_prune distserve pipeline \
+    energon
 ways: $(BUILD)/docs/dev/ways  ## draws docs/img/ways.svg, the picture of docs/guide/collectives.md
 	$< > $(BUILD)/ways.svg
 	mv $(BUILD)/ways.svg docs/img/ways.svg
@@ -365,7 +366,7 @@ $(BUILD)/wave: examples/picture.h
 $(BUILD)/sbp: examples/world.h
 $(BUILD)/ranks: examples/world.h
 $(BUILD)/onebyte $(BUILD)/noloco: examples/world.h
-$(BUILD)/pipeline: examples/world.h
+$(BUILD)/pipeline $(BUILD)/energon: examples/world.h
 $(BUILD)/moe_fold $(BUILD)/zero_topo: examples/world.h
 $(BUILD)/prima: examples/world.h examples/devices.h
 $(BUILD)/cluster: examples/devices.h

@@ -8,7 +8,8 @@
  *          Of the last stage only rank 0 of T sends the body; the others send its hash.
  * Threads  the mover calls send and recv of the net, under the lock of the pipeline; so do sums of the stage's ranks,
  *          which run in the computing thread. Nothing computes under the lock, and the net's pause is outside of it.
- * Blocking the receiver of a batch answers with 8 bytes when it takes the batch; the sender computes nothing before.
+ * Blocking the receiver of a batch answers with 8 bytes when it takes the batch; the sender computes nothing before. With
+ *          one stage only nobody answers: its link to rank 0 carries results already.
  * Failure  a rank that fails closes its net. Every rank watches rank 0 too, and rank 0 all ranks' results; so each
  *          learns of it from a neighbour or from rank 0.
  * Clock    on a virtual clock a batch leaves at the clock of its computation; its time of arrival is the body's. */
@@ -444,7 +445,7 @@ static int tinyi_energon_controller(tllm_energon *e, uint64_t *until)
             out->full = 0;
             e->progress = tiny_now_ns();
             if (e->stopping == 2) e->stopping = 3;
-            else if (e->d.blocking) tinyi_energon_message(&e->watch_m, 3, e->ack, sizeof e->ack, 0);
+            else if (e->d.blocking && e->d.stages > 1) tinyi_energon_message(&e->watch_m, 3, e->ack, sizeof e->ack, 0);
         }
     }
     for (t = 0; t < e->d.tensor; t++)
@@ -978,7 +979,7 @@ static tiny_status tinyi_energon_compute(tllm_energon *e)
     place->full = 0;
     e->taken++;
     if (e->net->virtual_clock) e->clock = TINYI_MAX(e->clock, e->now.at);
-    if (e->d.blocking && tinyi_le32(e->now.head) == TINYI_ENERGON_BATCH && (e->stage || !e->column)) {
+    if (e->d.blocking && e->d.stages > 1 && tinyi_le32(e->now.head) == TINYI_ENERGON_BATCH && (e->stage || !e->column)) {
         tinyi_put_le(e->ack, e->now.number, 8);
         st = tinyi_energon_one(e, e->from[0].peer, 1, 3, e->ack, sizeof e->ack, 0);
         if (st) return st;

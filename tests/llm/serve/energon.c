@@ -279,7 +279,7 @@ static void line_make(line *l, t_net *j, int stages, int tensor)
 static void test_pipeline(void)
 {
     static const int shape[][5] = { { 1, 1, 0, 0, 0 }, { 2, 1, 0, 0, 0 }, { 3, 1, 0, 2, 0 }, { 2, 2, 0, 0, 1 },
-                                    { 1, 3, 0, 3, 0 }, { 3, 1, 1, 0, 0 }, { 2, 2, 1, 0, 0 } };
+                                    { 1, 3, 0, 3, 0 }, { 3, 1, 1, 0, 0 }, { 2, 2, 1, 0, 0 }, { 1, 2, 1, 0, 0 } };
     static line l;
     t_net j;
     size_t i;
