@@ -34,11 +34,13 @@ static const char usage[] =
     WORLD_USAGE
     "The results have the same bits for any number of stages.\n";
 
-enum { MOST = 4096, LONGEST = 1024, MARKS = 4000 };
+enum { MOST = 4096, MARKS = 4000 };
+#define LONGEST 1024
 typedef struct mark { int rank; uint64_t number, from, to; } mark;
 
 static world w = { 3, 0, 0, 0 };
-static int tensor = 1, texts = 64, longest = 96, batch = 8, rounds = 1, blocking, padded, by_length, depth = 1, pool, check;
+static int tensor = 1, texts = 64, longest = 96, batch = 8, rounds = 1, depth = 1, pool;
+static int blocking, padded, by_length, check;
 static uint64_t seed = 1;
 static const char *model_path, *lines, *svg;
 static char *lines_text;
@@ -143,18 +145,18 @@ static tiny_status draw(tiny_ctx *ctx, const shared *sh, int ranks)
         }
     if (last <= first) return TINY_OK;
 #define PUT(...) (n += (size_t)snprintf(n < room ? text + n : NULL, n < room ? room - n : 0, __VA_ARGS__))
-    PUT("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 760 %d\" font-family=\"sans-serif\" font-size=\"12\">\n"
-        "<rect width=\"760\" height=\"%d\" fill=\"#fff\"/>\n<text x=\"60\" y=\"20\">which rank computes which batch, "
-        "%.1f ms%s</text>\n", 60 + 34 * ranks, 60 + 34 * ranks, 1e-6 * (double)(last - first),
-        blocking ? ", blocking" : "");
+    PUT("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 760 %d\" font-family=\"sans-serif\" "
+        "font-size=\"12\">\n<rect width=\"760\" height=\"%d\" fill=\"#fff\"/>\n"
+        "<text x=\"60\" y=\"20\">which rank computes which batch, %.1f ms%s</text>\n", 60 + 34 * ranks,
+        60 + 34 * ranks, 1e-6 * (double)(last - first), blocking ? ", blocking" : "");
     for (r = 1; r < ranks; r++) {
         PUT("<text x=\"4\" y=\"%d\">stage %d.%d</text>\n", 17 + 34 * r, (r - 1) / tensor, (r - 1) % tensor);
         for (i = 0; i < sh->n[r]; i++) {
             const mark *m = &sh->at[r * (MARKS / WORLD_MOST) + i];
             const double x = 60 + 690 * (double)(m->from - first) / (double)(last - first);
             const double wide = 690 * (double)(m->to - m->from) / (double)(last - first);
-            PUT("<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"26\" fill=\"%s\"/>\n", x, 34 * r, wide > 0.3 ? wide : 0.3,
-                colour[m->number % 6]);
+            PUT("<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"26\" fill=\"%s\"/>\n", x, 34 * r,
+                wide > 0.3 ? wide : 0.3, colour[m->number % 6]);
         }
     }
     PUT("</svg>\n");
@@ -311,7 +313,8 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
     if (by_length) d.cost = length_cost;
     if (!st) st = tllm_energon_open(ctx, &d, &e);
     if (!st && net->rank) st = tllm_stage_net_join(k.net, tllm_energon_group(e));
-    if (!st) st = net->rank ? tllm_energon_follow(e) : lead(ctx, net, file, e, row[stages] / sizeof(float), (shared *)arg);
+    if (!st && net->rank) st = tllm_energon_follow(e);
+    else if (!st) st = lead(ctx, net, file, e, row[stages] / sizeof(float), (shared *)arg);
     tllm_energon_close(e);
     tllm_stage_net_close(k.net);
     tllm_gguf_close(ctx, file);

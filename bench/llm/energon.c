@@ -13,7 +13,8 @@
 void bench_energon(void) {}
 #else
 
-enum { EN_D = 512, EN_LAYERS = 4, EN_VOCAB = 256, EN_SEEDS = 3, EN_BATCHES = 24, EN_POOL = 12, EN_BYTES = 1 << 22 };
+enum { EN_D = 512, EN_LAYERS = 4, EN_VOCAB = 256, EN_SEEDS = 3, EN_TURNS = 7, EN_BATCHES = 24, EN_POOL = 12 };
+enum { EN_BYTES = 1 << 22 };                /* of a layer in the pool */
 
 /* ---- a model in memory ------------------------------------------------------------------------------------------- */
 
@@ -179,7 +180,7 @@ static void en_rank(tiny_team *team, void *arg)
     b_must(ctx, tllm_energon_open(ctx, &d, &e));
     if (rank) b_must(ctx, tllm_energon_follow(e));
     else {
-        const int n = l->at ? 8 * EN_BATCHES : EN_BATCHES;
+        const int n = l->at ? 64 : EN_BATCHES;
         static int32_t token[128];
         float *out = (float *)b_alloc(EN_VOCAB * sizeof(float));
         tiny_rng r = tiny_rng_make(7, 7);
@@ -300,7 +301,7 @@ void bench_energon(void)
 {
     tiny_ctx *one = b_ctx(TINY_TARGET_AUTO, 1), *ctx = b_ctx(TINY_TARGET_AUTO, 5);
     static double take[EN_BATCHES * 4];
-    double all, mixed, ratio[EN_SEEDS], off[EN_SEEDS], work[EN_SEEDS], lo[3], mid[3], hi[3], ms[4];
+    double all, mixed, ratio[EN_SEEDS], off[EN_SEEDS], work[EN_TURNS], lo[3], mid[3], hi[3], ms[2];
     tllm_gguf *file = NULL;
     const void *at;
     size_t n;
@@ -321,33 +322,36 @@ void bench_energon(void)
         ms[0] = en_turn(ctx, &l, 1);
         l.blocking = 1;
         ms[1] = en_turn(ctx, &l, 1);
-        l.at = at;                          /* two stages that compute, 1 ms between them */
-        l.n = n;
-        l.stages = 2;
-        ms[3] = en_turn(ctx, &l, 1);
-        l.blocking = 0;
-        ms[2] = en_turn(ctx, &l, 1);
-        if (!(ms[0] > 0 && ms[1] > 0 && ms[2] > 0 && ms[3] > 0)) { b_note("not every rank had a thread"); break; }
+        if (!(ms[0] > 0 && ms[1] > 0)) { b_note("not every rank had a thread"); break; }
         ratio[k] = ms[1] / ms[0];
         off[k] = ms[0] / form;
-        work[k] = ms[3] / ms[2];
-        b_note("seed %d: 4 stages of 5 to 15 ms, 24 batches, messages of 1 ms: %.1f ms, by the recurrence %.1f; blocking "
-               "%.1f. 2 stages that compute: %.1f, blocking %.1f", k, ms[0], form, ms[1], ms[2], ms[3]);
+        b_note("seed %d: 4 stages of 5 to 15 ms, 24 batches, messages of 1 ms: %.1f ms, by the recurrence %.1f; "
+               "blocking %.1f", k, ms[0], form, ms[1]);
+    }
+    for (i = 0; i < EN_TURNS && k == EN_SEEDS; i++) {           /* two stages that compute, 1 ms between them */
+        l.at = at;
+        l.n = n;
+        l.stages = 2;
+        l.blocking = 1;
+        ms[1] = en_turn(ctx, &l, 1);
+        l.blocking = 0;
+        ms[0] = en_turn(ctx, &l, 1);
+        work[i] = ms[1] / ms[0];
     }
     if (k == EN_SEEDS) {
         en_span(ratio, EN_SEEDS, &lo[0], &mid[0], &hi[0]);
         en_span(off, EN_SEEDS, &lo[1], &mid[1], &hi[1]);
-        en_span(work, EN_SEEDS, &lo[2], &mid[2], &hi[2]);
+        en_span(work, EN_TURNS, &lo[2], &mid[2], &hi[2]);
         b_verdict("blocking over not blocking, 4 stages", mid[0], ">", 1.1);
         if (!b_quick)
-            b_headline("energonai", "EnergonAI: 37 % lower latency of tensor ranks, 10 % better scaling of a pipeline than "
-                       "FasterTransformer",
-                       "lengths 128, 64, 32, 32, 16, 16, 16, 8 at d 512, 4 layers, one thread; 4 stages that sleep 5 to "
-                       "15 ms, 24 batches, messages of 1 ms; 2 stages that compute on 2 cores; 3 seeds, median (lowest to "
-                       "highest)",
+            b_headline("energonai", "EnergonAI: 37 % lower latency of tensor ranks, 10 % better scaling of a pipeline "
+                       "than FasterTransformer",
+                       "lengths 128, 64, 32, 32, 16, 16, 16, 8 at d 512, 4 layers, one thread; 4 stages that sleep 5 "
+                       "to 15 ms, 24 batches, messages of 1 ms; 2 stages that compute on 2 cores; medians of 3 "
+                       "draws and 7 turns (lowest to highest)",
                        "padded batches take %.2f times as long as valid rows, with padded attention alone %.2f; a "
-                       "blocking pipeline takes %.2f (%.2f to %.2f) times as long as one that is not, whose time is %.2f "
-                       "(%.2f to %.2f) of the recurrence; with stages that compute %.2f (%.2f to %.2f)",
+                       "blocking pipeline takes %.2f (%.2f to %.2f) times as long as one that is not, whose time is "
+                       "%.2f (%.2f to %.2f) of the recurrence; with stages that compute %.2f (%.2f to %.2f)",
                        all, mixed, mid[0], lo[0], hi[0], mid[1], lo[1], hi[1], mid[2], lo[2], hi[2]);
     }
     memset(&p, 0, sizeof p);
@@ -367,15 +371,16 @@ void bench_energon(void)
         en_span(load, 3, &lo2, &loaded, &hi2);
         en_span(with, 3, &lo2, &t[1], &hi2);
         en_span(ratio_all, 3, &lo2, &t[2], &hi2);
-        b_note("24 layers of 10 ms, every fourth lent, 4 MiB over 1 Gbit/s in %.1f ms: %.1f ms, %.2f (%.2f to %.2f) of the "
-               "formula; loaded when needed %.1f", loaded, t[1], t[2], lo2, hi2, none);
+        b_note("24 layers of 10 ms, every fourth lent, 4 MiB over 1 Gbit/s in %.1f ms: %.1f ms, %.2f (%.2f to %.2f) of "
+               "the formula; loaded when needed %.1f", loaded, t[1], t[2], lo2, hi2, none);
         b_verdict("pool, measured over its formula", t[2], "<", 1.1);
         if (!b_quick && none > 0)
-            b_headline("energonai", "EnergonAI: larger models on one GPU, layers in the memory of a peer, at limited loss",
-                       "24 layers of 10 ms that sleep, k = 4, 4 MiB a layer over a link of 1 Gbit/s and 0.2 ms, medians of "
-                       "3 (lowest to highest); the formula for the measured time of a load",
-                       "a load takes %.1f ms; all layers %.0f ms, %.2f (%.2f to %.2f) of the formula; loaded when needed "
-                       "%.0f; all of them here 240", loaded, t[1], t[2], lo2, hi2, none);
+            b_headline("energonai",
+                       "EnergonAI: larger models on one GPU, layers in the memory of a peer, at limited loss",
+                       "24 layers of 10 ms that sleep, k = 4, 4 MiB a layer over a link of 1 Gbit/s and 0.2 ms, "
+                       "medians of 3 (lowest to highest); the formula for the measured time of a load",
+                       "a load takes %.1f ms; all layers %.0f ms, %.2f (%.2f to %.2f) of the formula; loaded "
+                       "when needed %.0f; all of them here 240", loaded, t[1], t[2], lo2, hi2, none);
     }
     b_free(p.block);
     tllm_gguf_close(one, file);

@@ -49,6 +49,7 @@
 #include "llm/lab/kvcodec/kvsession.c"
 #include "llm/serve/ask.c"
 #include "llm/serve/distserve_search.c"
+#include "llm/serve/energon_move.c"
 #include "llm/serve/job.c"
 #include "llm/serve/style.c"
 #include "llm/serve/request.c"

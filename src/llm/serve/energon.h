@@ -15,8 +15,8 @@
  * queue of `depth` batches, and takes finished batches from another one. So a stage begins its next batch while the
  * last one travels. Batches have numbers, and each rank computes them in the order of these numbers.
  *
- * A batch travels without padding: the lengths of its texts, then the rows that hold a token. After the last stage there
- * is one row for each text.
+ * A batch travels without padding: the lengths of its texts, then the rows that hold a token. After the last stage
+ * there is one row for each text.
  *
  * Without threads in the library (OpenMP or TINY_PTHREAD) messages move only between computations. A failure of any
  * rank, or an answer that does not come in time, fails all calls on all ranks. */
@@ -49,8 +49,8 @@ typedef struct tllm_energon_desc {          /* all zero but net, row and run: th
     /* nonzero: a rank that sends waits until the next stage takes the batch (to compare with) */
     int blocking;
     uint64_t timeout_ns;                    /* of rank 0 for the next result; 0: 10 s */
-    /* NULL: the oldest requests form the next batch. Else those of tllm_rows_next by this cost, as soon as a request has
-     * waited for wait_ns */
+    /* NULL: the oldest requests form the next batch. Else those of tllm_rows_next by this cost, as soon as there are
+     * enough for a batch or one has waited for wait_ns. Called by a thread of the pipeline */
     tllm_rows_cost cost;
     void *cost_user;
     uint64_t wait_ns;

@@ -1,6 +1,6 @@
 /* src/llm/serve/energon_net.c - one rank of a stage: layers on valid rows, with tensor ranks
- * Paper    J. Du et al., "EnergonAI", 2022 (arXiv 2209.02341): tensor parallel layers, redundant computation elimination
- *          for the linear layers, norms and sums of ranks; layers in a pool.
+ * Paper    J. Du et al., "EnergonAI", 2022 (arXiv 2209.02341): tensor parallel layers, redundant computation
+ *          elimination for the linear layers, norms and sums of ranks; layers in a pool.
  * Formula  h = rmsnorm(x); q, k, v = h Wq', h Wk', h Wv', rotated; o = attention of each text; x += sum_p o_p Wo_p';
  *          h = rmsnorm(x); x += sum_p (silu(h Wg_p') (h Wu_p')) Wd_p'. Part p of P: heads and hidden numbers of one
  *          P-th. The sums over p are a binary tree: neighbours, then pairs, then fours. A rank adds its own parts, and
@@ -63,8 +63,8 @@ static tiny_status tinyi_stage_tensor(tiny_ctx *ctx, const tllm_gguf *f, tiny_id
     format = tllm_format_of(t->type);
     if (!format || !format->unpack || t->dim[0] != (uint64_t)cols || t->dim[1] != (uint64_t)rows ||
         t->rank > 2 || t->dim[0] % (uint64_t)format->values || !t->data)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s is not %td x %td numbers", tllm_gguf_path(f, 0), full, rows,
-                          cols);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s is not %td x %td numbers", tllm_gguf_path(f, 0), full,
+                          rows, cols);
     *out = t;
     return TINY_OK;
 }
@@ -213,8 +213,9 @@ static tiny_status tinyi_stage_plan(tiny_ctx *ctx, const tllm_stage_net_desc *d,
                           d->column, d->stage, s->d.stages, s->d.tensor, is->layers);
     if (s->d.parts < 1 || (s->d.parts & (s->d.parts - 1)) || s->d.parts % s->d.tensor || is->kv % s->d.parts ||
         is->ff % s->d.parts)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d parts for %d tensor ranks: a power of two, a multiple of the ranks, "
-                          "that divides %td heads and %td hidden numbers", s->d.parts, s->d.tensor, is->kv, is->ff);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d parts for %d tensor ranks: a power of two, a multiple of the "
+                          "ranks, that divides %td heads and %td hidden numbers", s->d.parts, s->d.tensor, is->kv,
+                          is->ff);
     if (s->d.texts < 1 || s->d.texts > 4096 || s->d.tokens < 1 || s->d.tokens > TLLM_ROWS_MOST / 4 || d->form < 0 ||
         d->form > TLLM_ROWS_MIXED)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "batches of %td texts, %td tokens, form %d: out of range", s->d.texts,
@@ -374,7 +375,8 @@ TINY_API tiny_status tllm_stage_net_open(tiny_ctx *ctx, const tllm_stage_net_des
         if (!s->pad[i]) st = tiny_ctx_status(ctx);
     }
     if (!st) st = tinyi_stage_layers(s, 0);
-    if (!st && (!s->d.stage || (last && s->is.tied))) st = tinyi_stage_whole(s, "token_embd.weight", s->is.vocab, &s->embed);
+    if (!st && (!s->d.stage || (last && s->is.tied)))
+        st = tinyi_stage_whole(s, "token_embd.weight", s->is.vocab, &s->embed);
     if (!st && last) st = tinyi_stage_whole(s, "output_norm.weight", 1, &s->norm);
     if (!st && last && !s->is.tied) st = tinyi_stage_whole(s, "output.weight", s->is.vocab, &s->output);
     if (!st && d->k) st = tinyi_stage_pool(s);

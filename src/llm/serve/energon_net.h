@@ -5,8 +5,8 @@
  *   tllm_stage_net_open(ctx, &n, &net);
  *   e_desc.run = tllm_stage_net_run; e_desc.user = net;   of a pipeline: row[] from tllm_stage_net_rows
  *
- * Stage s computes layers s L / S to (s + 1) L / S - 1. Stage 0 also embeds tokens. The last one gives the logits of the
- * last token of each text, which a text generator or a classifier continues with. Weights become floats.
+ * Stage s computes layers s L / S to (s + 1) L / S - 1. Stage 0 also embeds tokens. The last one gives the logits of
+ * the last token of each text. Weights become floats.
  *
  * Tensor ranks have some of the heads and of the hidden numbers each, and add their parts. The sums are a tree over
  * `parts` pieces, whatever the number of ranks. So the results have the same bits on 1, 2, 4 ... ranks if parts is the

@@ -255,7 +255,7 @@ TINY_API tiny_status tllm_pool_acquire(tllm_pool *p, tiny_idx layer, const void 
     } else *data = p->d.resident[layer];
     tinyi_lent_lock(p);
     if (p->d.ahead > 0)
-        p->began = TINYI_MAX(p->began, (p->passes * (uint64_t)p->d.layers + (uint64_t)layer + (uint64_t)p->d.ahead + 1) /
+        p->began = TINYI_MAX(p->began, (p->passes * (uint64_t)p->d.layers + (uint64_t)(layer + p->d.ahead + 1)) /
                                            (uint64_t)p->d.k);
     tinyi_lent_unlock(p);
     p->next = layer + 1;

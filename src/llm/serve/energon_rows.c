@@ -175,7 +175,8 @@ TINY_API tiny_status tllm_rows_batches(tiny_ctx *ctx, const int32_t *length, tin
     best = (double *)tinyi_alloc(ctx, (size_t)n + 1, sizeof *best);
     work = best ? (int32_t *)tinyi_alloc(ctx, 2 * ((size_t)n + 1), sizeof *work) : NULL;
     if (!work) st = tiny_ctx_status(ctx);
-    else if (!tinyi_rows_plan(length, n, most, cost, user, best, work, work + n + 1, batch)) st = tinyi_rows_bad_cost(ctx);
+    else if (!tinyi_rows_plan(length, n, most, cost, user, best, work, work + n + 1, batch))
+        st = tinyi_rows_bad_cost(ctx);
     else if (total) *total = best[n];
     tiny_free(ctx, work);
     tiny_free(ctx, best);

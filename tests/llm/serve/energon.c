@@ -1,8 +1,8 @@
 /* tests/llm/serve/energon.c - batches without padding, the pipeline, its stages, layers in the memory of a peer
  *
- * Truth    the worked numbers of the paper's form; all groupings of a few texts; the recurrence of a pipeline, which the
- *          virtual clock of a real run must meet; the model on one process, bit for bit, and the library's forward pass,
- *          which has other kernels; bytes of the pool's source. */
+ * Truth    the worked numbers of the paper's form; all groupings of a few texts; the recurrence of a pipeline, which
+ *          the virtual clock of a real run must meet; the model on one process, bit for bit, and the library's forward
+ *          pass, which has other kernels; bytes of the pool's source. */
 #include "../dist/net.h"
 #include "../dist/small.h"
 
@@ -194,7 +194,8 @@ static uint64_t count_alone(const line *l, const int32_t *token, int n)
 {
     uint64_t sum = 0, x;
     int i, s;
-    for (i = 0; i < n; i++, sum += x) for (x = 1, s = 0; s < l->stages; s++) x = x * 31 + (uint64_t)token[i] + (uint64_t)s;
+    for (i = 0; i < n; i++, sum += x)
+        for (x = 1, s = 0; s < l->stages; s++) x = x * 31 + (uint64_t)token[i] + (uint64_t)s;
     return sum;
 }
 
@@ -639,7 +640,7 @@ static void test_pool(void)
         if (k == 4) T_EQ_INT(j.st[0], TINY_OK);
         if (k == 5) T_TRUE(j.st[0] && j.st[1] && strstr(j.says[0], "other layers"));
     }
-    T_PROOF("serving 2", "the pool gives the bytes that were lent; a lender that is gone is an error, or the file helps");
+    T_PROOF("serving 2", "the pool gives the bytes that were lent; without its lender: the file, or an error");
     ctx = t_ctx(TINY_TARGET_AUTO, 1);
     memset(&d, 0, sizeof d);
     d.layers = LAYERS;

@@ -1,5 +1,5 @@
-/* tests/llm/serve/energon_program.c - build/energon as a user runs it: threads, processes over TCP, a picture, lines of a
- * file, arguments that are refused */
+/* tests/llm/serve/energon_program.c - build/energon as a user runs it: threads, processes over TCP, a picture, lines of
+ * a file, arguments that are refused */
 #include "llm/run.h"
 
 #if defined __unix__ || defined __APPLE__
