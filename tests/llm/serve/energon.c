@@ -660,6 +660,61 @@ static void test_pool(void)
     t_close(ctx);
 }
 
+/* every allocation fails once, and from each one on for ever */
+static void test_memory(void)
+{
+    static const small_shape shape = { 16, 2, 2, 8, 16, 2, VOCAB, TLLM_FORMAT_F32 };
+    static lent l;
+    static const int32_t length[3] = { 3, 1, 2 }, token[6] = { 1, 2, 3, 4, 5, 6 };
+    float out[3 * VOCAB];
+    double c[4] = { 1, 1, 0, 0 };
+    int32_t batch[3];
+    small b;
+    if (!small_make(&b, &shape, NULL)) return;
+    T_EACH_ALLOCATION({
+        tiny_ctx_desc desc = t_desc(TINY_TARGET_AUTO, 1);
+        tiny_ctx *ctx = NULL;
+        if (!tiny_ctx_open(&desc, &ctx)) {
+            tllm_gguf *file = NULL;
+            tllm_stage_net *s = NULL;
+            tllm_pool *p = NULL;
+            tllm_stage_net_desc d;
+            tllm_pool_desc pd;
+            tllm_energon_batch one;
+            const void *at;
+            memset(&d, 0, sizeof d);
+            memset(&pd, 0, sizeof pd);
+            memset(&one, 0, sizeof one);
+            one.length = length;
+            one.n = one.most = 3;
+            one.valid = 6;
+            pd.layers = 4;
+            pd.k = 1;
+            pd.bytes = SIZE;
+            pd.read = lent_read;
+            pd.user = &l;
+            pd.ahead = -1;
+            if (!tllm_pool_open(ctx, &pd, &p)) (void)tllm_pool_acquire(p, 0, &at);
+            tllm_pool_close(p);
+            (void)tllm_rows_batches(ctx, length, 3, 2, cost, c, batch, NULL);
+            d.parts = 2;
+            d.tokens = 8;
+            d.texts = 3;
+            d.form = TLLM_ROWS_MIXED;
+            d.k = 2;
+            d.pool_ahead = -1;
+            if (!tllm_gguf_open_memory(ctx, b.at, b.n, &file)) {
+                d.file = file;
+                if (!tllm_stage_net_open(ctx, &d, &s)) (void)tllm_stage_net_run(s, &one, token, out);
+                tllm_stage_net_close(s);
+            }
+            tllm_gguf_close(ctx, file);
+        }
+        tiny_ctx_close(ctx);
+    })
+    small_unmake(&b);
+}
+
 int main(void)
 {
     T_RUN(test_rows);
@@ -669,5 +724,6 @@ int main(void)
     T_RUN(test_pipeline);
     T_RUN(test_models);
     T_RUN(test_failures);
+    T_RUN(test_memory);
     return t_done();
 }
