@@ -153,14 +153,14 @@ static void test_batches(void)
 
 enum { STAGES = 4, MOST_TEXTS = 24 };
 typedef struct line {
-    int stages, tensor, blocking, depth, n, model, wrong, die_at, tell, dynamic;
+    int stages, tensor, blocking, depth, n, model, wrong, die_at, tell, dynamic, hangs;
     double take[MOST_TEXTS * STAGES];
     size_t row[STAGES + 1];
     int done;
     uint64_t clock;
     tllm_energon_counts count;
 } line;
-typedef struct stage { line *l; int rank, s, t; tiny_ctx *ctx; } stage;
+typedef struct stage { line *l; int rank, s, t; tiny_ctx *ctx; tiny_net *net; } stage;
 
 /* a row is two numbers of 64 bits: the token and a fold over the stages; the last stage sums them for each text */
 static tiny_status count_run(void *user, tllm_energon_batch *b, const void *in, void *out)
@@ -171,6 +171,10 @@ static tiny_status count_run(void *user, tllm_energon_batch *b, const void *in, 
     if (g->l->die_at && g->rank == 2 && (int)b->number == g->l->die_at - 1) {
         tiny_ctx *other = g->ctx;
         return tllm_rows_count(other, b->length, 0, &i, &k);    /* a failure with a sentence */
+    }
+    if (g->l->hangs && g->rank == 2) {
+        const uint64_t until = tiny_now_ns() + UINT64_C(300000000);
+        while (tiny_now_ns() < until) g->net->pause(g->net, g->net->changes(g->net), until);
     }
     b->ns = 1000 * (g->l->die_at || !g->l->tell ? 1.0 : g->l->take[(int)b->number * g->l->stages + g->s]);
     for (i = 0; i < b->n; i++) {
@@ -225,13 +229,14 @@ static void line_body(t_net *j, int rank, tiny_ctx *ctx, tiny_net *net)
     d.texts = l->tell ? 1 : 3;
     d.queue = MOST_TEXTS;
     d.print = l->model && rank == 2;
-    d.timeout_ns = UINT64_C(5000000000);
+    d.timeout_ns = l->hangs ? UINT64_C(50000000) : UINT64_C(5000000000);
     if (l->dynamic) { d.cost = cost; d.cost_user = c; }
     g.l = l;
     g.rank = rank;
     g.s = rank ? (rank - 1) / l->tensor : -1;
     g.t = rank ? (rank - 1) % l->tensor : 0;
     g.ctx = ctx;
+    g.net = net;
     st = tllm_energon_open(ctx, &d, &e);
     if (!st && rank) st = tllm_energon_follow(e);
     if (!st && !rank) st = tllm_energon_hold(e, 1);
@@ -368,7 +373,7 @@ static void test_failures(void)
     static line l;
     t_net j;
     int i, k;
-    for (k = 0; k < 5; k++) {
+    for (k = 0; k < 6; k++) {
         line_make(&l, &j, k == 3 ? 1 : 3, k == 3 ? 2 : 1);
         l.die_at = k == 0 ? 3 : 0;          /* a stage fails, */
         if (k == 1) {                       /* is killed, */
@@ -379,6 +384,7 @@ static void test_failures(void)
         }
         l.model = k == 2;                   /* has another model, */
         l.wrong = k == 3;                   /* computes something else than its neighbour, */
+        l.hangs = k == 5;                   /* does not come back in time, */
         if (k == 4) {                       /* sends twice */
             j.has_fault = 1;
             j.fault.to = 2;
