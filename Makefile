@@ -162,11 +162,12 @@ smaller: $(SMALLER:%=$(BUILD)/%)  ## (10 minutes) every way to make a model smal
 picture:         ## draws docs/img/speed.svg, the picture of README.md, from docs/dev/speed.tsv
 	python3 docs/dev/speed-picture.py docs/dev/speed.tsv docs/img/speed.svg
 
+PICTURES = tdn deeponet spiking_nerf operator wave compress_net robust_nets search_net meta_prune distserve pipeline \
+    energon
 ways: $(BUILD)/docs/dev/ways  ## draws docs/img/ways.svg, the picture of docs/guide/collectives.md
 	$< > $(BUILD)/ways.svg
 	mv $(BUILD)/ways.svg docs/img/ways.svg
 
-PICTURES = tdn deeponet spiking_nerf operator wave compress_net robust_nets search_net meta_prune distserve pipeline \
     onebyte noloco moe_fold zero_topo
 
 pictures: $(PICTURES:%=$(BUILD)/%)  ## (a minute) programs that draw, with small settings, into build/pictures; ONLY=tdn
@@ -367,7 +368,7 @@ $(BUILD)/wave: examples/picture.h
 $(BUILD)/sbp: examples/world.h
 $(BUILD)/ranks: examples/world.h
 $(BUILD)/onebyte $(BUILD)/noloco: examples/world.h
-$(BUILD)/pipeline: examples/world.h
+$(BUILD)/pipeline $(BUILD)/energon: examples/world.h
 $(BUILD)/moe_fold $(BUILD)/zero_topo: examples/world.h
 $(BUILD)/prima: examples/world.h examples/devices.h
 $(BUILD)/cluster: examples/devices.h

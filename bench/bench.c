@@ -358,7 +358,7 @@ static void b_page(const char *dir, const char *page)
     S(template) S(paged) S(latent) S(sparse) S(bitweight) S(tree) S(gla) S(vision) S(fusemax) S(ladder) S(kvcodec) \
     S(weave) S(neighbour) S(speculate) S(serve) S(collective) S(http) S(nets) S(spectral) S(search) S(metaprune) \
     S(snnet) S(oneway) S(slim) S(deeponet) S(nerf) S(potential) S(oneshot) S(sbp) S(distserve) S(rules) S(onebyte) \
-    S(pipeline) S(moe_fold) S(zero) S(disk) S(tpi) S(noloco)
+    S(pipeline) S(moe_fold) S(zero) S(disk) S(tpi) S(noloco) S(energon)
 #define B_DECLARE(name) void bench_##name(void);
 B_SECTIONS(B_DECLARE)
 

@@ -81,6 +81,7 @@ distributed 7 (Just One Byte)
 distributed 8 (OneFlow)
 distributed 10 (ZeRO-topo)
 serving 1 (Flover)
+serving 2 (EnergonAI)
 serving 3 (speculative sampling, EasySpec)
 serving 4 (DistServe)'
 if [ "$1" != --one ]; then

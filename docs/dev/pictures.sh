@@ -36,6 +36,7 @@ draw wave wave.png train --size 32 --train 24 --test 2 --epochs 4 --width 8 --pi
 draw compress_net compress_net.svg --method dense --method magnitude --method gradual --keep 0.2 --keep 0.1 --seeds 1 \
     --epochs 8 --width 48 --svg "$to/compress_net.svg"
 draw distserve distserve.svg goodput --requests 200 --seeds 1 --svg "$to/distserve.svg"
+draw energon energon.svg examples/models/story.gguf --ranks 4 --texts 48 --svg "$to/energon.svg"
 draw pipeline pipeline.svg --bubble --ranks 4 --micros 8 --unit 1 --svg "$to/pipeline.svg"
 draw robust_nets robust_nets.svg --method magnitude --method snip --keep 0.2 --seeds 1 --epochs 8 \
     --svg "$to/robust_nets.svg"

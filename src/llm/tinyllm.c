@@ -52,6 +52,7 @@
 #include "llm/serve/kept.c"
 #include "llm/serve/handover_post.c"
 #include "llm/serve/handover_desk.c"
+#include "llm/serve/energon_move.c"
 #include "llm/serve/job.c"
 #include "llm/serve/style.c"
 #include "llm/serve/request.c"
