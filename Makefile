@@ -162,13 +162,12 @@ smaller: $(SMALLER:%=$(BUILD)/%)  ## (10 minutes) every way to make a model smal
 picture:         ## draws docs/img/speed.svg, the picture of README.md, from docs/dev/speed.tsv
 	python3 docs/dev/speed-picture.py docs/dev/speed.tsv docs/img/speed.svg
 
-PICTURES = tdn deeponet spiking_nerf operator wave compress_net robust_nets search_net meta_prune distserve pipeline \
-    energon
 ways: $(BUILD)/docs/dev/ways  ## draws docs/img/ways.svg, the picture of docs/guide/collectives.md
 	$< > $(BUILD)/ways.svg
 	mv $(BUILD)/ways.svg docs/img/ways.svg
 
-    onebyte noloco moe_fold zero_topo
+PICTURES = tdn deeponet spiking_nerf operator wave compress_net robust_nets search_net meta_prune distserve pipeline \
+    onebyte noloco moe_fold zero_topo energon
 
 pictures: $(PICTURES:%=$(BUILD)/%)  ## (a minute) programs that draw, with small settings, into build/pictures; ONLY=tdn
 	@BUILD=$(BUILD) ONLY='$(ONLY)' sh docs/dev/pictures.sh
@@ -388,8 +387,7 @@ test-serve: $(BUILD)/serve       ## build/serve by two client libraries of PyPI;
 	@BUILD=$(BUILD) sh tests/serve/run.sh clients $(EMBED)
 
 # programs whose ranks are processes that mpirun starts; each takes --check, which compares with one rank
-MPI_PROGRAMS = ranks prima
-MPI_PROGRAMS = ranks distserve
+MPI_PROGRAMS = ranks prima distserve energon
 MPICC ?= mpicc
 MPI ?= $(BUILD)/mpi
 MPI_COMPILE = $(MPICC) $(patsubst -O2,-O1,$(CFLAGS)) $(OPENMP) -I$(INC) -I. -Iports -DTINYLLM_LINKED

@@ -6,8 +6,8 @@
  *
  * Rank i of the subnet is member[i]. All its members make the same calls on it. Messages of two subnets between the
  * same two ranks travel over one connection, in the order of the calls; the number of the subnet is part of their tags,
- * so that ranks that disagree about the order get TINY_E_PROTOCOL. A failure ends the whole net; `gone` counts the ranks
- * of the subnet, and is 0 for a rank outside. */
+ * so that ranks that disagree about the order get TINY_E_PROTOCOL. A failure ends the whole net; `gone` counts the
+ * ranks of the subnet, and is 0 for a rank outside. */
 #ifndef TINYI_SUBNET_H
 #define TINYI_SUBNET_H
 #include "core/net.h"
