@@ -514,6 +514,46 @@ static void model_forward(const small *m, float *logits)
     if (!T_EQ_INT(t_rank_leave(&r, says, sizeof says), TINY_OK)) puts(says);
 }
 
+/* rank 0 computes the model with every second layer in the memory of rank 1 */
+static void borrow_body(t_net *j, int rank, tiny_ctx *ctx, tiny_net *net)
+{
+    models *m = (models *)j->arg;
+    tllm_gguf *file = NULL;
+    tllm_stage_net *s = NULL;
+    tllm_stage_net_desc d;
+    tllm_energon_batch b;
+    tllm_pool_about about;
+    int32_t token[40];
+    int k;
+    tiny_status st;
+    memset(&d, 0, sizeof d);
+    memset(&b, 0, sizeof b);
+    st = tllm_gguf_open_memory(ctx, m->m->at, m->m->n, &file);
+    d.file = file;
+    d.parts = 4;
+    d.texts = 4;
+    d.tokens = 40;
+    d.k = 2;
+    if (!st && rank) st = tllm_stage_net_lend(ctx, &d, net);
+    if (!rank) {
+        d.pool = net;
+        if (!st) st = tllm_stage_net_open(ctx, &d, &s);
+        b.length = text_length;
+        b.n = 4;
+        b.most = 17;
+        for (rank = 0; rank < 4; rank++)
+            for (k = 0; k < text_length[rank]; k++) token[b.valid++] = text_token(rank, k);
+        rank = 0;
+        for (k = 0; k < 2 && !st; k++) st = tllm_stage_net_run(s, &b, token, m->logits);
+        tllm_stage_net_look(s, &about);
+        if (!st) T_TRUE(about.loads >= 4);
+        tllm_stage_net_close(s);
+    }
+    tllm_gguf_close(ctx, file);
+    j->st[rank] = st;
+    net->why = st;
+}
+
 static void test_models(void)
 {
     static const small_shape shape = { 32, 8, 4, 8, 48, 4, VOCAB, TLLM_FORMAT_F32 };
@@ -557,6 +597,15 @@ static void test_models(void)
         /* rows travel without padding: lengths, 48 rows of 32 numbers, heads; and no more */
         if (m.stages == 2 && m.tensor == 1) T_EQ_INT(m.bytes, 4 * TEXTS + 48 * 32 * 4 + 3 * 32);
     }
+    memset(&j, 0, sizeof j);
+    memset(got, 0, sizeof got);
+    j.body = borrow_body;
+    j.arg = &m;
+    m.logits = got;
+    if (!t_net_run(&j, 2)) return;
+    t_net_ok(&j);
+    T_SAME(got, want, 4 * VOCAB);
+    T_PROOF("serving 2", "the bits of one process with layers that a peer lends");
     T_PROOF("serving 2", "the bits of one process for every number of stages and tensor ranks; valid rows travel");
     small_unmake(&b);
 }
