@@ -387,7 +387,7 @@ test-serve: $(BUILD)/serve       ## build/serve by two client libraries of PyPI;
 	@BUILD=$(BUILD) sh tests/serve/run.sh clients $(EMBED)
 
 # programs whose ranks are processes that mpirun starts; each takes --check, which compares with one rank
-MPI_PROGRAMS = ranks prima distserve energon
+MPI_PROGRAMS = ranks prima onebyte noloco pipeline moe_fold zero_topo sbp easyspec energon distserve
 MPICC ?= mpicc
 MPI ?= $(BUILD)/mpi
 MPI_COMPILE = $(MPICC) $(patsubst -O2,-O1,$(CFLAGS)) $(OPENMP) -I$(INC) -I. -Iports -DTINYLLM_LINKED

@@ -36,6 +36,11 @@ line_of() {
     ranks) [ "$n" -gt 2 ] && echo "$BUILD/mpi/model.gguf --tokens 20" || echo examples/models/story.gguf ;;
     prima) echo run examples/models/story.gguf Once --n 8 ;;
     distserve) echo run examples/models/story.gguf --requests 10 --rate 100 --prompt 32 --output 8 ;;
+    onebyte) echo blobs --steps 40 ;;
+    noloco) echo --steps 40 --inner 10 ;;
+    sbp) echo run --width 64 ;;
+    easyspec) echo examples/models/story.gguf --draft examples/models/story.gguf --n 16 ;;
+    energon) echo examples/models/story.gguf --texts 8 ;;
     *) echo ;;
     esac
 }
@@ -49,7 +54,7 @@ all() { # name, mpicc, mpirun
         runs "$n" "$at/net"
         tried "$name, $n ranks: the transport" $?
         for program in $PROGRAMS; do
-            [ "$program $n" != 'prima 8' ] || continue          # its model has 4 layers
+            case "$program $n" in 'prima 8' | 'energon 8') continue ;; esac     # its model has 4 layers
             # shellcheck disable=SC2046
             runs "$n" "$at/$program" $(line_of "$program") --check
             tried "$name, $n ranks: $program --check" $?
