@@ -8,7 +8,7 @@
  * Left out the embedding is not split, and not tied to the head. */
 #include "llm/dist/mega_net.h"
 #include "core/state_inside.h"
-#include <math.h>
+#include "math/elem.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -61,7 +61,7 @@ typedef struct tinyi_mega_shape { tiny_idx rows, cols; int split, how; double de
 static tinyi_mega_shape tinyi_mega_shape_of(const tllm_mega *m, int what)
 {
     const tiny_idx h = m->d.width, f = m->d.hidden;
-    const double in = 1.0 / sqrt((double)h), out = 1.0 / sqrt(2.0 * (double)m->d.layers);
+    const double in = 1.0 / tinyi_sqrt((double)h), out = 1.0 / tinyi_sqrt(2.0 * (double)m->d.layers);
     tinyi_mega_shape s;
     s.rows = h;
     s.cols = 0;
@@ -74,7 +74,7 @@ static tinyi_mega_shape tinyi_mega_shape_of(const tllm_mega *m, int what)
     case TINYI_MEGA_O: s.cols = h; s.split = 2; s.deviation = in * out; break;
     case TINYI_MEGA_W1: s.rows = f; s.cols = h; s.split = 1; break;
     case TINYI_MEGA_B1: s.rows = f; s.split = 1; s.how = TINYI_MEGA_ZEROS; break;
-    case TINYI_MEGA_W2: s.cols = f; s.split = 2; s.deviation = out / sqrt((double)f); break;
+    case TINYI_MEGA_W2: s.cols = f; s.split = 2; s.deviation = out / tinyi_sqrt((double)f); break;
     case TINYI_MEGA_B2: s.how = TINYI_MEGA_ZEROS; break;
     case TINYI_MEGA_EMBD: s.rows = m->d.vocab; s.cols = h; s.deviation = 0.1; break;
     case TINYI_MEGA_PLACES: s.rows = m->d.context; s.cols = h; s.deviation = 0.1; break;

@@ -12,7 +12,7 @@
  *          S S a / t numbers a layer, a the heads. */
 #include "llm/dist/megatron.h"
 #include "core/state_inside.h"
-#include <math.h>
+#include "math/elem.h"
 #include <string.h>
 
 TINY_API double tllm_mega_count(const tllm_mega_model *m)
@@ -36,7 +36,8 @@ TINY_API double tllm_mega_days(double tokens, double params, double workers, dou
 
 TINY_API double tllm_mega_checkpoints(double layers, double input_bytes, double inner_bytes)
 {
-    return input_bytes > 0.0 && layers > 0.0 && inner_bytes >= 0.0 ? sqrt(layers * inner_bytes / input_bytes) : 0.0;
+    if (!(input_bytes > 0.0 && layers > 0.0 && inner_bytes >= 0.0)) return 0.0;
+    return tinyi_sqrt(layers * inner_bytes / input_bytes);
 }
 
 TINY_API double tllm_mega_time(double batch, double data, double micro, double stages, double chunks, double both)
@@ -49,14 +50,14 @@ static void tinyi_mega_cost(const tllm_mega_model *m, const tllm_mega_machine *w
     const double micros = (double)batch / k->d / k->micro, number = w->number_bytes > 0.0 ? w->number_bytes : 4.0,
                  bsh = (double)k->micro * m->context * m->width * number, own = tllm_mega_count(m) / k->t / k->p,
                  both = tllm_mega_flops(m, k->micro, 1) / k->p / k->t / w->flops, layers = m->layers / k->p,
-                 live = k->v > 1 ? fmin(micros * k->v, 2.0 * (k->p - 1) + (k->v - 1.0) * k->p + 1.0)
-                                 : fmin(micros, (double)k->p);
+                 live = k->v > 1 ? TINYI_MIN(micros * k->v, 2.0 * (k->p - 1) + (k->v - 1.0) * k->p + 1.0)
+                                 : TINYI_MIN(micros, (double)k->p);
     double sums = 0.0, borders = 0.0, inner;
     if (k->t > 1)
-        sums = 6.0 * layers * tiny_coll_cost(TINY_COST_ALLREDUCE + TINY_COMM_RING, k->t, bsh, &w->near_line);
+        sums = 6.0 * layers * tiny_coll_cost(TINY_COST_ALLREDUCE + (int)TINY_COMM_RING, k->t, bsh, &w->near_line);
     if (k->p > 1) borders = 2.0 * k->v * tiny_coll_cost(TINY_COST_MESSAGE, 2, bsh / k->t, &w->far_line);
     k->gradients =
-        k->d > 1 ? tiny_coll_cost(TINY_COST_ALLREDUCE + TINY_COMM_RING, k->d, own * 4.0, &w->far_line) : 0.0;
+        k->d > 1 ? tiny_coll_cost(TINY_COST_ALLREDUCE + (int)TINY_COMM_RING, k->d, own * 4.0, &w->far_line) : 0.0;
     k->seconds = tllm_mega_time(batch, k->d, k->micro, k->p, k->v, both + sums + borders) + k->gradients;
     k->bubble = (k->p - 1.0) / k->v * (both + sums + borders);
     k->sums = micros * sums;
@@ -65,7 +66,7 @@ static void tinyi_mega_cost(const tllm_mega_model *m, const tllm_mega_machine *w
     k->bytes = own * (w->param_bytes > 0.0 ? w->param_bytes : 16.0) + live * bsh + layers / k->v * inner;
 }
 
-static int tinyi_mega_whole(double x) { return x >= 1.0 && x <= 1e9 && x == floor(x); }
+static int tinyi_mega_whole(double x) { return x >= 1.0 && x <= 1e9 && x == (double)(int64_t)x; }
 
 TINY_API tiny_status tllm_mega_plans(tiny_ctx *ctx, const tllm_mega_model *m, const tllm_mega_machine *w, int batch,
                                      tllm_mega_plan *plans, size_t room, size_t *n)

@@ -14,7 +14,6 @@
 #include "llm/dist/shard.h"
 #include "math/elem.h"
 #include "math/matmul.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -222,7 +221,7 @@ static tiny_status tinyi_shard_each(tinyi_shard_walk *w, size_t i, tinyi_shard_v
         float *to = y->x + k * width;
         double s = 0.0;
         for (j = 0; j < width && kind == TLLM_SHARD_NORM; j++) s += (double)from[j] * (double)from[j];
-        s = 1.0 / sqrt(s / (double)TINYI_MAX(width, 1) + 1e-5);
+        s = 1.0 / tinyi_sqrt(s / (double)TINYI_MAX(width, 1) + 1e-5);
         for (j = 0; j < width; j++)
             to[j] = kind == TLLM_SHARD_NORM   ? (float)(s * (double)from[j])
                     : kind == TLLM_SHARD_SILU ? tinyi_shard_silu(from[j])
@@ -259,7 +258,7 @@ static void tinyi_shard_attend(const tinyi_shard_walk *w, size_t heads, size_t k
                                const float *k, size_t k_step, const float *v, size_t v_step, size_t d, size_t d_v,
                                float *y, size_t y_step)
 {
-    const float scale = (float)(1.0 / sqrt((double)d));
+    const float scale = (float)(1.0 / tinyi_sqrt((double)d));
     size_t t, h, s, j;
     for (t = 0; t < w->run->n_tokens; t++)
         for (h = 0; h < heads; h++) {

@@ -55,6 +55,8 @@ TINY_API double tllm_dist_kv(double layers, double kv_heads, double head, double
     return 2 * layers * kv_heads * head * bytes_each * tokens;
 }
 
+static double tinyi_ds_abs(double x) { return x < 0 ? -x : x; }
+
 TINY_API tiny_status tllm_dist_fit(tiny_ctx *ctx, const double *rows, size_t n, double out[3])
 {
     double a[3][4] = { { 0 } }, scale[3] = { 1, 0, 0 };
@@ -65,7 +67,7 @@ TINY_API tiny_status tllm_dist_fit(tiny_ctx *ctx, const double *rows, size_t n, 
     if (!rows || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a fit needs measured rows and room for three numbers");
     if (n < 3) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a fit of three numbers needs 3 measured rows, not %zu", n);
     for (i = 0; i < n; i++)
-        for (k = 0; k < 2; k++) scale[k + 1] = TINYI_MAX(scale[k + 1], fabs(rows[3 * i + (size_t)k]));
+        for (k = 0; k < 2; k++) scale[k + 1] = TINYI_MAX(scale[k + 1], tinyi_ds_abs(rows[3 * i + (size_t)k]));
     for (i = 0; i < n; i++) {               /* columns of the same size: the normal equations are well scaled */
         const double *m = rows + 3 * i;
         const double x[3] = { 1, m[0] / (scale[1] > 0 ? scale[1] : 1), m[1] / (scale[2] > 0 ? scale[2] : 1) };
@@ -76,13 +78,13 @@ TINY_API tiny_status tllm_dist_fit(tiny_ctx *ctx, const double *rows, size_t n, 
     }
     for (j = 0; j < 3; j++) {
         int best = j;
-        for (k = j + 1; k < 3; k++) if (fabs(a[k][j]) > fabs(a[best][j])) best = k;
+        for (k = j + 1; k < 3; k++) if (tinyi_ds_abs(a[k][j]) > tinyi_ds_abs(a[best][j])) best = k;
         for (l = 0; l < 4; l++) {
             const double t = a[j][l];
             a[j][l] = a[best][l];
             a[best][l] = t;
         }
-        if (!(fabs(a[j][j]) > 1e-12 * (double)n))
+        if (!(tinyi_ds_abs(a[j][j]) > 1e-12 * (double)n))
             return tinyi_fail(ctx, TINY_E_NUMERIC, "the measured rows do not vary enough for three numbers");
         for (k = 0; k < 3; k++) {
             const double f = k == j ? 0 : a[k][j] / a[j][j];

@@ -6,8 +6,8 @@
  * Order    of equal goodputs the one with fewer devices is kept, so the answer does not depend on luck. */
 #include "core/rng.h"
 #include "core/state_inside.h"
+#include "math/elem.h"
 #include "llm/serve/distserve.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,12 +16,12 @@
 static double tinyi_ds_normal(tiny_rng *rng)
 {
     const double u = 1 - tiny_rng_uniform64(rng), v = tiny_rng_uniform64(rng);
-    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+    return tinyi_sqrt(-2 * tinyi_log64(u)) * tinyi_cos64(6.283185307179586 * v);
 }
 /* of mean 1 */
 static double tinyi_ds_gamma(tiny_rng *rng, double cv)
 {
-    const double shape = 1 / (cv * cv), d = (shape < 1 ? shape + 1 : shape) - 1.0 / 3, c = 1 / sqrt(9 * d);
+    const double shape = 1 / (cv * cv), d = (shape < 1 ? shape + 1 : shape) - 1.0 / 3, c = 1 / tinyi_sqrt(9 * d);
     double x, v, u;
     do {
         do {
@@ -30,13 +30,13 @@ static double tinyi_ds_gamma(tiny_rng *rng, double cv)
         } while (v <= 0);
         v = v * v * v;
         u = 1 - tiny_rng_uniform64(rng);
-    } while (log(u) >= 0.5 * x * x + d - d * v + d * log(v));
-    if (shape < 1) v *= pow(1 - tiny_rng_uniform64(rng), 1 / shape);
+    } while (tinyi_log64(u) >= 0.5 * x * x + d - d * v + d * tinyi_log64(v));
+    if (shape < 1) v *= tinyi_exp64(tinyi_log64(1 - tiny_rng_uniform64(rng)) / shape);
     return d * v / shape;
 }
 static int tinyi_ds_length(tiny_rng *rng, int median, double spread, int most)
 {
-    const double x = median * (spread > 0 ? exp(spread * tinyi_ds_normal(rng)) : 1) + 0.5;
+    const double x = median * (spread > 0 ? tinyi_exp64(spread * tinyi_ds_normal(rng)) : 1) + 0.5;
     return x >= most ? most : x < 1 ? 1 : (int)x;
 }
 
@@ -66,7 +66,7 @@ TINY_API tiny_status tllm_dist_requests(tiny_ctx *ctx, const tllm_dist_load *loa
     gap = tiny_rng_make(load->seed, 0);
     lengths = tiny_rng_make(load->seed, 1);
     for (i = 0; i < tinyi_ds_n(load); i++) {
-        at += load->cv > 0 ? tinyi_ds_gamma(&gap, load->cv) : -log(1 - tiny_rng_uniform64(&gap));
+        at += load->cv > 0 ? tinyi_ds_gamma(&gap, load->cv) : -tinyi_log64(1 - tiny_rng_uniform64(&gap));
         request[i].arrival = at / rate;
         request[i].prompt = tinyi_ds_length(&lengths, load->prompt ? load->prompt : 512, load->prompt_spread,
                                             load->prompt_most ? load->prompt_most : 4096);
@@ -178,6 +178,13 @@ static tiny_status tinyi_ds_attempt(tinyi_ds_try *t, const tllm_dist_config *c, 
 }
 static int tinyi_ds_tp(const tllm_dist_profile *p) { return p->tp ? p->tp : 1; }
 
+/* rounded up */
+static int tinyi_ds_up(double x)
+{
+    const int n = x < 1e9 ? (int)x : 1000000000;
+    return n + (n < x);
+}
+
 TINY_API tiny_status tllm_dist_place(tiny_ctx *ctx, const tllm_dist_cluster *cluster, const tllm_dist_model *model,
                                      const tllm_dist_profile *profile, int n_profile, const tllm_dist_config *c,
                                      const tllm_dist_load *load, const tllm_dist_limits *limits, double rate,
@@ -269,10 +276,10 @@ TINY_API tiny_status tllm_dist_place(tiny_ctx *ctx, const tllm_dist_cluster *clu
                           limits->tpot);
     if (role == TLLM_DIST_SPLIT && !cluster->slow) {
         const tinyi_ds_best *p = &best[TLLM_DIST_PREFILL], *q = &best[TLLM_DIST_DECODE];
-        plan->prefills = (int)ceil(rate / (p->goodput * tllm_dist_devices(&p->c)));
-        plan->decodes = (int)ceil(rate / (q->goodput * tllm_dist_devices(&q->c)));
+        plan->prefills = tinyi_ds_up(rate / (p->goodput * tllm_dist_devices(&p->c)));
+        plan->decodes = tinyi_ds_up(rate / (q->goodput * tllm_dist_devices(&q->c)));
     } else {
-        plan->prefills = (int)ceil(rate / (plan->goodput * tllm_dist_devices(&plan->best)));
+        plan->prefills = tinyi_ds_up(rate / (plan->goodput * tllm_dist_devices(&plan->best)));
         plan->decodes = role == TLLM_DIST_SPLIT ? plan->prefills : 0;
     }
     return TINY_OK;

@@ -10,7 +10,7 @@
 #include "llm/serve/energon_rows.h"
 #include "core/rng.h"
 #include "core/state_inside.h"
-#include <math.h>
+#include "math/elem.h"
 #include <string.h>
 
 enum { TINYI_ROWS_TEXTS = 4096 };
@@ -194,10 +194,10 @@ static void tinyi_rows_fake(const tllm_rows_queue *q, int32_t *length, tiny_idx 
         square += (double)q->recent[i] * (double)q->recent[i];
     }
     mean = sum / (double)q->n_recent;
-    spread = sqrt(TINYI_MAX(0.0, square / (double)q->n_recent - mean * mean));
+    spread = tinyi_sqrt(TINYI_MAX(0.0, square / (double)q->n_recent - mean * mean));
     for (i = q->n; i < all; i++) {
         const double x = mean + spread * (double)tiny_rng_normal(&r);
-        length[i] = (int32_t)TINYI_MIN(TINYI_MAX(floor(x + 0.5), 1.0), (double)TLLM_ROWS_MOST);
+        length[i] = (int32_t)(TINYI_MIN(TINYI_MAX(x, 1.0), (double)TLLM_ROWS_MOST) + 0.5);
     }
 }
 
