@@ -146,7 +146,7 @@ static void tinyi_codes_unfold(int8_t *to, const unsigned char *from, size_t n, 
         tinyi_put_le32((unsigned char *)to + i, (uint32_t)u);
         tinyi_put_le32((unsigned char *)to + i + 4, (uint32_t)(u >> 32));
     }
-    for (; i < n; i++) to[i] = (int8_t)((int)((from[i / 2] >> (4 * (i & 1u)) & 15u) ^ 8u) - 8);
+    for (; i < n; i++) to[i] = (int8_t)((int)(((unsigned)from[i / 2] >> (4 * (i & 1u)) & 15u) ^ 8u) - 8);
 }
 
 /* one block of n numbers; returns its scale, or NaN */
