@@ -14,7 +14,7 @@
  * Memory   the largest tensor (whole: all of them). A loss never changes theta itself, so nothing has to be undone and
  *          nothing drifts.
  * Left out the published program's perturbed eps and its web server. Its byte has 9 bits (round(16 ln |g|) to +-127 and
- *          a sign); ours is the 8 bits of the specification. */
+ *          a sign); ours has 8 bits with the sign. */
 #include "llm/dist/onebyte_inside.h"
 #include "core/bytes.h"
 #include "core/half_inside.h"

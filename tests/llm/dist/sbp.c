@@ -2,7 +2,7 @@
  *
  * Truth    who holds which number of a tensor is worked out here number by number, from the definition of the states.
  *          So are the pieces, and the bytes that have to move. Graphs are evaluated in double by plain loops. Plans are
- *          compared with all combinations of signatures, and with the worked bytes of the specification. */
+ *          compared with all combinations of signatures, and with bytes worked out by hand. */
 #include "llm/dist/sbp_kit.h"
 
 /* ---- every conversion -------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* tests/llm/plan/halda.c - layers for the devices of a ring
  *
- * Truth    the worked example of the entry; every division of the layers tried in turn; sums by hand. */
+ * Truth    a worked example; every division of the layers tried in turn; sums by hand. */
 #include "t.h"
 
 /* ---- the problem inside: against every k, window and number of layers on the accelerator ------------------------- */
