@@ -280,8 +280,7 @@ void bench_pipeline(void)
                      (g[i < 2 ? 3 + i : 5 + i].used[rounds / 2] / 2.0 * 9.0 / 8.0);
     b_headline("gpipe", "throughput of 8 stages, 32 micro-batches over 2 stages, 1: 3.48x (AmoebaNet), 6.3x "
                "(Transformer)",
-               "two ranks of one thread each, 8 layers of 512, 256 rows; against one rank with one thread; medians "
-               "on a machine with much other load",
+               "two ranks of one thread each, 8 layers of 512, 256 rows; against one rank with one thread; medians",
                "8 micro-batches %.2fx with recomputation, %.2fx without (goal 1.6, ideal 1.78); 1 micro-batch %.2fx; "
                "one rank with two threads %.2fx; by processor time on two free cores %.2fx with recomputation, %.2fx "
                "without; of 2048 rows %.2fx and %.2fx",
