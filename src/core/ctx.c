@@ -24,6 +24,11 @@ static void tinyi_ctx_say(const tiny_ctx_desc *desc, tiny_log_level level, const
     if (desc->log) desc->log(desc->user, level, sentence);
 }
 
+void tinyi_keep_says(char *to, size_t room, const char *sentence)
+{
+    (void)tiny_plain(to, room, sentence, strlen(sentence));
+}
+
 #ifdef TINY_NO_MESSAGES
 tiny_status tinyi_fail_short(tiny_ctx *ctx, tiny_status status)
 {

@@ -110,6 +110,9 @@ struct tiny_ctx {
     uint64_t woke_at, faults;
 };
 
+/* a sentence into room bytes; one that is longer ends with dots */
+TINYI_FN void tinyi_keep_says(char *to, size_t room, const char *sentence);
+
 /* Leaves the sentence in the context, tells the log, returns the status. ctx may be NULL. */
 #ifndef TINY_NO_MESSAGES
 TINYI_FN tiny_status tinyi_fail(tiny_ctx *ctx, tiny_status status, const char *format, ...) TINYI_PRINTF(3, 4);

@@ -224,7 +224,7 @@ TINY_API void tiny_team_fail(tiny_team *team, tiny_status status, const char *se
     tinyi_region *r = team ? team->region : NULL;
     if (!r || !tinyi_atomic_swap_if(&r->failed, 0, 1)) return;
     r->status = status;
-    (void)snprintf(r->says, sizeof r->says, "%s", sentence ? sentence : tiny_status_text(status));
+    tinyi_keep_says(r->says, sizeof r->says, sentence ? sentence : tiny_status_text(status));
 }
 
 /* from: the phase at which this thread came in. The phases that it has passed. */

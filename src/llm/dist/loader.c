@@ -126,7 +126,7 @@ static void tinyi_loader_room(tllm_loader *l, uint64_t use)
     if (!l->slot[s]) {
         if (!l->failed) {
             l->failed = tiny_ctx_status(l->ctx);
-            (void)snprintf(l->says, sizeof l->says, "%s", tiny_ctx_message(l->ctx));
+            tinyi_keep_says(l->says, sizeof l->says, tiny_ctx_message(l->ctx));
         }
         return;
     }

@@ -437,7 +437,7 @@ static tiny_status tinyi_mega_end(const tllm_mega *m, tiny_status st)
 {
     tiny_net *net = m->d.net;
     if (!net || net->why) return st;
-    if (!*net->says) (void)snprintf(net->says, sizeof net->says, "%s", tiny_ctx_message(m->ctx));
+    if (!*net->says) tinyi_keep_says(net->says, sizeof net->says, tiny_ctx_message(m->ctx));
     net->why = st;
     net->close(net);
     return st;

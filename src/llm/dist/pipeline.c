@@ -180,7 +180,7 @@ static tiny_status tinyi_pipe_end(tllm_pipe *p, tiny_status st)
 {
     tiny_net *net = p->d.net;
     if (!net || net->why) return st;
-    if (!*net->says) (void)snprintf(net->says, sizeof net->says, "%s", tiny_ctx_message(p->ctx));
+    if (!*net->says) tinyi_keep_says(net->says, sizeof net->says, tiny_ctx_message(p->ctx));
     net->why = st;
     net->close(net);
     return st;

@@ -371,7 +371,7 @@ tinyi_sbp_call;
 static tiny_status tinyi_sbp_end(tinyi_sbp_call *k, tiny_status st, int says)
 {
     tiny_net *net = k->net;
-    if (!says) (void)snprintf(net->says, sizeof net->says, "%s", tiny_ctx_message(k->ctx));
+    if (!says) tinyi_keep_says(net->says, sizeof net->says, tiny_ctx_message(k->ctx));
     net->why = st;
     net->close(net);
     return says ? tinyi_fail(k->ctx, st, "%s", net->says) : st;

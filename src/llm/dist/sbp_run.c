@@ -206,7 +206,7 @@ TINY_API tiny_status tllm_sbp_run(tiny_ctx *ctx, tiny_coll *c, const tllm_sbp_gr
         }
     }
     if (st && !c->net->why) {               /* found here, not by a message: the others must not wait for this rank */
-        (void)snprintf(c->net->says, sizeof c->net->says, "%s", tiny_ctx_message(ctx));
+        tinyi_keep_says(c->net->says, sizeof c->net->says, tiny_ctx_message(ctx));
         c->net->why = st;
         c->net->close(c->net);
     }

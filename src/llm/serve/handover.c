@@ -345,7 +345,7 @@ static tiny_status tinyi_hand_store(tllm_hand *h, int *moved)
         st = tinyi_hand_submit(h, j);
         if (!st) return TINY_OK;
         (void)tllm_engine_release(h->engine, j->of.id);
-    } else (void)snprintf(j->says, sizeof j->says, "%s", tiny_ctx_message(h->ctx));
+    } else tinyi_keep_says(j->says, sizeof j->says, tiny_ctx_message(h->ctx));
     st = tinyi_hand_tell_end(h, j->of.id, TLLM_END_CALLER, 0, 0, st, j->says);
     tinyi_hand_remove(h, at);
     return st;

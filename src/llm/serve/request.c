@@ -296,7 +296,7 @@ TINYI_FN void tinyi_request_fail(tllm_engine *e, tinyi_request *r, tiny_status s
 {
     r->status = st;
     r->over = 1;
-    (void)snprintf(r->error, sizeof r->error, "%s", tiny_ctx_message(e->ctx));
+    tinyi_keep_says(r->error, sizeof r->error, tiny_ctx_message(e->ctx));
 }
 
 TINYI_FN tiny_status tinyi_request_open(tllm_engine *e, tinyi_request *r)
