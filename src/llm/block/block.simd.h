@@ -416,6 +416,7 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
 static void TINY_FN(tinyi_blk_book_dot)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row,
                                         size_t n_row, const tinyi_q8 *x, size_t k, tinyi_book_get get, size_t bytes)
 {
+    const ptrdiff_t soon = tinyi_blk_ahead(w_row, k / 256 * bytes, 2048);
     for (; n_row; n_row--, w += w_row, y += y_row) {
         const unsigned char *b = w;
         v_f32 acc[2], off = v_zero();
@@ -425,7 +426,7 @@ static void TINY_FN(tinyi_blk_book_dot)(float *y, ptrdiff_t y_row, const unsigne
             v_i8 c[64];
             v_f32 s[16], m[16];
             size_t i;
-            for (i = 0; i < bytes; i += 64) TINYI_BLK_AHEAD(b + 2048 + i);
+            for (i = 0; i < bytes; i += 64) TINYI_BLK_AHEAD(b + soon + i);
             TINY_FN(tinyi_blk_book)(c, s, m, b, get);
             TINY_FN(tinyi_blk_step)
             (acc, &off, c, s, m, x->code + at, x->d + at / 16, x->sum + at / 16, 1);

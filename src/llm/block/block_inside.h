@@ -195,6 +195,15 @@ static const TINYI_UNUSED unsigned char tinyi_blk_e2m1_16[16] = { 16, 17, 18, 19
 #define TINYI_BLK_AHEAD2(p) ((void)0)
 #endif
 
+/* How far behind a place in a row to ask memory for what is needed `by` bytes later. Rows of `bytes` bytes begin w_row
+ * bytes apart; where that is more, they are a part of the columns, and what lies between them is for somebody else:
+ * then the same place some rows below is asked for. */
+TINYI_INLINE ptrdiff_t tinyi_blk_ahead(ptrdiff_t w_row, size_t bytes, ptrdiff_t by)
+{
+    const ptrdiff_t row = (ptrdiff_t)bytes;
+    return row < 1 || w_row < row + 64 || row > 4 * by ? by : (by + row - 1) / row * w_row;
+}
+
 /* the last of a row: n bytes of its blocks in `last`, followed by zeros */
 TINYI_INLINE const unsigned char *tinyi_blk_last(unsigned char *last, size_t room, const unsigned char *b, size_t n)
 {

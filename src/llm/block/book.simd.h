@@ -189,6 +189,7 @@ static void TINY_FN(tinyi_tree_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, c
                                      size_t n_row, const tinyi_q8 *x, size_t k, size_t n,
                                      tinyi_book_open open, size_t bytes, int blk)
 {
+    const ptrdiff_t soon = tinyi_blk_ahead(w_row, k / 256 * bytes, 2048);
     const float shared = V_VNNI ? -128.0f : 0.0f;
     unsigned char table[TINYI_BOOK_TABLE];
     tinyi_book_table(table, blk);
@@ -202,7 +203,7 @@ static void TINY_FN(tinyi_tree_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, c
             v_i8 c[8];
             v_f32 s[2];
             int i;
-            for (i = 0; i < (int)bytes; i += 64) TINYI_BLK_AHEAD(b + 2048 + i);
+            for (i = 0; i < (int)bytes; i += 64) TINYI_BLK_AHEAD(b + soon + i);
             open(&page, b, table);
             TINYI_BLK_EACH(i, 8) {
                 c[i] = vb_load(page.code + 32 * i);

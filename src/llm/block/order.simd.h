@@ -214,6 +214,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_order_rows)(float *y, ptrdiff_t y_row, con
     const int bytes = 256 / values * n_bytes;
     const size_t half = w_row <= 4096 ? (n_row + 1) / 2 : 0, blocks = x->blocks;
     const size_t rest = k % 256 / (size_t)values * (size_t)n_bytes;
+    const ptrdiff_t soon = tinyi_blk_ahead(w_row, k / (size_t)values * (size_t)n_bytes, 2048);
     unsigned char last[2][8 * 34];          /* of two rows in turn: one is b0 still */
     const unsigned char *b, *b0 = w;
     const int8_t *const code = x->code;
@@ -231,7 +232,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_order_rows)(float *y, ptrdiff_t y_row, con
         const ptrdiff_t row = r == n_row ? 0 : (ptrdiff_t)(!half ? r : r % 2 ? half + r / 2 : r / 2);
         b = w + row * w_row;
         for (at = 0; at < (r < n_row ? blocks : 1); at++, b += bytes) {
-            for (i = 0; i < bytes; i += 64) TINYI_BLK_AHEAD(b + 2048 + i);
+            for (i = 0; i < bytes; i += 64) TINYI_BLK_AHEAD(b + soon + i);
             if (rest && at + 1 == blocks)
                 b = TINY_FN(tinyi_tree_end)
                     (last[r % 2], b, rest, (size_t)n_bytes,

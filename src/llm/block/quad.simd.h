@@ -556,6 +556,7 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_twin_step)(v_f32 acc, const v_i8 *w,
     static void TINY_FN(tinyi_quad_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w,       \
                                                ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n)   \
     {                                                                                                                  \
+        const ptrdiff_t soon = tinyi_blk_ahead(w_row, k / (values) * (bytes), 2048);                                   \
         size_t row;                                                                                                    \
         for (row = 0; row < n_row; row += 2, w += 2 * w_row, y += 2 * y_row) {                                         \
             unsigned char last[2][256 / (values) * (bytes)];                                                           \
@@ -574,7 +575,7 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_twin_step)(v_f32 acc, const v_i8 *w,
                     if (k - at < 256)                                                                                  \
                         b[j] = tinyi_blk_last(last[j], sizeof last[j], b[j], (k - at) / (values) * (bytes));           \
                     else                                                                                               \
-                        TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[j] + 2048 + 64 * i); \
+                        TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[j] + soon + 64 * i); \
                     shared = TINY_FN(tinyi_quad_scales_##name)(s[j], m[j], b[j]);                                      \
                 }                                                                                                      \
                 TINYI_BLK_EACH(h, 2)                                                                                   \
@@ -632,6 +633,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_few_of)(float *y, ptrdiff_t y_row, pt
                                                    ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n,
                                                    tinyi_quad_get get, size_t values, size_t bytes, int traits)
 {
+    const ptrdiff_t soon = tinyi_blk_ahead(w_row, k / values * bytes, 2048);
     const size_t each = 256 / values * bytes;
     for (; n_row; n_row--, w += w_row, y += y_row) {
         unsigned char last[TINYI_QUAD_SIZES];
@@ -645,7 +647,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_few_of)(float *y, ptrdiff_t y_row, pt
             float shared;
             int h, i;
             if (k - at < 256) b = tinyi_blk_last(last, each, b, (k - at) / values * bytes);
-            else for (ask = 0; ask < each; ask += 64) TINYI_BLK_AHEAD(b + 2048 + ask);
+            else for (ask = 0; ask < each; ask += 64) TINYI_BLK_AHEAD(b + soon + ask);
             shared = get(c, s, m, b);
             for (r = 0; r < n; r++) {
                 const size_t from = r * 256 * x->blocks + at;
@@ -737,6 +739,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_spread)(float *to, const v_f32 *s, in
     static void TINY_FN(tinyi_quad_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w,       \
                                                ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n)   \
     {                                                                                                                  \
+        const ptrdiff_t soon = tinyi_blk_ahead(w_row, k / (values) * (bytes), 2048);                                   \
         for (; n_row; n_row--, w += w_row, y += y_row) {                                                               \
             unsigned char last[256 / (values) * (bytes)];                                                              \
             const unsigned char *b = w;                                                                                \
@@ -748,7 +751,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_spread)(float *to, const v_f32 *s, in
                 float shared;                                                                                          \
                 int h, i;                                                                                              \
                 if (k - at < 256) b = tinyi_blk_last(last, sizeof last, b, (k - at) / (values) * (bytes));             \
-                else TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b + 2048 + 64 * i);       \
+                else TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b + soon + 64 * i);       \
                 shared = TINY_FN(tinyi_quad_scales_##name)(s, m, b);                                                   \
                 TINYI_BLK_EACH(h, 2)                                                                                   \
                 {                                                                                                      \
@@ -807,6 +810,7 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
     TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_two_##name)(float *y, ptrdiff_t y_row, const unsigned char *w,          \
                                                            ptrdiff_t w_row, const tinyi_q8 *x, size_t k)               \
     {                                                                                                                  \
+        const ptrdiff_t soon = tinyi_blk_ahead(w_row, k / (values) * (bytes), 2048);                                   \
         unsigned char last[2][256 / (values) * (bytes)];                                                               \
         const unsigned char *b[2];                                                                                     \
         const int8_t *q = x->code;                                                                                     \
@@ -830,7 +834,7 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
             {                                                                                                          \
                 if (left < 256) b[r] = last[r];                                                                        \
                 TINYI_QUAD_HERE(b[r]);                                                                                 \
-                TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[r] + 2048 + 64 * i);         \
+                TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[r] + soon + 64 * i);         \
                 shared = TINY_FN(tinyi_quad_scales_##name)(s[r], m[r], b[r]);                                          \
             }                                                                                                          \
             TINYI_BLK_EACH(h, 2)                                                                                       \
@@ -876,6 +880,7 @@ static void TINY_FN(tinyi_quad_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, c
                                      size_t n_row, const tinyi_q8 *x, size_t k, size_t n, tinyi_book_get get,
                                      size_t bytes)
 {
+    const ptrdiff_t soon = tinyi_blk_ahead(w_row, k / 256 * bytes, 2048);
     for (; n_row; n_row--, w += w_row, y += y_row) {
         const unsigned char *b = w;
         float acc[TINYI_BLK_FEW][4];
@@ -885,7 +890,7 @@ static void TINY_FN(tinyi_quad_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, c
             tinyi_book t;
             v_f32 s[4];
             int h, i;
-            for (i = 0; i < (int)bytes; i += 64) TINYI_BLK_AHEAD(b + 2048 + i);
+            for (i = 0; i < (int)bytes; i += 64) TINYI_BLK_AHEAD(b + soon + i);
             get(&t, b);
             TINY_FN(tinyi_quad_times)(s, v_set(t.d), TINY_FN(tinyi_quad_order)(t.k));
             TINYI_QUAD_HALVES(h) {

@@ -579,6 +579,7 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
                                       const tinyi_q8 *x, size_t k)
 {
     const size_t blocks = x->blocks, rest = k % 256 / 32 * 18;
+    const ptrdiff_t soon = tinyi_blk_ahead(w_row, k / 32 * 18, 2048), later = tinyi_blk_ahead(w_row, k / 32 * 18, 8192);
     unsigned char last[2][144];
     float t[2][4][8];
     size_t g, n;
@@ -594,8 +595,8 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
             if (blocks < 4) {               /* two rows */
                 for (n = blocks; n; n--, b += 144, b1 += 144, q += 256, d += 16) {
                     TINYI_BLK_EACH(j, 3) {
-                        TINYI_BLK_AHEAD(b + 2048 + 64 * j);
-                        TINYI_BLK_AHEAD(b1 + 2048 + 64 * j);
+                        TINYI_BLK_AHEAD(b + soon + 64 * j);
+                        TINYI_BLK_AHEAD(b1 + soon + 64 * j);
                     }
                     if (n == 1 && rest) {
                         b = TINY_FN(tinyi_tree_end)(last[0], b, rest, 18, beyond);
@@ -612,8 +613,8 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
                     for (n = blocks; n > 1; n -= 2, b += 288, q += 512, d += 32) {
                         int c;
                         TINYI_BLK_EACH(c, 5) {
-                            TINYI_BLK_AHEAD(b + 2048 + 64 * c);
-                            TINYI_BLK_AHEAD2(b + 8192 + 64 * c);
+                            TINYI_BLK_AHEAD(b + soon + 64 * c);
+                            TINYI_BLK_AHEAD2(b + later + 64 * c);
                         }
                         b1 = b + 144;
                         if (n == 2 && rest) b1 = TINY_FN(tinyi_tree_end)(last[0], b1, rest, 18, beyond);
@@ -645,6 +646,8 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
                                                             const unsigned char *w, ptrdiff_t w_row, size_t n_row,     \
                                                             const tinyi_q8 *x, size_t k, size_t n)                     \
     {                                                                                                                  \
+        const ptrdiff_t soon = tinyi_blk_ahead(w_row, k / (values) * (bytes), 2048),                                   \
+                        later = tinyi_blk_ahead(w_row, k / (values) * (bytes), 8192);                                  \
         for (; n_row; n_row--, w += w_row, y += y_row) {                                                               \
             v_f32 acc[TINYI_BLK_FEW][2];                                                                               \
             const unsigned char *b = w;                                                                                \
@@ -662,8 +665,8 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
                         b = tinyi_blk_last(last, sizeof last, b, rest);                                                \
                 } else                                                                                                 \
                     for (i = 0; i < 256 / (values) * (bytes); i += 64) {                                               \
-                        TINYI_BLK_AHEAD(b + 2048 + i);                                                                 \
-                        TINYI_BLK_AHEAD2(b + 8192 + i);                                                                \
+                        TINYI_BLK_AHEAD(b + soon + i);                                                                 \
+                        TINYI_BLK_AHEAD2(b + later + i);                                                               \
                     }                                                                                                  \
                 shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, b);                                                   \
                 if (k - at < 256 && !((traits)&TINYI_BLK_FINE)) {                                                      \
