@@ -54,6 +54,7 @@ static const char usage[] =
     "  --wait S         seconds to wait for the others at the start; default: 60\n"
     "  --timeout S      seconds that a rank may take for a step; default: 10\n"
     "  --no-mac         messages are not authenticated; refused unless all ranks are on this machine\n"
+    "  --repack         repack this rank's weights at the start: faster, and needs memory for a copy of them\n"
     "  --threads N      default: one per processor\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
     "  --quiet          no line a second\n"
@@ -262,6 +263,7 @@ int main(int argc, char **argv)
                                A_TEXT("m --policy", &run.policy),
                                A_WHOLE("m --audit", &run.audit, 0, 1e9),
                                A_FLAG("mw --slices", &run.slices),
+                               A_FLAG("mw --repack", &run.repack),
                                A_TEXT("w --fetch", &run.folder),
                                A_NUMBER("p --ms", &run.ms, 0, 1e6),
                                A_NUMBER("p --mbit", &run.mbit, 0, 1e9),

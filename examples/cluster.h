@@ -7,7 +7,7 @@ enum { BATCH = 64, PLAN_HEAD = 16, PLAN_BYTES = PLAN_HEAD + 8 * TINY_NET_RANKS }
 enum { MEASURE = 1, REPLAN = 2, SLICES = 4 };       /* bits of the plan */
 static struct {
     const char *path, *word, *key, *listen, *share, *wire, *policy, *folder, *devices;
-    int command, ranks, n, top_k, context, echo, plain, no_mac, quiet, stats, slices, audit;
+    int command, ranks, n, top_k, context, echo, plain, no_mac, quiet, stats, slices, repack, audit;
     double temp, top_p, min_p, repeat, wait, timeout, ms, mbit;
     uint64_t seed;
     /* of the group */
@@ -295,6 +295,8 @@ static tiny_status open_group(tiny_ctx *ctx, const tllm_gguf *file, const char *
     if (!st && run.flags & SLICES) st = move_slices(ctx, tiny_tcp_net(g->tcp), file, g);
     if (!st && !g->model) st = tllm_model_open(ctx, g->slices, &g->model);
     if (!st) st = tllm_model_cut_by(ctx, g->model, tiny_comm_rank(run.comm), tiny_comm_world(run.comm), run.shares);
+    if (!st) st = tllm_model_cut_copy(ctx, g->model, NULL);
+    if (!st && run.repack) st = tllm_model_repack(ctx, g->model, NULL, NULL);
     ld.model = g->model;
     ld.comm = run.comm;
     ld.n_ctx = run.n_ctx;

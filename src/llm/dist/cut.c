@@ -298,6 +298,42 @@ TINY_API tiny_status tllm_model_cut_by(tiny_ctx *ctx, tllm_model *m, int rank, i
     return tinyi_lm_cut_model(ctx, m, rank, world, 0, share);
 }
 
+TINY_API tiny_status tllm_model_cut_copy(tiny_ctx *ctx, tllm_model *m, size_t *bytes)
+{
+    static const int cut[2] = { TINYI_T_ATTN_OUT, TINYI_T_FFN_DOWN };
+    tinyi_lm_load ld;
+    size_t copied = 0;
+    tiny_idx i, r;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (bytes) *bytes = 0;
+    if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_model_cut_copy: the model is NULL");
+    if (TINYI_LM_DISK(m))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the columns of a model that stays on disk cannot be copied",
+                          m->path);
+    if (!TINYI_HAS(RANKS) || m->world < 2 || m->eights) return TINY_OK;
+    memset(&ld, 0, sizeof ld);
+    ld.ctx = ctx;
+    ld.g = m->file;
+    ld.m = m;
+    for (i = 0; i < 2 * m->n_once; i++) {
+        /* of a cut model both are views */
+        tinyi_lm_view *v = (tinyi_lm_view *)(uintptr_t)m->layer[i / 2].w[cut[i % 2]];
+        tinyi_lm_w *w = v ? &v->w : NULL;
+        unsigned char *to;
+        if (!w || w->row_step <= w->row_bytes) continue;
+        to = (unsigned char *)tinyi_lm_keep(&ld, (size_t)(w->n_mat * w->n_out), w->row_bytes);
+        if (!to) return ld.st;
+        for (r = 0; r < w->n_mat * w->n_out; r++)
+            memcpy(to + (size_t)r * w->row_bytes, w->t->data + (size_t)r * w->row_step, w->row_bytes);
+        v->t.data = to;
+        w->row_step = w->row_bytes;
+        copied += (size_t)(w->n_mat * w->n_out) * w->row_bytes;
+    }
+    if (bytes) *bytes = copied;
+    return TINY_OK;
+}
+
 TINY_API tiny_status tllm_model_routes(tiny_ctx *ctx, tllm_model *m, const unsigned char *route, tiny_idx n)
 {
     tiny_idx i;

@@ -9,7 +9,7 @@ enum { MOST = 4, PROMPT = 64, N = 64 };
 typedef struct run {
     const small *file;
     const double *share;
-    int world, tcp, plain, wire, other_wire, n_prompt, n, way, spoil;
+    int world, tcp, plain, copy, wire, other_wire, n_prompt, n, way, spoil;
     tiny_target target;
     tiny_local *local;
     tiny_socket at;
@@ -68,6 +68,7 @@ static void on_rank(int rank, void *arg)
     cd.finite = 1;
     if (!m.st && r->world > 1) m.st = tiny_comm_open(m.ctx, &cd, &m.comm);
     if (!m.st && !r->plain) m.st = tllm_model_cut_by(m.ctx, m.model, rank, r->world, r->share);
+    if (!m.st && r->copy) m.st = tllm_model_cut_copy(m.ctx, m.model, NULL);
     if (!m.st) {
         tllm_model_about(m.model, &about);
         r->n_kv[rank] = about.n_kv;
@@ -202,6 +203,7 @@ static void test_uneven(void)
                     r->share = share[world - 2][k];
                     r->n_prompt = n_of[k];
                     r->n = N;
+                    r->copy = again && k == 1;              /* the numbers of the file, elsewhere */
                     if (!run_all(r)) { small_unmake(&file); return; }
                     if (!all_ok(r)) { forget(r); continue; }
                     for (i = 0; i < 80; i++) T_CLOSE(r->first[0][i], whole->first[0][i], 1e-4 * (double)size);
@@ -233,6 +235,7 @@ static void test_uneven(void)
     T_PROOF("distributed 1", "ratios, 2 to 4 ranks, threads, TCP: logits to 1e-4, text of 64 tokens, the same twice");
     T_PROOF("distributed 1", "one rank by shares is the plain path, bit for bit");
     T_PROOF("distributed 1", "parts of keys and values make the whole cache");
+    T_PROOF("distributed 1", "columns copied out of the file: bit for bit the same logits");
 }
 
 /* the parts of 8 key heads and 96 neurons, by hand */
@@ -255,6 +258,7 @@ static void test_parts(void)
     int i;
     for (k = 0; k < T_COUNT(by_hand); k++) {
         const part *p = &by_hand[k];
+        const tllm_format *f = tllm_format_of(p->format);
         small_shape is = small_plain;
         small file;
         is.format = p->format;
@@ -263,6 +267,7 @@ static void test_parts(void)
             tllm_gguf *g = NULL;
             tllm_model *m = NULL;
             tllm_about about;
+            size_t bytes = 1;
             T_OK(tllm_gguf_open_memory(file.ctx, file.at, file.n, &g));
             T_OK(tllm_model_open(file.ctx, g, &m));
             if (T_OK(tllm_model_cut_by(file.ctx, m, i, p->world, p->share))) {
@@ -270,6 +275,11 @@ static void test_parts(void)
                 T_EQ_INT(about.n_kv, p->kv[i]);
                 T_EQ_INT(about.n_head, 2 * p->kv[i]);
                 T_EQ_INT(about.n_ff, p->ff[i]);
+                T_OK(tllm_model_cut_copy(file.ctx, m, &bytes));
+                T_EQ_INT(bytes, 2 * 64 * (tllm_format_bytes(f, (uint64_t)(16 * p->kv[i])) +
+                                           tllm_format_bytes(f, (uint64_t)p->ff[i])));
+                T_OK(tllm_model_cut_copy(file.ctx, m, &bytes));
+                T_EQ_INT(bytes, 0);
             }
             tllm_model_close(file.ctx, m);
             tllm_gguf_close(file.ctx, g);
@@ -302,6 +312,10 @@ static void test_blocks(void)
         for (i = 0; i < 80; i++) size = fmaxf(size, fabsf(whole->first[0][i]));
         for (i = 0; i < 80; i++) T_CLOSE(r->first[0][i], whole->first[0][i], 0.02 * (double)size);
         T_SAME(r->first[1], r->first[0], 80);
+        memcpy(whole->first[1], r->first[0], sizeof whole->first[1]);
+        forget(r);
+        r->copy = 1;
+        if (run_all(r) && all_ok(r)) T_SAME(r->first[0], whole->first[1], 80);
     }
     forget(whole);
     forget(r);
