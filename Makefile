@@ -57,7 +57,7 @@ COMPILE_TEST = $(patsubst -O2,-O1,$(COMPILE))
 
 .PHONY: help all picture pictures ways smaller try demo machine retrain retrain-check test test-clone sweep \
     run-tests programs bench bench-quick bench-compile bench-peers bench-targets bench-arm bench-mpi check-scripts \
-    mutants conformance test-ports test-python fuzz asan tsan stitch stitch-check docs setup examples examples-all \
+    mutants conformance test-ports test-python fuzz soak asan tsan stitch stitch-check docs setup examples examples-all \
     examples-alone mpi test-mpi style-check page test-serve test-page clean install uninstall shared dist
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -192,6 +192,12 @@ test-ports:      ## checks other processors and systems, emulated; prints a row 
 
 test-python:     ## builds the wheel of the Python package, installs it under build/, runs its tests
 	@BUILD=$(BUILD) INC=$(INC) CC='$(CC)' sh ports/python/test.sh
+
+MINUTES ?= 30
+soak:            ## build/serve with the sanitizers under mixed load for MINUTES=30: answers, end, memory
+	@$(MAKE) -s --no-print-directory BUILD=$(BUILD)/asan $(SANITIZED) \
+	  -fsanitize=address,undefined -fno-sanitize-recover=undefined' $(BUILD)/asan/serve
+	@python3 tests/serve/soak.py $(BUILD)/asan/serve $(MINUTES)
 
 fuzz: $(HEADERS) ## runs each target of tests/fuzz on hostile input, a minute each
 	@BUILD=$(BUILD) INC=$(INC) CC='$(CC)' sh tests/fuzz/run.sh
