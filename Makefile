@@ -390,6 +390,7 @@ page:            ## makes examples/serve-page.h from examples/serve-page.html
 	  examples/serve-page.h
 
 test-serve: $(BUILD)/serve       ## build/serve by two client libraries of PyPI; EMBED=FILE adds an embedding model
+	@sh tests/setup.sh serve
 	@BUILD=$(BUILD) sh tests/serve/run.sh clients $(EMBED)
 
 # programs whose ranks are processes that mpirun starts; each takes --check, which compares with one rank

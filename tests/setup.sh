@@ -1,6 +1,6 @@
 #!/bin/sh
-# setup.sh test|ports|accel|mpi: what the tests, the emulated ports, the accelerator ports or ranks over MPI want beyond
-# a C compiler and make. As root on Debian or Ubuntu installs what is missing; elsewhere says which line would. Nothing
+# setup.sh test|ports|accel|mpi|serve: what the tests, the emulated ports, the accelerator ports, ranks over MPI or tests
+# of build/serve want beyond a C compiler and make. As root on Debian or Ubuntu installs what is missing; elsewhere says which line would. Nothing
 # here is needed: what is missing is skipped by name.
 what=${1:-test}
 missing=
@@ -55,6 +55,12 @@ accel)
     pacman='pacman -S openblas opencl-headers ocl-icd pocl'
     brew='brew install openblas pocl'
     ;;
+serve)
+    want slowhttptest has slowhttptest
+    dnf='dnf install slowhttptest'
+    pacman='pacman -S slowhttptest'
+    brew='brew install slowhttptest'
+    ;;
 mpi)
     want libopenmpi-dev has mpicc
     want openmpi-bin has mpirun
@@ -63,7 +69,7 @@ mpi)
     brew='brew install open-mpi'
     ;;
 *)
-    echo "usage: setup.sh test|ports|accel|mpi" >&2
+    echo "usage: setup.sh test|ports|accel|mpi|serve" >&2
     exit 2
     ;;
 esac

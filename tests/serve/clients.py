@@ -1,5 +1,8 @@
 """tests/serve/clients.py PROGRAM [EMBEDDING MODEL] - build/serve by the openai and anthropic clients of PyPI"""
 import json
+import re
+import shutil
+import subprocess
 import sys
 
 import openai
@@ -189,8 +192,22 @@ def main():
             except anthropic.BadRequestError as e:
                 assert "thinking" in str(e)
 
+        def slow():
+            """headers, bodies and readers that take their time: others are served meanwhile"""
+            tool = shutil.which("slowhttptest")
+            if not tool:
+                print("skipped: slow: slowhttptest is not here")
+                return
+            for kind in "-H", "-B", "-X":
+                line = [tool, *f"{kind} -c 200 -r 200 -i 1 -l 6 -p 5 -u {served.url}/health".split()]
+                said = subprocess.run(line, stdout=subprocess.PIPE, text=True, timeout=60).stdout
+                said = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", said)      # colours
+                seen = re.findall(r"service available: *(YES|NO)", said)
+                assert seen and set(seen) == {"YES"}, (kind, seen)
+                assert chat(model="story", messages=TALK, max_tokens=5).choices[0].message.content
+
         for test in (models, talk, seeds, stops, probabilities, forms, tools, completions, faults, hang_up,
-                     responses, messages):
+                     responses, messages, slow):
             checks.run(test.__name__, test)
         if options:
             checks.run("embeddings", embeddings)
