@@ -187,6 +187,18 @@ if has "$python" 'numpy, xllamacpp'; then
     make -s --no-print-directory "$BUILD/story-gen" "$BUILD/tokenize" "$BUILD/logits" "$BUILD/quantize" || exit 1
     # shellcheck disable=SC2046
     run story "$python" bench/peers/story.py --build "$BUILD" $(size '' examples/models/story-small.gguf)
+    # two servers under the same load
+    make -s --no-print-directory "$BUILD/serve" "$BUILD/load" "$BUILD/make-model" || exit 1
+    if [ -n "$check" ]; then
+        run serve "$python" bench/peers/serve.py --build "$BUILD" examples/models/story-small.gguf --clients 2 \
+            --requests 1 --rounds 1 --prompt 5 --answer 4 --context 128
+    else
+        for shape in 110M 1.1B; do
+            "$BUILD/make-model" --shape $shape --type Q4_0 "$peers/served.gguf" &&
+                run "serve $shape" "$python" bench/peers/serve.py --build "$BUILD" "$peers/served.gguf" --repack
+            rm -f "$peers/served.gguf"
+        done
+    fi
 else
     skip 'xllamacpp is not installed: the story models are not compared'
 fi
