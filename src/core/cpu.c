@@ -89,6 +89,7 @@ TINYI_FN unsigned tinyi_cpu_features(void)
     if (one[2] & 1u << 19) f |= TINY_CPU_SSE41;
     if (tinyi_cpu_id(7, 0, seven) && seven[0] >= 1) (void)tinyi_cpu_id(7, 1, more);
     if ((f & TINY_CPU_SSE41) && (seven[1] & 1u << 29)) f |= TINY_CPU_SHA;
+    if (seven[1] & 1u << 8) f |= TINY_CPU_BMI2;
     if ((one[2] & all_1) != all_1 || !(seven[1] & 1u << 5)) return f;
     saved = tinyi_cpu_xcr0();
     if ((saved & 6) != 6) return f;                                         /* xmm, ymm */
@@ -115,6 +116,7 @@ TINYI_FN unsigned tinyi_cpu_features(void)
 {
     const unsigned long one = getauxval(16), two = getauxval(26);           /* AT_HWCAP, AT_HWCAP2 */
     unsigned f = TINY_CPU_NEON;
+    if (one & 1ul << 6) f |= TINY_CPU_SHA_ARM;
     if (one & 1ul << 20) f |= TINY_CPU_DOTPROD;
     if ((one & 3ul << 9) == 3ul << 9) f |= TINY_CPU_FP16_ARM;               /* scalar and vector */
     if (two & 1ul << 13) f |= TINY_CPU_I8MM;
@@ -133,13 +135,15 @@ TINYI_FN unsigned tinyi_cpu_features(void)
     return TINY_CPU_NEON | tinyi_cpu_asks("hw.optional.arm.FEAT_DotProd", TINY_CPU_DOTPROD) |
            tinyi_cpu_asks("hw.optional.arm.FEAT_FP16", TINY_CPU_FP16_ARM) |
            tinyi_cpu_asks("hw.optional.arm.FEAT_I8MM", TINY_CPU_I8MM) |
-           tinyi_cpu_asks("hw.optional.arm.FEAT_BF16", TINY_CPU_BF16_ARM);
+           tinyi_cpu_asks("hw.optional.arm.FEAT_BF16", TINY_CPU_BF16_ARM) |
+           tinyi_cpu_asks("hw.optional.arm.FEAT_SHA256", TINY_CPU_SHA_ARM);
 }
 #elif TINYI_ARM64 && defined _WIN32
 TINYI_FN unsigned tinyi_cpu_features(void)
 {
-    /* PF_ARM_V82_DP_INSTRUCTIONS_AVAILABLE */
-    return TINY_CPU_NEON | (IsProcessorFeaturePresent(43) ? (unsigned)TINY_CPU_DOTPROD : 0u);
+    /* PF_ARM_V82_DP_INSTRUCTIONS_AVAILABLE, PF_ARM_V8_CRYPTO_INSTRUCTIONS_AVAILABLE */
+    return TINY_CPU_NEON | (IsProcessorFeaturePresent(43) ? (unsigned)TINY_CPU_DOTPROD : 0u) |
+           (IsProcessorFeaturePresent(30) ? (unsigned)TINY_CPU_SHA_ARM : 0u);
 }
 #elif TINYI_ARM64
 TINYI_FN unsigned tinyi_cpu_features(void) { return TINY_CPU_NEON; }

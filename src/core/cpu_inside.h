@@ -20,11 +20,13 @@ enum {
     TINY_CPU_AVX512POPCNT = 1 << 11,        /* VPOPCNTDQ */
     TINY_CPU_SHA = 1 << 12,                 /* SHA instructions of x86; needs SSE4.1 only */
     TINY_CPU_AVX512HALVES = 1 << 13,        /* executes 512 bits in two halves: AMD Zen 4 */
+    TINY_CPU_BMI2 = 1 << 14,
     TINY_CPU_NEON = 1 << 16,                /* 64-bit ARM */
     TINY_CPU_DOTPROD = 1 << 17,
     TINY_CPU_I8MM = 1 << 18,
     TINY_CPU_BF16_ARM = 1 << 19,
-    TINY_CPU_FP16_ARM = 1 << 20             /* arithmetic, not only conversion */
+    TINY_CPU_FP16_ARM = 1 << 20,            /* arithmetic, not only conversion */
+    TINY_CPU_SHA_ARM = 1 << 21              /* SHA-256 */
 };
 
 TINYI_FN unsigned tinyi_cpu_features(void);     /* the same at every call; costs microseconds */

@@ -16,7 +16,7 @@ typedef struct tiny_sha256 {
     uint32_t h[8];
     uint64_t n_bytes;
     unsigned char rest[64];                 /* n_bytes % 64 of them wait for their block */
-    int fast;                               /* by instructions of the processor */
+    int fast;                               /* the kernel: 0 plain C, else what the processor has */
 } tiny_sha256;
 
 TINY_API void tiny_sha256_start(tiny_sha256 *h);
@@ -42,6 +42,7 @@ TINY_API tiny_status tiny_random(tiny_ctx *ctx, void *bytes, size_t n);
 /* ---- inside: for the tests ---- */
 
 TINYI_FN void tinyi_sha_blocks_ref(uint32_t h[8], const unsigned char *p, size_t n_blocks);
+TINYI_FN void tinyi_sha_blocks_c(uint32_t h[8], const unsigned char *p, size_t n_blocks);
 TINYI_FN int tinyi_sha_has_instructions(void);
 
 TINYI_C_END
