@@ -171,8 +171,9 @@ static void tinyi_tcp_judge(tinyi_tcp_opening *o, tinyi_tcp_try *y)
         for (i = o->world - 1; i > 0; i--) if (!o->came[i]) rank = i;
     } else if (k->peer_rank > (uint32_t)o->rank && k->peer_rank < (uint32_t)o->world && !o->came[k->peer_rank])
         rank = (int)k->peer_rank;
-    if (!tiny_same_secret(k->peer_model, o->d->model, 32)) why = TINYI_ABORT_MODEL;
-    else if (!tiny_same_secret(k->peer_config, o->config, 32)) why = TINYI_ABORT_CONFIG;
+    /* settings first: they decide whether the models must be the same */
+    if (!tiny_same_secret(k->peer_config, o->config, 32)) why = TINYI_ABORT_CONFIG;
+    else if (!tiny_same_secret(k->peer_model, o->d->model, 32)) why = TINYI_ABORT_MODEL;
     else if (rank < 0 || (k->peer_world && k->peer_world != (uint32_t)o->world)) why = TINYI_ABORT_RANK;
     if (why) {
         tinyi_put_le32(say, (uint32_t)o->rank);
@@ -388,8 +389,10 @@ static tiny_status tinyi_tcp_gather(tinyi_tcp_opening *o, uint64_t end)
             for (i = TINYI_TCP_STRANGERS; i < o->n_list; i++)
                 if (o->list[i].state != TINYI_TRY_DONE && o->list[i].says[0]) why = o->list[i].says;
             for (i = 0; i < o->world && (o->came[i] || i == o->rank); i++) {}
-            st = tinyi_fail(o->ctx, TINY_E_TIMEOUT, "%d ranks are missing, the first is rank %d: %s", o->missing,
-                            o->world ? i : 0, why);
+            if (!o->world) i = 0;
+            st = o->missing == 1 ? tinyi_fail(o->ctx, TINY_E_TIMEOUT, "rank %d is missing: %s", i, why)
+                                 : tinyi_fail(o->ctx, TINY_E_TIMEOUT, "%d ranks are missing, the first is rank %d: %s",
+                                              o->missing, i, why);
         }
     }
     return st;

@@ -6,6 +6,7 @@
 #define T_GNN
 #define T_INTERNALS
 #include "t.h"
+#include "core/atomic_inside.h"
 #include "core/bytes.h"
 #include "core/comm.h"
 #include "core/tcp.h"
@@ -43,6 +44,7 @@ typedef struct group {
     int gone[MOST];
     float *x[MOST];
     uint64_t sent[MOST];
+    tiny_idx joined;                        /* rank 1 is in the group */
     tiny_tcp_desc d;                        /* what all have */
 } group;
 
@@ -92,6 +94,7 @@ T_FN void sum_rank(int rank, void *arg)
     int i;
     memset(&cd, 0, sizeof cd);
     g->st[rank] = tiny_tcp_open(ctx, &d, &t);
+    if (rank == 1) (void)tinyi_atomic_add(&g->joined, 1);
     if (!g->st[rank]) {
         cd.net = tiny_tcp_net(t);
         cd.n_most = (size_t)g->n + 16;

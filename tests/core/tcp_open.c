@@ -312,6 +312,39 @@ static void test_bad_server(void)
     T_PROOF("distributed 1", "hostile: every truncation and bit flip of CHALLENGE and WELCOME over TCP");
 }
 
+/* Rank 1 is there. Another one of that number is refused, and the group still gets its rank 2. */
+static void taken_rank(int rank, void *arg)
+{
+    group *g = (group *)arg;
+    if (rank == 2) {
+        tiny_ctx *ctx = t_rank_ctx(TINY_TARGET_AUTO);
+        tiny_tcp_desc d = desc_of(g, 1);
+        tiny_tcp *t = NULL;
+        while (!tinyi_atomic_get(&g->joined)) nap(1000000);
+        g->later[2] = tiny_tcp_open(ctx, &d, &t);
+        (void)snprintf(g->says[3], sizeof g->says[3], "%s", tiny_ctx_message(ctx));
+        tiny_tcp_close(ctx, t);
+        tiny_ctx_close(ctx);
+    }
+    sum_rank(rank, arg);
+}
+static void test_taken(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    group g;
+    int r;
+    open_group(&g, ctx, 3, 0);
+    g.n = 3;
+    for (r = 0; r < 3; r++) g.x[r] = t_rand(9, 0.0f, 1.0f);
+    if (t_ranks(3, taken_rank, &g)) {
+        T_EQ_INT(g.later[2], TINY_E_PROTOCOL);
+        if (!T_TRUE(strstr(g.says[3], "the rank is taken") != NULL)) printf("  %s\n", g.says[3]);
+        for (r = 0; r < 3; r++) if (!T_EQ_INT(g.st[r], TINY_OK)) printf("  %s\n", g.says[r]);
+    }
+    close_group(&g);
+    t_close(ctx);
+}
+
 /* Half-open connections, those that send one byte, and those that send nothing: none takes memory, and each slot is
  * free again after the time-out of the handshake. */
 static void flood_rank(int rank, void *arg)
@@ -461,7 +494,7 @@ static void test_bad_descs(void)
     d = ok; d.world = 2; d.at = "192.0.2.1:1"; d.rank = 1; d.no_mac = 1;
     T_STATUS(tiny_tcp_open(ctx, &d, &t), TINY_E_ARGUMENT, "without MAC");
     d = ok; d.world = 2; d.at = "127.0.0.1:0"; d.open_ns = 1;
-    T_STATUS(tiny_tcp_open(ctx, &d, &t), TINY_E_TIMEOUT, "1 ranks are missing, the first is rank 1");
+    T_STATUS(tiny_tcp_open(ctx, &d, &t), TINY_E_TIMEOUT, "rank 1 is missing: it has not come");
     d = ok; d.world = 2; d.at = "127.0.0.1:1"; d.open_ns = 1000000; d.rank = 1;
     T_STATUS(tiny_tcp_open(ctx, &d, &t), TINY_E_TIMEOUT, "rank 0");
     d = ok; d.world = 2; d.at = "nonsense"; d.rank = 1;
@@ -637,6 +670,7 @@ int main(void)
     T_RUN(test_plan);
     T_RUN(test_attacked_server);
     T_RUN(test_bad_server);
+    T_RUN(test_taken);
     T_RUN(test_flood);
     T_RUN(test_drip);
     T_RUN(test_refused);
