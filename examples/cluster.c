@@ -20,6 +20,7 @@
 #include "devices.h"
 #ifdef OPTIONS_UNIX
 #include <fcntl.h>
+#include <sys/resource.h>
 #endif
 
 static const char usage[] =
@@ -111,22 +112,33 @@ static int make_key(const char *path)
     return !ok;
 }
 
+/* The caller wipes it. No other copy of it stays in memory, and this process writes no core file from now on. */
 static char *read_key(size_t *n)
 {
     char *key;
+    FILE *f;
     if (!run.key) {
         fputs("cluster: --key FILE is missing: make one with cluster key FILE\n", stderr);
         return NULL;
     }
 #ifdef OPTIONS_UNIX
     {
+        static const struct rlimit none = { 0, 0 };
         struct stat is;
+        (void)setrlimit(RLIMIT_CORE, &none);
         if (!stat(run.key, &is) && (is.st_mode & 077))
             fprintf(stderr, "cluster: %s: other users of this machine may read this key (chmod 600 ends that)\n",
                     run.key);
     }
 #endif
-    key = read_text(run.key, 4096, 0, n);
+    f = fopen(run.key, "rb");
+    if (!f) {
+        fprintf(stderr, "cluster: %s: cannot be opened: %s\n", run.key, strerror(errno));
+        return NULL;
+    }
+    (void)setvbuf(f, NULL, _IONBF, 0);
+    key = read_stream(f, run.key, 4096, 0, n);
+    (void)fclose(f);
     while (key && *n && (key[*n - 1] == '\n' || key[*n - 1] == '\r')) key[--*n] = 0;
     return key;
 }

@@ -257,6 +257,9 @@ static tiny_status open_group(tiny_ctx *ctx, const tllm_gguf *file, const char *
         td.at = run.word;
     }
     st = tiny_tcp_open(ctx, &td, &g->tcp);
+    if (st == TINY_E_PROTOCOL && strstr(tiny_ctx_message(ctx), "other settings"))
+        fputs("cluster: all machines need the same --wire; with --fetch or --slices on one, the master and all workers "
+              "with the model file need --slices\n", stderr);
     if (!st && run.command == WORKER) {
         told = tiny_tcp_plan(g->tcp, &n);
         st = take_plan((const unsigned char *)told, n, tiny_tcp_net(g->tcp)->world, &n_most);

@@ -28,7 +28,7 @@ static const char usage[] =
 enum { CONTEXT = 512, BATCH = 64 };
 static struct {
     const char *path, *prompt, *share, *wire;
-    int ladder, tokens, check, format, differs;
+    int ladder, tokens, check, format, differs, n_shares;
     double shares[WORLD_MOST];
 } run;
 
@@ -113,6 +113,10 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
     int n_text = 0;
     tiny_status st;
     (void)arg;
+    if (run.share && run.n_shares != net->world) {      /* mpirun tells how many ranks there are */
+        fprintf(stderr, "ranks: --share has %d numbers for %d ranks\n", run.n_shares, net->world);
+        return TINY_E_ARGUMENT;
+    }
     memset(&nd, 0, sizeof nd);
     memset(&ld, 0, sizeof ld);
     memset(&d, 0, sizeof d);
@@ -192,7 +196,12 @@ int main(int argc, char **argv)
         if (end == at || (*end && *end != ',') || !(run.shares[i] > 0 && run.shares[i] <= 1e9)) break;
         at = *end ? end + 1 : NULL;
     }
+    run.n_shares = i;
+#ifdef WORLD_MPI
+    if (at) return refused("--share takes a number above 0 for each rank, such as 3,1, not %s", run.share);
+#else
     if (run.share && (at || i != w.ranks))
         return refused("--share takes a number above 0 for each of %d ranks, such as 3,1, not %s", w.ranks, run.share);
+#endif
     return exit_status(world_run(&w, body, NULL) || run.differs);
 }

@@ -374,6 +374,7 @@ TINY_API void tiny_sha256_of(const void *bytes, size_t n, unsigned char digest[3
     tiny_sha256_start(&h);
     tiny_sha256_add(&h, bytes, n);
     tiny_sha256_end(&h, digest);
+    tiny_wipe(&h, sizeof h);                /* the last bytes of what may be a key */
 }
 
 TINY_API void tiny_hmac_key(tiny_hmac *m, const void *key, size_t n)

@@ -152,6 +152,7 @@ static tiny_status tinyi_lead_compute(tllm_lead *l, tiny_idx n, int64_t pos, int
 TINY_API tiny_status tllm_lead_forward(tllm_lead *l, const int32_t *token, tiny_idx n, int64_t pos, float *logits)
 {
     tiny_status st = TINY_OK;
+    tiny_idx i;
     if (!l) return TINY_E_ARGUMENT;
     if (l->rank) return tinyi_fail(l->ctx, TINY_E_ARGUMENT, "rank %d follows: only rank 0 leads", l->rank);
     if (!token || !logits || n < 1)
@@ -159,6 +160,9 @@ TINY_API tiny_status tllm_lead_forward(tllm_lead *l, const int32_t *token, tiny_
     if (pos < 0 || pos > TINYI_LEAD_MOST - n || l->n_vocab > TINYI_LEAD_MOST)
         return tinyi_fail(l->ctx, TINY_E_ARGUMENT, "positions and tokens of a split model are below %d",
                           TINYI_LEAD_MOST);
+    for (i = 0; i < n; i++)                 /* all of them, before the first piece is computed */
+        if (token[i] < 0 || token[i] >= l->n_vocab)
+            return tinyi_fail(l->ctx, TINY_E_ARGUMENT, "token %d: the vocabulary has %td", (int)token[i], l->n_vocab);
     /* what is read again after a rank is lost; the state refuses what does not fit or does not follow */
     if (pos <= l->n_told && n <= l->n_ctx - (tiny_idx)pos) {
         memcpy(l->told + pos, token, (size_t)n * sizeof *token);
@@ -166,16 +170,12 @@ TINY_API tiny_status tllm_lead_forward(tllm_lead *l, const int32_t *token, tiny_
     }
     while (n && !st) {
         const tiny_idx k = TINYI_MIN(n, l->n_batch);
-        tiny_idx i;
         memset(l->sum, 0, l->n_sum * sizeof *l->sum);
         l->sum[0] = TINYI_LEAD_FORWARD;
         l->sum[1] = (float)pos;
         l->sum[2] = (float)k;
         l->sum[3] = (float)(k == n);
         for (i = 0; i < k; i++) {
-            if (token[i] < 0 || token[i] >= l->n_vocab)
-                return tinyi_fail(l->ctx, TINY_E_ARGUMENT, "token %d: the vocabulary has %td", (int)token[i],
-                                  l->n_vocab);
             l->token[i] = token[i];
             l->sum[TINYI_LEAD_HEAD + i] = (float)token[i];
         }

@@ -14,7 +14,7 @@
  *          keep T  l a + l f + 2 l r >= (l - ceil(l / T)) F + l A and
  *                  l a + (l - 1) f + (2 l - 1) r >= (l - ceil(l / T)) F + (l - 1) A
  *          In the second one the attention of layer 1 is loaded before the start, as in A.
- * Cost     O(blocks) a pass, O(L^2) for the largest T. */
+ * Cost     O(blocks) a pass, O(L log L) for the largest T. */
 #include "llm/plan/slots.h"
 #include "core/mem.h"
 #include "core/net.h"
@@ -208,32 +208,42 @@ TINY_API tiny_status tllm_slots_run(tiny_ctx *ctx, const tllm_slots_times *t, in
 TINY_API unsigned tllm_slots_steady(const tllm_slots_times *t)
 {
     unsigned holds = 0, a = TLLM_STEADY_A, b = TLLM_STEADY_B;
-    tiny_idx l;
+    int last;
     if (!t) return 0;
     if (t->attn + t->sum >= t->load_ffn && t->ffn + t->sum >= t->load_attn) holds |= TLLM_STEADY_TIGHT;
     if (t->attn + t->ffn + 2 * t->sum >= t->load_attn + t->load_ffn) holds |= TLLM_STEADY_LOOSE;
-    for (l = 1; l <= t->n_layer; l++) {
-        const double n = (double)l, m = (double)(l - 1), sums = (2 * n - 1) * t->sum;
+    for (last = 0; last < 2 && t->n_layer > 0; last++) {            /* both sides are linear in l: the ends decide */
+        const double n = last ? (double)t->n_layer : 1.0, m = n - 1, sums = (2 * n - 1) * t->sum;
         if (!(n * t->attn + m * t->ffn + sums >= n * t->load_ffn + m * t->load_attn)) a = 0;
         if (!(m * t->attn + n * t->ffn + sums >= m * t->load_ffn + n * t->load_attn)) b = 0;
     }
     return holds | a | b;
 }
 
+/* no wait in any layer with every T-th network in memory */
+static int tinyi_slots_keeps(const tllm_slots_times *t, tiny_idx T)
+{
+    tiny_idx l;
+    for (l = 1; l <= t->n_layer; l++) {
+        const double n = (double)l, m = (double)(l - 1);
+        const double load = (double)(l - (l + T - 1) / T) * t->load_ffn + m * t->load_attn;
+        if (!(n * (t->attn + t->ffn) + 2 * n * t->sum >= load + t->load_attn &&
+              n * t->attn + m * t->ffn + (2 * n - 1) * t->sum >= load))
+            return 0;
+    }
+    return 1;
+}
+
 TINY_API tiny_idx tllm_slots_keep(const tllm_slots_times *t)
 {
-    tiny_idx T, l;
+    tiny_idx least = 1, most;
     if (!t || t->n_layer < 1 || t->n_layer > TINYI_SLOTS_MOST) return -1;
     if (tllm_slots_steady(t) & TLLM_STEADY_LOOSE) return 0;
-    for (T = t->n_layer; T >= 1; T--) {
-        for (l = 1; l <= t->n_layer; l++) {
-            const double n = (double)l, m = (double)(l - 1);
-            const double load = (double)(l - (l + T - 1) / T) * t->load_ffn + m * t->load_attn;
-            if (!(n * (t->attn + t->ffn) + 2 * n * t->sum >= load + t->load_attn &&
-                  n * t->attn + m * t->ffn + (2 * n - 1) * t->sum >= load))
-                break;
-        }
-        if (l > t->n_layer) return T;
+    if (!tinyi_slots_keeps(t, 1)) return -1;
+    for (most = t->n_layer; least < most;) {            /* a larger T loads more: halving finds the last that holds */
+        const tiny_idx T = most - (most - least) / 2;
+        if (tinyi_slots_keeps(t, T)) least = T;
+        else most = T - 1;
     }
-    return -1;
+    return least;
 }

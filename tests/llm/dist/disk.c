@@ -141,6 +141,34 @@ static void test_times(void)
     t.attn = -1;
     T_STATUS(tllm_slots_run(ctx, &t, 1, &a), TINY_E_ARGUMENT, "negative");
     T_STATUS(tllm_slots_run(ctx, NULL, 1, &a), TINY_E_ARGUMENT, "NULL");
+    t.n_layer = INTPTR_MAX;                 /* answers at once */
+    T_EQ_INT(tllm_slots_steady(&t) & TLLM_STEADY_LOOSE, 0);
+    T_EQ_INT(tllm_slots_keep(&t), -1);
+    {                                       /* every T by its definition, for some figures near the limits */
+        int turn;
+        for (turn = 0; turn < 300; turn++) {
+            tllm_slots_times k = { 0, 0, 0, 0, 0, 0, 2, 0 };
+            tiny_idx T, l, best = -1;
+            k.attn = 1 + (double)t_rand_below(20);
+            k.ffn = 1 + (double)t_rand_below(20);
+            k.sum = (double)t_rand_below(4);
+            k.load_attn = (double)t_rand_below(20);
+            k.load_ffn = 10 + (double)t_rand_below(40);
+            k.n_layer = 1 + (tiny_idx)t_rand_below(20);
+            if (tllm_slots_steady(&k) & TLLM_STEADY_LOOSE) { T_EQ_INT(tllm_slots_keep(&k), 0); continue; }
+            for (T = 1; T <= k.n_layer; T++) {
+                int all = 1;
+                for (l = 1; l <= k.n_layer; l++) {
+                    const double kept = (double)((l + T - 1) / T), n = (double)l;
+                    all &= n * (k.attn + k.ffn) + 2 * n * k.sum >= (n - kept) * k.load_ffn + n * k.load_attn;
+                    all &= n * k.attn + (n - 1) * k.ffn + (2 * n - 1) * k.sum >=
+                           (n - kept) * k.load_ffn + (n - 1) * k.load_attn;
+                }
+                if (all) best = T;
+            }
+            T_EQ_INT(tllm_slots_keep(&k), best);
+        }
+    }
     T_EQ_INT(tllm_slots_keep(NULL), -1);
     T_EQ_INT(tllm_slots_steady(NULL), 0);
     t_close(ctx);

@@ -337,6 +337,14 @@ static void test_bad_calls(void)
         T_STATUS(tllm_lead_forward(r.lead, &token, 1, -1, logits), TINY_E_ARGUMENT, "positions");
         T_STATUS(tllm_lead_forward(r.lead, &token, 1, 1 << 24, logits), TINY_E_ARGUMENT, "positions");
         T_STATUS(tllm_lead_forward(r.lead, &wrong, 1, 0, logits), TINY_E_ARGUMENT, "token 16777216");
+        {                                   /* in a later piece: nothing was computed, and nothing is told */
+            static int32_t many[200];
+            tiny_idx n_told = 9;
+            many[190] = -1;
+            T_STATUS(tllm_lead_forward(r.lead, many, 200, 0, logits), TINY_E_ARGUMENT, "token -1");
+            (void)tllm_lead_told(r.lead, &n_told);
+            T_TRUE(n_told == 0 && tllm_lead_tokens(r.lead) == 0);
+        }
         T_STATUS(tllm_lead_follow(r.lead, NULL, NULL), TINY_E_ARGUMENT, "rank 0 leads");
         T_TRUE(tllm_lead_times(r.lead, 1) == NULL && tllm_lead_times(r.lead, 0) != NULL);
     }

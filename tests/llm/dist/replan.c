@@ -500,15 +500,40 @@ static void test_audit(void)
                 }
             }
     }
-    t.wire = TLLM_FORMAT_F32;               /* a single number; every third command */
+    t.wire = TLLM_FORMAT_F32;               /* the limit is a thousandth: 3 are found, half of one is not */
     t.world = 2;
     t.who = 1;
+    t.factor = 1.003f;
+    if (audit_all(&t)) T_TRUE(t.st[0] == TINY_E_PROTOCOL && t.gone[0] == 1);
+    t.factor = 1.0005f;
+    if (audit_all(&t)) T_TRUE(t.st[0] == TINY_OK && t.passed == 17);
+    t.wire = TLLM_FORMAT_Q8_0;              /* less than the rounding of one number, but seen in the scale of all */
+    t.factor = 1.004f;
+    if (audit_all(&t)) T_TRUE(t.st[0] == TINY_E_PROTOCOL && t.gone[0] == 1);
+    /* a single number; every third command */
+    t.wire = TLLM_FORMAT_F32;
     t.factor = 1.0f;
     t.more = 0.5f;
     t.every = 3;
     if (audit_all(&t)) T_TRUE(t.st[0] == TINY_E_PROTOCOL && t.gone[0] == 1);
+    t.more = 0.01f;                         /* of numbers up to 2 or so: little for the scale */
+    if (audit_all(&t) && !T_TRUE(t.st[0] == TINY_E_PROTOCOL && t.gone[0] == 1)) printf("  %s\n", t.says[0]);
     t.who = 0;
     if (audit_all(&t)) T_EQ_INT(t.passed, 6);           /* commands 0, 3, 6, 9, 12, 15 */
+    {                                       /* 130 layers: sums of 64 of them in turn have the same tags */
+        static const small_shape tall = { 32, 4, 4, 8, 32, 130, 80, TLLM_FORMAT_F32 };
+        small high;
+        t.every = 1;
+        if (small_make(&high, &tall, NULL)) {
+            t.file = &high;
+            for (i = 0; i < 2; i++) {
+                t.world = 2 + i;            /* 3: in a star */
+                if (!audit_all(&t)) break;
+                if (!T_EQ_INT(t.passed, 17)) printf("  %s\n", t.says[0]);
+            }
+            small_unmake(&high);
+        }
+    }
     memset(&d, 0, sizeof d);
     memset(&net, 0, sizeof net);
     net.world = 2;

@@ -149,6 +149,54 @@ static void test_worked(void)
     t_close(ctx);
 }
 
+/* The worked example with a third device that runs macOS, and keys and values of half a GB a layer: without an
+ * accelerator it reads 2.5 GB of each layer again, with one the weights alone; only in the first case the layers that
+ * stay in its memory count for less. */
+static void test_macos(void)
+{
+    const double gb = 1e9;
+    tllm_halda_model m;
+    tllm_device d[3];
+    tllm_halda_plan p;
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    memset(&m, 0, sizeof m);
+    memset(d, 0, sizeof d);
+    m.n_layer = 24;
+    m.layer_bytes = 2 * gb;
+    m.held_bytes = 0.5 * gb;
+    d[0].layer_s = 8;
+    d[1].layer_s = 12;
+    d[2].layer_s = 30;
+    d[0].memory = 10 * 2.5 * gb;
+    d[1].memory = 8 * 2.5 * gb;
+    d[2].memory = 4 * 2.5 * gb;
+    d[2].disk = 0.1 * gb;
+    d[2].system = TLLM_SYSTEM_MACOS;
+    T_OK(tllm_halda(ctx, &m, d, 3, &p));
+    T_TRUE(p.window[0] == 10 && p.window[1] == 8 && p.window[2] == 6 && p.set[2] == 1 && p.accel[2] == 0);
+    T_CLOSE(p.layers_s, 80 + 96 + 6 * (30 + 25), 1e-9);
+    T_CLOSE(p.seconds, 506 - 100, 1e-9);    /* 10 GB that stay, at 0.1 GB/s */
+    d[2].accel_s = -5;
+    d[2].accel_memory = 2 * 2.5 * gb;
+    d[2].unified = 1;
+    T_OK(tllm_halda(ctx, &m, d, 3, &p));
+    T_TRUE(p.window[0] == 10 && p.window[1] == 8 && p.window[2] == 6 && p.set[2] == 2 && p.accel[2] == 2);
+    T_CLOSE(p.layers_s, 80 + 96 + 6 * (30 + 20) - 2 * 5, 1e-9);
+    T_CLOSE(p.seconds, 466, 1e-9);
+    d[2].accel_scratch = 2.5 * gb;          /* takes the room of one layer of the accelerator */
+    T_OK(tllm_halda(ctx, &m, d, 3, &p));
+    T_TRUE(p.set[2] == 2 && p.accel[2] == 1);
+    d[2].accel_scratch = 0;
+    d[2].memory = 6 * 2.5 * gb;             /* everything fits: no reading */
+    T_OK(tllm_halda(ctx, &m, d, 3, &p));
+    T_TRUE(p.window[2] == 6 && p.set[2] == 4 && p.accel[2] == 2);
+    T_CLOSE(p.seconds, 80 + 96 + 6 * 30 - 2 * 5, 1e-9);
+    d[2].memory = 4 * 2.5 * gb;             /* a slow disk is none, and 22 layers fit: no division */
+    d[2].disk = 0.09 * gb;
+    T_STATUS(tllm_halda(ctx, &m, d, 3, &p), TINY_E_UNSUPPORTED, "do not fit");
+    t_close(ctx);
+}
+
 /* the search for the sets, against every choice of sets */
 static void test_sets(void)
 {
@@ -257,6 +305,7 @@ int main(void)
 {
     T_RUN(test_brute);
     T_RUN(test_worked);
+    T_RUN(test_macos);
     T_RUN(test_sets);
     T_RUN(test_bad);
     T_RUN(test_ring);
