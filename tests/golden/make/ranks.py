@@ -5,10 +5,10 @@ tests/golden/ranks.h
     python3 -m venv venv && venv/bin/pip install torch numpy packaging && venv/bin/pip install --no-deps megatron-core
     venv/bin/python tests/golden/make/ranks.py > tests/golden/ranks.h
 
-Megatron Core gives the interleaved schedule (its table and its number of first passes), the groups of ranks of the grids
-of attention and experts, the choices of a router with and without a capacity, the order of rows, and the balancing loss.
-PyTorch gives a transformer by its own functions, with gradients by automatic differentiation, and steps of AdamW and of
-Adam. Weights, inputs and labels are fractions that floats hold exactly; tests/llm/dist makes the same ones."""
+Megatron Core gives the interleaved schedule (its table and its number of first passes), the groups of ranks of both
+grids, the choices of a router with and without a capacity, the order of rows, and the balancing loss. PyTorch gives a
+transformer by its own functions, with gradients by automatic differentiation, and steps of AdamW and of Adam. Weights,
+inputs and labels are fractions that floats hold exactly; tests/llm/dist makes the same ones."""
 import math, types
 import torch, torch.nn.functional as F
 import megatron.core as core
@@ -163,8 +163,8 @@ def steps(name, optim, **more):
     put(name, torch.cat([w1.detach().reshape(-1), w2.detach().reshape(-1)]))
 
 
-print('/* tests/golden/ranks.h - written by tests/golden/make/ranks.py with PyTorch %s, Megatron Core %s: do not edit */'
-      % (torch.__version__.split('+')[0], core.__version__))
+print('/* tests/golden/ranks.h - written by tests/golden/make/ranks.py with PyTorch %s, Megatron Core %s: '
+      'do not edit */' % (torch.__version__.split('+')[0], core.__version__))
 put_lines('schedules', [schedule(p, m, v, r) for p, m, v in
                         ((2, 4, 2), (4, 8, 2), (4, 4, 3), (3, 6, 4), (4, 6, 1), (4, 2, 1)) for r in range(p)])
 put_lines('rank_groups', sum((groups(*g) for g in ((2, 2, 2, 1, 1, 8), (2, 2, 2, 1, 2, 4), (2, 1, 4, 2, 1, 4),

@@ -1,9 +1,9 @@
 /* tests/llm/dist/megatron.c - grids, tensor-parallel layers, a transformer split three ways, formulas and plans
  *
  * Truth    the published sizes and days; operations of products, counted; a plan worked by hand; loss and gradients of
- *          the same transformer by PyTorch, groups of ranks by Megatron Core (tests/golden/make/ranks.py); cross-entropy
- *          in double; gradients of one rank, against which every split is compared number by number, and which
- *          differences of the loss confirm; bytes of messages by the formula. */
+ *          the same transformer by PyTorch, groups of ranks by Megatron Core (tests/golden/make/ranks.py);
+ *          cross-entropy in double; gradients of one rank, against which every split is compared number by number, and
+ *          which differences of the loss confirm; bytes of messages by the formula. */
 #include "t.h"
 #include "ranks.h"
 
@@ -72,8 +72,8 @@ static void test_formulas(void)
     T_CLOSE(tllm_mega_count(&trillion), 1008e9, 0.5e9);
     T_CLOSE(tllm_mega_days(300e9, 175e9, 1024, 140e12), 33.9, 0.05);
     T_CLOSE(tllm_mega_days(450e9, 1e12, 3072, 163e12), 83.2, 0.05);
-    /* Products of a forward pass: a layer 24 S h^2 + 4 S^2 h, the head 2 S h V. A backward pass takes twice as much, and
-     * the second forward pass is one of the layers only. */
+    /* Products of a forward pass: a layer 24 S h^2 + 4 S^2 h, the head 2 S h V. A backward pass takes twice as much.
+     * The second forward pass is one of the layers only. */
     for (again = 0; again < 2; again++) {
         const double s = 2048.0, h = 12288.0, layer = 24.0 * s * h * h + 4.0 * s * s * h, head = 2.0 * s * h * 51200.0;
         const double want = 5.0 * (96.0 * (3.0 + again) * layer + 3.0 * head);
@@ -133,8 +133,8 @@ static void test_plans(void)
     T_PROOF("distributed 2", "plans: only splits that divide and fit, the fastest first");
 }
 
-/* 4 layers of width 4, 2 heads, 8 tokens, 4 places; 8 sequences on 8 workers as 2 x 2 x 2, a sequence at a time. A sum of
- * 64 bytes between two neighbours takes 2 ms + 64 us, a border of 32 bytes 2 ms + 96 us. */
+/* 4 layers of width 4, 2 heads, 8 tokens, 4 places; 8 sequences on 8 workers as 2 x 2 x 2, a sequence at a time. A sum
+ * of 64 bytes between two neighbours takes 2 ms + 64 us, a border of 32 bytes 2 ms + 96 us. */
 static void test_plan_by_hand(void)
 {
     static const struct { int v; double seconds, bubble, borders, bytes; } of[] = {
