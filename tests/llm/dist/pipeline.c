@@ -2,8 +2,8 @@
  *
  * Truth    the times and the example list of the papers' formulas; lists of Megatron Core (tests/golden/make/ranks.py);
  *          every cut of small lists; a multi-layer perceptron written out in double (forward, backward, dropout from
- *          the documented Philox blocks); the virtual clock against the formulas; sizes by the formula. Faults come from
- *          core/fault.h. No test reads the wall clock. */
+ *          the documented Philox blocks); the virtual clock against the formulas; sizes by the formula. Faults come
+ *          from core/fault.h. No test reads the wall clock. */
 #include "t.h"
 #include "ranks.h"
 
