@@ -12,6 +12,7 @@
 #include "tinyllm.h"
 #define PROGRAM "moe_fold"
 #include "options.h"
+#include "svg.h"
 #include "world.h"
 #include <math.h>
 
@@ -149,45 +150,38 @@ static tiny_status compare(tiny_ctx *ctx, const job *j, const tllm_folding *f, i
 
 /* ---- what came out, on rank 0 */
 
-static size_t draw_rows(const job *j, const int64_t *pairs, const int64_t *kept, int64_t even, char *to, size_t room)
+static tiny_status draw_rows(tiny_ctx *ctx, const job *j, const int64_t *pairs, const int64_t *kept, int64_t even)
 {
-    int64_t most = even;
-    size_t n = 0;
+    const double wide = 640.0 / j->experts;
+    int64_t most = even > 1 ? even : 1;
+    svg s = { NULL, 0, 0 };
     int e;
-    double wide = 640.0 / j->experts;
     for (e = 0; e < j->experts; e++) if (pairs[e] > most) most = pairs[e];
-#define PUT(...) (n += (size_t)snprintf(n < room ? to + n : NULL, n < room ? room - n : 0, __VA_ARGS__))
-    PUT("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 320\" font-family=\"sans-serif\" "
-        "font-size=\"12\">\n"
-        "<rect width=\"720\" height=\"320\" fill=\"#fff\"/>\n<text x=\"60\" y=\"20\">rows of each expert over all "
-        "ranks: "
-        "<tspan fill=\"#27a\">kept</tspan> and <tspan fill=\"#d73\">dropped</tspan>; the line is an even "
-        "share</text>\n");
+    svg_begin(&s, 720, 320);
+    svg_put(&s, "<text x=\"60\" y=\"20\">rows of each expert over all ranks: <tspan fill=\"#27a\">kept</tspan> and "
+                "<tspan fill=\"#d73\">dropped</tspan>; the line is an even share</text>\n");
     for (e = 0; e < j->experts; e++) {
-        const double all = 250.0 * (double)pairs[e] / (double)(most ? most : 1);
-        const double k = 250.0 * (double)kept[e] / (double)(most ? most : 1), x = 60 + wide * e;
-        PUT("<path fill=\"#27a\" d=\"M%.1f 285v%.1fh%.1fv%.1fz\"/>", x, -k, wide * 0.8, k);
+        const double all = 250.0 * (double)pairs[e] / (double)most, k = 250.0 * (double)kept[e] / (double)most,
+                     x = 60 + wide * e;
+        svg_put(&s, "<path fill=\"#27a\" d=\"M%.1f 285v%.1fh%.1fv%.1fz\"/>", x, -k, wide * 0.8, k);
         if (all > k)
-            PUT("<path fill=\"#d73\" d=\"M%.1f %.1fv%.1fh%.1fv%.1fz\"/>", x, 285 - k, k - all, wide * 0.8, all - k);
+            svg_put(&s, "<path fill=\"#d73\" d=\"M%.1f %.1fv%.1fh%.1fv%.1fz\"/>", x, 285 - k, k - all, wide * 0.8,
+                    all - k);
         if (j->experts <= 32 || e % 8 == 0)
-            PUT("<text x=\"%.1f\" y=\"302\" text-anchor=\"middle\">%d</text>\n", x + wide * 0.4, e);
+            svg_put(&s, "<text x=\"%.1f\" y=\"302\" text-anchor=\"middle\">%d</text>\n", x + wide * 0.4, e);
     }
-    PUT("<path d=\"M60 %.1fh640\" stroke=\"#333\" stroke-dasharray=\"4\"/><text x=\"54\" y=\"40\" "
-        "text-anchor=\"end\">%.0f"
-        "</text>\n<text x=\"54\" y=\"289\" text-anchor=\"end\">0</text>\n</svg>\n",
-        285 - 250.0 * (double)even / (double)(most ? most : 1), (double)most);
-#undef PUT
-    return n;
+    svg_put(&s, "<path d=\"M60 %.1fh640\" stroke=\"#333\" stroke-dasharray=\"4\"/><text x=\"54\" y=\"40\" "
+                "text-anchor=\"end\">%.0f</text>\n<text x=\"54\" y=\"289\" text-anchor=\"end\">0</text>\n",
+            285 - 250.0 * (double)even / (double)most, (double)most);
+    return svg_end(ctx, &s, j->svg);
 }
 
 enum { OWN, SENT, ROWS, KEPT, BYTES, WRONG, MICRO, STATS };
 static tiny_status report(tiny_ctx *ctx, job *j, const tllm_folding *f, int ranks, const int64_t *stats,
                           const int64_t *pairs, const int64_t *kept)
 {
-    static char picture[65536];
     int64_t rows = 0, real = 0, all = 0, wrong = 0;
     int r, e;
-    size_t n;
     printf("attention tp %d x cp %d x dp %d, experts etp %d x ep %d x edp %d, stages %d%s\n", f->tp, f->cp, f->dp,
            f->etp, f->ep, ranks / (f->etp * f->ep * f->pp), f->pp, f->across ? ", expert groups across dp" : "");
     printf("rank  experts      tokens  pairs kept  rows sent  rows computed  KB received  ms a layer\n");
@@ -209,9 +203,7 @@ static tiny_status report(tiny_ctx *ctx, job *j, const tllm_folding *f, int rank
     if (j->check && wrong) printf("check: %.0f numbers differ from the layer on one rank\n", (double)wrong);
     else if (j->check) puts("check: the same as on one rank");
     j->wrong = wrong != 0;
-    if (!j->svg) return TINY_OK;
-    n = draw_rows(j, pairs, kept, all / j->experts, picture, sizeof picture);
-    return n < sizeof picture ? tiny_file_write(ctx, j->svg, picture, n) : TINY_E_OVERFLOW;
+    return j->svg ? draw_rows(ctx, j, pairs, kept, all / j->experts) : TINY_OK;
 }
 
 /* ---- one rank */

@@ -17,6 +17,7 @@
 #include "tinyllm.h"
 #define PROGRAM "pipeline"
 #include "options.h"
+#include "svg.h"
 #include "world.h"
 #include <math.h>
 #include <time.h>
@@ -68,23 +69,8 @@ static struct {
 
 /* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
-typedef struct text { char *at; size_t n, room; } text;
-static void put(text *t, const char *format, ...)
-{
-    va_list args;
-    int n;
-    if (t->n + 1024 > t->room) {
-        t->room = 2 * t->room + 65536;
-        t->at = (char *)need(realloc(t->at, t->room));
-    }
-    va_start(args, format);
-    n = vsnprintf(t->at + t->n, t->room - t->n, format, args);
-    va_end(args);
-    if (n > 0) t->n += (size_t)n;
-}
-
 /* One picture of a schedule, `high` pixels below the top. at (stages, items, 2); returns its height. */
-static int draw(text *t, int top, const char *title, const tllm_sched *s, const tllm_sched_item *item, const double *at)
+static int draw(svg *t, int top, const char *title, const tllm_sched *s, const tllm_sched_item *item, const double *at)
 {
     static const char *const forward[4] = { "#9ec5e8", "#6aa5d8", "#3f83c2", "#28609a" },
                       *const backward[4] = { "#b7dfb0", "#86c47c", "#57a34b", "#377f2d" };
@@ -94,44 +80,44 @@ static int draw(text *t, int top, const char *title, const tllm_sched *s, const 
     int r, pass;
     size_t k;
     for (k = 0; k < (size_t)s->stages * n; k++) if (at[2 * k + 1] > end) end = at[2 * k + 1];
-    put(t, "<text x=\"60\" y=\"%d\">%s</text>\n", top + 14, title);
+    svg_put(t, "<text x=\"60\" y=\"%d\">%s</text>\n", top + 14, title);
     for (r = 0; r < s->stages; r++) {
         const int y = top + 22 + r * row;
-        put(t, "<text x=\"54\" y=\"%d\" text-anchor=\"end\">stage %d</text>\n"
+        svg_put(t, "<text x=\"54\" y=\"%d\" text-anchor=\"end\">stage %d</text>\n"
                "<rect x=\"60\" y=\"%d\" width=\"880\" height=\"%d\" fill=\"#f3f3f3\"/>\n",
             y + row - 6, r, y, row - 2);
         for (pass = 0; pass < 2; pass++) {  /* boxes, then numbers */
-            put(t, pass ? "<g text-anchor=\"middle\" font-size=\"10\">" : "<g stroke=\"#fff\" stroke-width=\".6\">");
+            svg_put(t, "<g %s>",
+                    pass ? "text-anchor=\"middle\" font-size=\"10\"" : "stroke=\"#fff\" stroke-width=\".6\"");
             for (k = 0; k < n; k++) {
                 const tllm_sched_item *it = &item[(size_t)r * n + k];
                 const double *a = at + 2 * ((size_t)r * n + k), x = 60 + 880 * a[0] / end,
                              wide = 880 * (a[1] - a[0]) / end;
                 if (pass && (wide < 14 || row < 22)) continue;
-                if (pass) put(t, "<text x=\"%.1f\" y=\"%d\">%d</text>", x + wide / 2, y + row - 7, it->micro);
+                if (pass) svg_put(t, "<text x=\"%.1f\" y=\"%d\">%d</text>", x + wide / 2, y + row - 7, it->micro);
                 else
-                    put(t, "<path fill=\"%s\" d=\"M%.1f %dh%.1fv%dh-%.1fz\"/>\n",
+                    svg_put(t, "<path fill=\"%s\" d=\"M%.1f %dh%.1fv%dh-%.1fz\"/>\n",
                         (it->backward ? backward : forward)[it->chunk % 4], x, y, wide, row - 2, wide);
             }
-            put(t, "</g>\n");
+            svg_put(t, "</g>\n");
         }
     }
     return 22 + s->stages * row + 16;
 }
 
-static void draw_begin(text *t, int high)
+static void draw_begin(svg *t, int high)
 {
-    put(t, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"960\" height=\"%d\" font-family=\"sans-serif\" "
-           "font-size=\"12\">\n<rect width=\"960\" height=\"%d\" fill=\"#fff\"/>\n", high, high);
+    svg_put(t, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"960\" height=\"%d\" font-family=\"sans-serif\" "
+               "font-size=\"12\">\n<rect width=\"960\" height=\"%d\" fill=\"#fff\"/>\n", high, high);
 }
 
-static tiny_status draw_end(tiny_ctx *ctx, text *t)
+static tiny_status draw_end(tiny_ctx *ctx, svg *t)
 {
     tiny_status st;
-    put(t, "<text x=\"60\" y=\"14\" fill=\"#555\">blue: forward, green: backward, darker: later chunks, grey: idle; "
-           "the numbers are micro-batches</text>\n</svg>\n");
-    st = tiny_file_write(ctx, run.svg, t->at, t->n);
+    svg_put(t, "<text x=\"60\" y=\"14\" fill=\"#555\">blue: forward, green: backward, darker: later chunks, "
+               "grey: idle; the numbers are micro-batches</text>\n");
+    st = svg_end(ctx, t, run.svg);
     if (!st) printf("wrote %s\n", run.svg);
-    free(t->at);
     return st;
 }
 
@@ -232,7 +218,7 @@ static tiny_status draw_run(tiny_ctx *ctx, tiny_net *net, const tllm_mega_desc *
     float *mine = floats((tiny_idx)(2 * n)), *all = floats((tiny_idx)(2 * n) * net->world);
     tllm_sched_item *item = (tllm_sched_item *)need(malloc((size_t)m->p * n * sizeof *item));
     double *when = (double *)need(malloc((size_t)m->p * n * 2 * sizeof *when));
-    text t = { NULL, 0, 0 };
+    svg t = { NULL, 0, 0 };
     tiny_status st;
     size_t k;
     int r, where[3] = { 0, 0, 0 };
@@ -278,8 +264,7 @@ static tiny_status train(tiny_ctx *ctx, tiny_net *net, void *arg)
     memset(&part, 0, sizeof part);
     memset(&one, 0, sizeof one);
     memset(&r, 0, sizeof r);
-    if (run.svg && 2 * m.micros * m.v <= MOST_ITEMS)
-        at = m.at = (double *)need(calloc(4 * (size_t)m.micros * (size_t)m.v, sizeof(double)));
+    if (run.svg) at = m.at = (double *)need(calloc(4 * (size_t)m.micros * (size_t)m.v, sizeof(double)));
     m.net = net;
     tokens = (int32_t *)need(malloc((size_t)m.batch * (size_t)(m.context + 1) * sizeof *tokens));
     all = floats(4 * net->world);
@@ -466,7 +451,7 @@ static int bubbles(tiny_ctx *ctx)
     static const char *const name[3] = { "gpipe", "1f1b", "1f1b, 2 chunks" };
     int live[1024], i, k, f, status, top = 20;
     measured m;
-    text t = { NULL, 0, 0 };
+    svg t = { NULL, 0, 0 };
     memset(&m, 0, sizeof m);
     status = world_run(&w, bubble, &m);
     if (status) return status;
@@ -617,6 +602,10 @@ int main(int argc, char **argv)
     run.kind = place_in("gpipe 1f1b", run.schedule);
     if (run.kind < 0) return refused("--schedule takes gpipe or 1f1b, not %s", run.schedule);
     if (run.bubble && run.plan) return refused("--bubble and --plan exclude each other");
+    if (run.plan && (run.svg || run.check)) return refused("--plan takes neither --svg nor --check");
+    if (run.svg && !run.bubble && 2 * run.micros * run.chunks > MOST_ITEMS)
+        return refused("--svg draws up to %d passes of a rank, not 2 x %d x %d", (int)MOST_ITEMS, run.micros,
+                       run.chunks);
     if (must_not_write(run.svg, 0)) return 2;
 #ifdef WORLD_MPI
     if (run.bubble || run.plan) return refused("--bubble and --plan run without mpirun");

@@ -13,6 +13,7 @@
 #include "tinyllm.h"
 #define PROGRAM "zero_topo"
 #include "options.h"
+#include "svg.h"
 #include "world.h"
 #include <math.h>
 
@@ -37,13 +38,14 @@ static const char usage[] =
     "  --plan         print bytes and memory for --of ranks and --params weights by the formulas\n"
     "  --of N         with --plan: ranks; default: 384\n"
     "  --params X     with --plan: weights; default: 20e9\n"
+    "  --memory GB    with --plan: also the fastest divisions that fit, on links of 200, 50 and 12.5 GB/s\n"
     "  --links        step times of ZeRO-3, ZeRO++ and topo on a virtual clock, 16, 32 and 64 ranks\n"
     "  --svg FILE     draw the losses, or the times of --links\n";
 
 enum { IN = 16, OUT = 4, EACH = 16, STEPS_MOST = 100000 };
 typedef struct job {
     int w, g, os, second, hop, exact, wbits, gbits, chance, block, hidden, steps, batches, check, plan, of, links;
-    double params;
+    double params, memory;
     uint64_t seed;
     const char *svg;
     float *loss, *loss_one;                 /* (steps) of rank 0 */
@@ -183,66 +185,57 @@ static tiny_status train(tiny_ctx *ctx, tiny_net *net, const job *j, int ranks, 
 
 /* ---- pictures */
 
-static size_t draw_losses(const job *j, char *to, size_t room)
+static tiny_status draw_losses(tiny_ctx *ctx, const job *j)
 {
+    const int every = j->steps / 640 + 1;
     double most = 1e-9;
-    size_t n = 0;
+    svg s = { NULL, 0, 0 };
     int t, k;
     for (t = 0; t < j->steps; t++) if ((double)j->loss[t] > most) most = (double)j->loss[t];
-#define PUT(...) (n += (size_t)snprintf(n < room ? to + n : NULL, n < room ? room - n : 0, __VA_ARGS__))
-    PUT("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 320\" font-family=\"sans-serif\" "
-        "font-size=\"12\">\n"
-        "<rect width=\"720\" height=\"320\" fill=\"#fff\"/>\n<text x=\"60\" y=\"20\">loss of each step: "
-        "<tspan fill=\"#27a\">divided</tspan>%s</text>\n",
-        j->check ? " and <tspan fill=\"#d73\">on one rank</tspan>" : "");
-    PUT("<path d=\"M60 40V285H700\" fill=\"none\" stroke=\"#333\"/><text x=\"54\" y=\"46\" "
-        "text-anchor=\"end\">%.2f</text>"
-        "<text x=\"54\" y=\"289\" text-anchor=\"end\">0</text><text x=\"700\" y=\"302\" text-anchor=\"end\">step "
-        "%d</text>\n",
-        most, j->steps);
+    svg_begin(&s, 720, 320);
+    svg_put(&s, "<text x=\"60\" y=\"20\">loss of each step: <tspan fill=\"#27a\">divided</tspan>%s</text>\n",
+            j->check ? " and <tspan fill=\"#d73\">on one rank</tspan>" : "");
+    svg_put(&s, "<path d=\"M60 40V285H700\" fill=\"none\" stroke=\"#333\"/><text x=\"54\" y=\"46\" "
+                "text-anchor=\"end\">%.2f</text><text x=\"54\" y=\"289\" text-anchor=\"end\">0</text>"
+                "<text x=\"700\" y=\"302\" text-anchor=\"end\">step %d</text>\n", most, j->steps);
     for (k = j->check; k >= 0; k--) {
-        const int every = j->steps / 640 + 1;
-        PUT("<path fill=\"none\" stroke=\"%s\" d=\"M", k ? "#d73" : "#27a");
+        svg_put(&s, "<path fill=\"none\" stroke=\"%s\" d=\"M", k ? "#d73" : "#27a");
         for (t = 0; t < j->steps; t += every)
-            PUT("%s%.1f %.1f", t ? "L" : "", 60 + 640.0 * t / j->steps,
-                285 - 245 * (double)(k ? j->loss_one : j->loss)[t] / most);
-        PUT("\"/>\n");
+            svg_put(&s, "%s%.1f %.1f", t ? "L" : "", 60 + 640.0 * t / j->steps,
+                    285 - 245 * (double)(k ? j->loss_one : j->loss)[t] / most);
+        svg_put(&s, "\"/>\n");
     }
-    PUT("</svg>\n");
-    return n;
+    return svg_end(ctx, &s, j->svg);
 }
 
-static size_t draw_times(double t[3][3], char *to, size_t room)
+static const char *const system_name[3] = { "ZeRO-3", "ZeRO++", "topo" };
+static tiny_status draw_times(tiny_ctx *ctx, double t[3][3], const char *path)
 {
-    static const char *const name[3] = { "ZeRO-3", "ZeRO++", "topo" }, *const colour[3] = { "#999", "#27a", "#d73" };
+    static const char *const colour[3] = { "#999", "#27a", "#d73" };
     double most = 0;
-    size_t n = 0;
+    svg s = { NULL, 0, 0 };
     int r, k;
     for (r = 0; r < 3; r++) for (k = 0; k < 3; k++) if (t[r][k] > most) most = t[r][k];
-    PUT("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 320\" font-family=\"sans-serif\" "
-        "font-size=\"12\">\n"
-        "<rect width=\"720\" height=\"320\" fill=\"#fff\"/>\n<text x=\"60\" y=\"20\">transfers of a step, ms, 1e8 "
-        "weights</text>\n");
+    svg_begin(&s, 720, 320);
+    svg_put(&s, "<text x=\"60\" y=\"20\">transfers of a step, ms, 1e8 weights</text>\n");
     for (r = 0; r < 3; r++) {
         for (k = 0; k < 3; k++) {
             const double high = 245 * t[r][k] / most, x = 80 + 210 * r + 60 * k;
-            PUT("<path fill=\"%s\" d=\"M%.1f 285v%.1fh50v%.1fz\"/><text x=\"%.1f\" y=\"%.1f\" "
-                "text-anchor=\"middle\">%.1f</text>\n",
-                colour[k], x, -high, high, x + 25, 281 - high, t[r][k]);
-            if (!r) PUT("<text x=\"%d\" y=\"20\" fill=\"%s\">%s</text>", 480 + 70 * k, colour[k], name[k]);
+            svg_put(&s, "<path fill=\"%s\" d=\"M%.1f 285v%.1fh50v%.1fz\"/><text x=\"%.1f\" y=\"%.1f\" "
+                        "text-anchor=\"middle\">%.1f</text>\n",
+                    colour[k], x, -high, high, x + 25, 281 - high, t[r][k]);
+            if (!r)
+                svg_put(&s, "<text x=\"%d\" y=\"20\" fill=\"%s\">%s</text>", 480 + 70 * k, colour[k], system_name[k]);
         }
-        PUT("<text x=\"%d\" y=\"302\" text-anchor=\"middle\">%d ranks</text>\n", 165 + 210 * r, 16 << r);
+        svg_put(&s, "<text x=\"%d\" y=\"302\" text-anchor=\"middle\">%d ranks</text>\n", 165 + 210 * r, 16 << r);
     }
-    PUT("</svg>\n");
-#undef PUT
-    return n;
+    return svg_end(ctx, &s, path);
 }
 
 /* ---- one rank */
 
 static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
 {
-    static char picture[65536];
     job *j = (job *)arg;
     const tiny_idx n = (tiny_idx)j->hidden * (IN + 1) + OUT * ((tiny_idx)j->hidden + 1);
     const tllm_zero_desc d = describe(j, net->world);
@@ -250,7 +243,6 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
     tllm_zero_count c;
     double worst = 0, last, alone;
     tiny_idx i;
-    size_t bytes;
     tiny_status st = train(ctx, net, j, net->world, w, net->rank ? loss : j->loss, &c);
     if (!st && !net->rank) {
         printf("%d ranks: weights over %d, gradients over %d, states over %d\n", net->world, d.s_w, d.s_g, d.s_os);
@@ -270,10 +262,7 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
         printf("check: loss on one rank %.5f, largest difference of a weight %.2g: %s\n", alone, worst,
                j->wrong ? "they differ" : "as expected");
     }
-    if (!st && !net->rank && j->svg) {
-        bytes = draw_losses(j, picture, sizeof picture);
-        st = bytes < sizeof picture ? tiny_file_write(ctx, j->svg, picture, bytes) : TINY_E_OVERFLOW;
-    }
+    if (!st && !net->rank && j->svg) st = draw_losses(ctx, j);
     free(w);
     free(one);
     free(loss);
@@ -282,7 +271,6 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
 
 /* ---- formulas and the virtual clock */
 
-static const char *const system_name[3] = { "ZeRO-3", "ZeRO++", "topo" };
 static tllm_zero_desc system_of(int k, int ranks, int node)
 {
     tllm_zero_desc d;
@@ -294,6 +282,24 @@ static tllm_zero_desc system_of(int k, int ranks, int node)
     d.weight_bits = k ? 8 : 16;
     d.grad_bits = d.net_bits = k ? 4 : 16;
     return d;
+}
+
+/* the fastest divisions that fit into the memory of a rank */
+static int fastest(tiny_ctx *ctx, const job *j)
+{
+    enum { SHOWN = 8 };
+    tllm_level level[3] = { { 2, 0, 1.6e12 }, { 8, 0, 4e11 }, { 0, 0, 1e11 } };
+    tllm_zero_plan best[SHOWN];
+    size_t n, i;
+    level[2].ranks = j->of;
+    if (tllm_zero_plans(ctx, j->of, j->params, j->batches, 1e9 * j->memory, level, 3, best, SHOWN, &n)) return 1;
+    printf("%lu divisions fit %g GB; the fastest transfers of a step of %d small batches:\n"
+           "weights gradients states second hop | bits | seconds | GB held\n",
+           (unsigned long)n, j->memory, j->batches);
+    for (i = 0; i < n && i < SHOWN; i++)
+        printf("%7d %9d %6d %6d %3d | %2d %d | %7.3f | %7.2f\n", best[i].s_w, best[i].s_g, best[i].s_os, best[i].s_2,
+               best[i].hop, best[i].weight_bits, best[i].grad_bits, best[i].cost.seconds, 1e-9 * best[i].bytes);
+    return 0;
 }
 
 static int plan(const job *j)
@@ -319,6 +325,7 @@ static int plan(const job *j)
                    1e-9 * c.backward, 1e-9 * c.gradients, 1e-9 * c.network, 1e-9 * c.refresh, 1e-9 * c.weights,
                    1e-9 * c.gradient_sums, 1e-9 * c.states, 1e-9 * c.second);
     }
+    if (!bad && j->memory > 0.0) bad = fastest(ctx, j);
     if (bad) say(tiny_ctx_message(ctx));
     tiny_ctx_close(ctx);
     return bad;
@@ -386,7 +393,6 @@ static void sim_rank(tiny_team *team, void *arg)
 
 static int links(const job *j)
 {
-    static char picture[8192];
     static const tllm_level level[3] = { { 2, 0, 1.6e12 }, { 8, 0, 4e11 }, { SIM, 0, 1e11 } };
     tiny_ctx *ctx = NULL;
     tiny_ctx_desc cd;
@@ -397,10 +403,8 @@ static int links(const job *j)
     cd.log = hear;
     cd.user = &ctx;
     if (tiny_ctx_open(&cd, &ctx)) return 1;
-    printf("transfers of a step of 1e8 weights, %d small batches; links of 200, 50 and 12.5 GB/s\nranks  system   ms "
-           "on the "
-           "virtual clock  ms by the formulas  ZeRO-3 / this\n",
-           j->batches);
+    printf("transfers of a step of 1e8 weights, %d small batches; links of 200, 50 and 12.5 GB/s\n"
+           "ranks  system   ms on the virtual clock  ms by the formulas  ZeRO-3 / this\n", j->batches);
     for (r = 0; r < 3 && !bad; r++)
         for (k = 0; k < 3 && !bad; k++) {
             sim *s = (sim *)need(calloc(1, sizeof *s));
@@ -431,8 +435,7 @@ static int links(const job *j)
                    time[r][0] / time[r][k]);
         }
     end_progress();
-    if (!bad && j->svg)
-        bad = tiny_file_write(ctx, j->svg, picture, draw_times(time, picture, sizeof picture)) != TINY_OK;
+    if (!bad && j->svg) bad = draw_times(ctx, time, j->svg) != TINY_OK;
     if (bad && *tiny_ctx_message(ctx)) say(tiny_ctx_message(ctx));
     tiny_ctx_close(ctx);
     return bad;
@@ -462,6 +465,7 @@ int main(int argc, char **argv)
                                A_FLAG("--plan", &j.plan),
                                A_WHOLE("--of", &j.of, 2, 1048576),
                                A_NUMBER("--params", &j.params, 1, 1e18),
+                               A_NUMBER("--memory", &j.memory, 1e-6, 1e9),
                                A_FLAG("--links", &j.links),
                                A_TEXT("--svg", &j.svg) };
     j.wbits = 8;

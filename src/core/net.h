@@ -55,6 +55,11 @@ struct tiny_net {
      * TINY_E_PEER for any other. */
     tiny_status why;
     int gone;                               /* after a failure: 1 + the rank that caused it; 0: not known */
+    tiny_net *whole;                        /* NULL, or the net of which this one is a part */
+    /* NULL, or moves messages that another call left under way. Calls on parts of this net make it before they sleep:
+     * the rank that they wait for may wait for the rest of such a message. */
+    void (*push)(void *user);
+    void *push_user;
     char says[200];
 };
 
@@ -76,6 +81,12 @@ TINY_API tiny_net *tiny_local_net(tiny_local *local, int rank);    /* NULL for a
 TINY_API void tiny_local_delay(tiny_local *local, uint64_t latency_ns, double bits_per_second);
 /* Call it after all ranks are done. Takes NULL. */
 TINY_API void tiny_local_close(tiny_ctx *ctx, tiny_local *local);
+
+/* ---- inside: what the bodies share ---- */
+
+/* This rank cannot go on, for a reason that ctx has in its message: the net ends, so that no rank waits for this one.
+ * After an earlier failure nothing changes. net may be NULL. Returns st. */
+TINYI_FN tiny_status tinyi_net_end(const tiny_ctx *ctx, tiny_net *net, tiny_status st);
 
 TINYI_C_END
 #endif

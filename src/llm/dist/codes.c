@@ -297,16 +297,6 @@ static tiny_status tinyi_codes_call(tiny_ctx *ctx, tiny_coll *coll, const tllm_c
     bytes->n_work = 0;
     return TINY_OK;
 }
-/* A failure of this rank alone: the others must not wait for it. */
-static tiny_status tinyi_codes_end(tiny_coll *coll, tiny_status st)
-{
-    if (st && !coll->net->why) {
-        coll->net->why = st;
-        coll->net->close(coll->net);
-    }
-    return st;
-}
-
 TINY_API tiny_status tllm_codes_allgather(tiny_ctx *ctx, tiny_coll *coll, const tllm_codes *c, const float *x, size_t n,
                                           float *all)
 {
@@ -320,7 +310,7 @@ TINY_API tiny_status tllm_codes_allgather(tiny_ctx *ctx, tiny_coll *coll, const 
     w = (unsigned char *)coll->work;
     each = tllm_codes_bytes(&is, n);
     st = tllm_codes_pack(ctx, &is, x, n, NULL, w + (size_t)coll->net->rank * each);
-    if (st) return tinyi_codes_end(coll, st);
+    if (st) return tinyi_net_end(ctx, coll->net, st);
     st = tiny_coll_allgather(ctx, &bytes, TINY_COLL_RING, w, each);
     coll->clock = bytes.clock;
     for (r = 0; r < coll->net->world && !st; r++)
@@ -346,7 +336,7 @@ TINY_API tiny_status tllm_codes_reduce_scatter(tiny_ctx *ctx, tiny_coll *coll, c
     in = w + (size_t)world * each;
     for (r = 0; r < world && !st; r++)
         st = tllm_codes_pack(ctx, &is, x + (size_t)r * n, n, rng, w + (size_t)r * each);
-    if (st) return tinyi_codes_end(coll, st);
+    if (st) return tinyi_net_end(ctx, coll->net, st);
     st = tiny_coll_alltoall(ctx, &bytes, TINY_COLL_RING, w, in, each);
     coll->clock = bytes.clock;
     for (r = 0; r < world && !st; r++) {

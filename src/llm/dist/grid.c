@@ -75,13 +75,15 @@ TINY_API tiny_status tllm_group_open(tiny_ctx *ctx, tiny_net *net, const tllm_gr
 {
     tiny_status st = tinyi_ctx_check(ctx);
     tllm_group *g;
-    int ranks[TINY_NET_RANKS], n;
+    int ranks[TINY_NET_RANKS], n, i;
+    double all = 1.0;
     if (out) *out = NULL;
     if (st) return st;
     if (!net || !grid || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "group: a net, a grid and an output are needed");
-    if (net->world > TINY_NET_RANKS || tllm_grid_rank(grid, NULL) != net->rank)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "group: the grid is that of rank %d, the net of rank %d of %d",
-                          tllm_grid_rank(grid, NULL), net->rank, net->world);
+    for (i = 0; i < grid->n && i < TLLM_GRID_AXES; i++) all *= (double)grid->size[i];
+    if (net->world > TINY_NET_RANKS || all != (double)net->world || tllm_grid_rank(grid, NULL) != net->rank)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "group: the grid is that of rank %d of %.0f, the net of rank %d of %d",
+                          tllm_grid_rank(grid, NULL), all, net->rank, net->world);
     if (net->star && net->world > 2)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "group: only rank 0 of this net is connected to all others");
     g = (tllm_group *)tinyi_alloc(ctx, 1, sizeof *g);

@@ -257,6 +257,7 @@ static tiny_tensor tinyi_mega_piece(tiny_tape *tape, void *user, const tllm_pipe
 static tiny_status tinyi_mega_check(tiny_ctx *ctx, tllm_mega_desc *d)
 {
     const int world = d->net ? d->net->world : 1;
+    const double most = (double)TINY_IDX_MAX / 16.0, h = (double)d->width;
     if (!d->t) d->t = 1;
     if (!d->d) d->d = 1;
     if (!d->p) d->p = 1;
@@ -272,6 +273,10 @@ static tiny_status tinyi_mega_check(tiny_ctx *ctx, tllm_mega_desc *d)
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
                           "megatron: layers, heads, width, hidden, vocabulary, context and batch must be at least 1, "
                           "and the model not too large");
+    if (d->micros < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "megatron: %d micro-batches", d->micros);
+    if ((h * ((double)d->vocab + (double)d->context) + d->layers * h * (4.0 * h + 2.0 * (double)d->hidden) > most) ||
+        d->batch * ((double)d->context + 1.0) * h > most)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "megatron: model or batch are more than this machine can address");
     if ((double)d->t * d->d * d->p != (double)world)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "megatron: %d x %d x %d ranks in a world of %d", d->t, d->d, d->p,
                           world);
@@ -432,17 +437,6 @@ TINY_API void tllm_mega_place(const tllm_mega *m, size_t i, tiny_idx *row, tiny_
 
 TINY_API const tllm_grid *tllm_mega_grid(const tllm_mega *m) { return m ? &m->grid : NULL; }
 
-/* This rank cannot go on: the others, who may wait for it in another group, get to know. */
-static tiny_status tinyi_mega_end(const tllm_mega *m, tiny_status st)
-{
-    tiny_net *net = m->d.net;
-    if (!net || net->why) return st;
-    if (!*net->says) tinyi_keep_says(net->says, sizeof net->says, tiny_ctx_message(m->ctx));
-    net->why = st;
-    net->close(net);
-    return st;
-}
-
 TINY_API tiny_status tllm_mega_step(tllm_mega *m, const int32_t *tokens, int64_t step, tllm_pipe_result *result)
 {
     tllm_pipe_result r;
@@ -466,13 +460,13 @@ TINY_API tiny_status tllm_mega_step(tllm_mega *m, const int32_t *tokens, int64_t
             m->label[i * s + j] = at[1];
         }
     st = tllm_pipe_run(m->pipe, step, &r);
-    if (!st) st = tllm_tp_sum(m->ctx, tllm_group_net(m->data), m->params, m->n_params);
-    if (st) return tinyi_mega_end(m, st);
+    if (!st) st = tinyi_tpar_sum_list(m->ctx, tllm_group_net(m->data), m->params, m->n_params, m->d.timeout_ns);
+    if (st) return tinyi_net_end(m->ctx, m->d.net, st);     /* others may wait for this rank in another group */
     /* the loss of each data rank is known to its last stage, on every tensor rank alike */
     value[0] = m->grid.at[TLLM_AXIS_TENSOR] ? 0.0f : (float)(r.loss / m->d.d);
     memset(&loss, 0, sizeof loss);
     loss.grad = tiny_tensor_1d(value, TINY_F32, 1);
-    st = tllm_tp_sum(m->ctx, tllm_group_net(m->all), &loss, 1);
+    st = tinyi_tpar_sum_list(m->ctx, tllm_group_net(m->all), &loss, 1, m->d.timeout_ns);
     r.loss = (double)value[0];
     if (result && !st) *result = r;
     return st;

@@ -13,8 +13,8 @@
  *   }
  *
  * Tokens and places are embedded. A layer is RMSNorm, causal attention, RMSNorm, GELU network, both added to the
- * stream; then RMSNorm and a head. The first weights depend on the seed alone: every split computes the same network.
- *          */
+ * stream; then RMSNorm and a head. The first weights depend on the seed alone, so every split computes the same
+ * network. */
 #ifndef TINYI_MEGA_NET_H
 #define TINYI_MEGA_NET_H
 #include "llm/dist/megatron.h"

@@ -1,7 +1,8 @@
 /* src/llm/dist/mega_plan.c - what a split of a transformer costs, and the best one
  * Paper    D. Narayanan et al., 2021 (arXiv 2104.04473), sections 3 and 5.1.
  * Formula  parameters   P = 12 l h^2 (1 + 13 / (12 h) + (V + S) / (12 l h))
- *          operations   F = 96 B S l h^2 (1 + S / (6 h) + V / (16 l h)) with recomputation, 72 instead of 96 without
+ *          operations   F = 96 B S l h^2 (1 + S / (6 h) + V / (16 l h)) with recomputation, else
+ *                       72 B S l h^2 (1 + S / (6 h) + V / (12 l h)): the head is never computed again
  *          days         8 T P / (n X) seconds
  *          checkpoints  least c A_in + (l / c) A_mid: c = sqrt(l A_mid / A_in)
  *          step         (B' / b + (p - 1) / v) (f + b) for B' = B / d sequences of a data rank, b of a micro-batch
@@ -26,7 +27,7 @@ TINY_API double tllm_mega_flops(const tllm_mega_model *m, double batch, int reco
 {
     if (!m || !(m->layers > 0.0 && m->width > 0.0)) return 0.0;
     return (recompute ? 96.0 : 72.0) * batch * m->context * m->layers * m->width * m->width *
-           (1.0 + m->context / (6.0 * m->width) + m->vocab / (16.0 * m->layers * m->width));
+           (1.0 + m->context / (6.0 * m->width) + m->vocab / ((recompute ? 16.0 : 12.0) * m->layers * m->width));
 }
 
 TINY_API double tllm_mega_days(double tokens, double params, double workers, double flops)
@@ -66,6 +67,7 @@ static void tinyi_mega_cost(const tllm_mega_model *m, const tllm_mega_machine *w
     k->bytes = own * (w->param_bytes > 0.0 ? w->param_bytes : 16.0) + live * bsh + layers / k->v * inner;
 }
 
+#define TINYI_MEGA_MOST 65536               /* layers and sequences that the search goes through */
 static int tinyi_mega_whole(double x) { return x >= 1.0 && x <= 1e9 && x == (double)(int64_t)x; }
 
 TINY_API tiny_status tllm_mega_plans(tiny_ctx *ctx, const tllm_mega_model *m, const tllm_mega_machine *w, int batch,
@@ -81,9 +83,10 @@ TINY_API tiny_status tllm_mega_plans(tiny_ctx *ctx, const tllm_mega_model *m, co
     if (!m || !w || !n || (room && !plans))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "plans: a model, a machine and a place for the answers are needed");
     if (!tinyi_mega_whole(m->layers) || !tinyi_mega_whole(m->width) || !tinyi_mega_whole(m->heads) ||
-        !tinyi_mega_whole(m->vocab) || !tinyi_mega_whole(m->context) || batch < 1)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT,
-                          "plans: layers, width, heads, vocabulary, context and batch count from 1");
+        !tinyi_mega_whole(m->vocab) || !tinyi_mega_whole(m->context) || m->layers > TINYI_MEGA_MOST || batch < 1 ||
+        batch > TINYI_MEGA_MOST)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "plans: layers, width, heads, vocabulary, context and batch count from "
+                          "1; layers and batch go up to %d", TINYI_MEGA_MOST);
     if (w->workers < 1 || w->workers > 1 << 20 || w->fast < 1 || !(w->flops > 0.0) || !(w->memory > 0.0))
         return tinyi_fail(ctx, TINY_E_ARGUMENT,
                           "plans: %d workers, %d on a fast network, %g operations a second, %g bytes",
@@ -91,7 +94,7 @@ TINY_API tiny_status tllm_mega_plans(tiny_ctx *ctx, const tllm_mega_model *m, co
     layers = (int)m->layers;
     heads = (int)m->heads;
     memset(&k, 0, sizeof k);
-    for (k.t = 1; k.t <= TINYI_MIN(w->fast, heads); k.t++) {
+    for (k.t = 1; k.t <= TINYI_MIN(w->fast, w->workers) && k.t <= heads; k.t++) {
         if (heads % k.t || w->workers % k.t) continue;
         for (k.p = 1; k.p <= layers && k.p <= w->workers / k.t; k.p++) {
             if (layers % k.p || w->workers / k.t % k.p) continue;

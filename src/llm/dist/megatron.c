@@ -401,7 +401,8 @@ TINY_API tiny_tensor tllm_tp_cross_entropy(tiny_tape *tape, tllm_tp *tp, const t
     return tinyi_tpar_run(tape, tp, &tp->given, &d, &loss, &p);
 }
 
-TINY_API tiny_status tllm_tp_sum(tiny_ctx *ctx, tiny_net *net, const tiny_param *params, size_t n_params)
+TINYI_FN tiny_status tinyi_tpar_sum_list(tiny_ctx *ctx, tiny_net *net, const tiny_param *params, size_t n_params,
+                                         uint64_t timeout_ns)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     tllm_tp_desc d;
@@ -412,6 +413,7 @@ TINY_API tiny_status tllm_tp_sum(tiny_ctx *ctx, tiny_net *net, const tiny_param 
     if (!net || net->world == 1) return TINY_OK;
     memset(&d, 0, sizeof d);
     d.net = net;
+    d.timeout_ns = timeout_ns;
     for (i = 0; i < n_params; i++) {
         if (tiny_tensor_check(&params[i].grad) || params[i].grad.dtype != TINY_F32 ||
             !tiny_tensor_is_dense(&params[i].grad))
@@ -424,4 +426,9 @@ TINY_API tiny_status tllm_tp_sum(tiny_ctx *ctx, tiny_net *net, const tiny_param 
                                 TINY_COLL_SUM);
     tllm_tp_close(tp);
     return st;
+}
+
+TINY_API tiny_status tllm_tp_sum(tiny_ctx *ctx, tiny_net *net, const tiny_param *params, size_t n_params)
+{
+    return tinyi_tpar_sum_list(ctx, net, params, n_params, 0);
 }

@@ -76,5 +76,11 @@ typedef struct tllm_mega_plan {
 TINY_API tiny_status tllm_mega_plans(tiny_ctx *ctx, const tllm_mega_model *model, const tllm_mega_machine *machine,
                                      int batch, tllm_mega_plan *plans, size_t room, size_t *n);
 
+/* ---- inside: what the bodies share ---- */
+
+/* tllm_tp_sum with a time-out for each sum; 0: 60 s */
+TINYI_FN tiny_status tinyi_tpar_sum_list(tiny_ctx *ctx, tiny_net *net, const tiny_param *params, size_t n_params,
+                                         uint64_t timeout_ns);
+
 TINYI_C_END
 #endif

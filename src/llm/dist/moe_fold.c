@@ -13,7 +13,8 @@
  *          9 the sum over the experts of a token, in f32.
  * Cost     T k rows of `width` numbers travel twice, those of own experts excepted; etp > 1: each of them etp - 1 times
  *          more in each direction. One sort by expert, three copies of a row each way.
- * Left out gradients; gates do not travel with the rows, because step 9 multiplies at home. */
+ * Left out gradients: the layer serves models that were trained elsewhere. Gates do not travel with the rows, because
+ *          step 9 multiplies at home. */
 #include "llm/dist/moe_fold_inside.h"
 #include "llm/dist/subnet_inside.h"
 #include "core/collective.h"
@@ -158,7 +159,8 @@ TINYI_FN tiny_status tinyi_moe_check(tiny_ctx *ctx, const tllm_moe_desc *d)
     if (d->width < 1 || d->hidden < 0 || d->width > ((tiny_idx)1 << 24) || d->hidden > ((tiny_idx)1 << 24))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "mixture: rows of %td numbers, experts of %td", d->width, d->hidden);
     if (!tinyi_size_mul((size_t)d->width, (size_t)TINYI_MAX(d->hidden, 1), &n) ||
-        !tinyi_size_mul(n, (size_t)d->n_expert, &n) || !tinyi_size_mul(n, sizeof(float), &n))
+        !tinyi_size_mul(n, (size_t)d->n_expert, &n) || !tinyi_size_mul(n, sizeof(float), &n) ||
+        !tinyi_size_mul((size_t)d->hidden, 4 * TINYI_MOE_BLOCK * sizeof(float), &n))
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "mixture: the experts are more than this machine can address");
     if (d->drop < 0 || d->drop >= TLLM_MOE_DROPS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "mixture: %d is no way to drop tokens", d->drop);
@@ -174,11 +176,7 @@ TINYI_FN tiny_status tinyi_moe_end(tllm_moe *m, tiny_status st)
 {
     m->dead = st;
     m->stage = 0;
-    if (m->is.net && !m->is.net->why) {
-        m->is.net->why = st;
-        m->is.net->close(m->is.net);
-    }
-    return st;
+    return tinyi_net_end(m->ctx, m->is.net, st);
 }
 
 static tiny_status tinyi_moe_group(tllm_moe *m, tinyi_subnet *s, int axis, unsigned number)
@@ -480,6 +478,7 @@ static tiny_status tinyi_moe_sequence(tllm_moe *m, const float *mine, size_t tok
     int64_t n[TINY_NET_RANKS];
     tiny_coll c;
     tiny_status st;
+    size_t t;
     int i;
     memset(n, 0, sizeof n);
     n[m->by_sequence.net.rank] = (int64_t)tokens;
@@ -500,7 +499,14 @@ static tiny_status tinyi_moe_sequence(tllm_moe *m, const float *mine, size_t tok
     *all = (float *)tinyi_moe_take(m, TINYI_MOE_ALL, *n_all, each * sizeof(float));
     if (!*all) return m->dead;
     c = tinyi_moe_coll(m, &m->by_sequence, TINY_COLL_F32);
-    return tinyi_moe_called(m, &c, tiny_coll_exchange(m->ctx, &c, mine, at, out, *all, in));
+    st = tinyi_moe_called(m, &c, tiny_coll_exchange(m->ctx, &c, mine, at, out, *all, in));
+    for (t = 0; !st && t < *n_all * each; t++) {            /* another rank wrote these: they become indices */
+        const float v = (*all)[t], most = t % each < each / 2 ? (float)(m->is.n_expert - 1) : 1.0f;
+        if (v >= 0.0f && v <= most && (t % each >= each / 2 || v == (float)(int32_t)v)) continue;
+        (void)tinyi_fail(m->ctx, TINY_E_PROTOCOL, "mixture: another rank claims an expert that there is not");
+        st = tinyi_moe_end(m, TINY_E_PROTOCOL);
+    }
+    return st;
 }
 
 TINY_API tiny_status tllm_moe_route(tllm_moe *m, const float *logits, tiny_idx tokens)
@@ -591,6 +597,11 @@ static tiny_status tinyi_moe_order(tllm_moe *m)
     memset(mine, 0, n_expert * sizeof *mine);
     for (i = 0; i < tokens * k; i++)
         if (m->plan.keep[i]) mine[m->plan.expert[i]]++;
+    if (m->is.pad && (size_t)m->plan.capacity > SIZE_MAX / 4 / n_expert) {
+        (void)tinyi_fail(m->ctx, TINY_E_OVERFLOW, "mixture: %td rows for each of %zu experts", m->plan.capacity,
+                         n_expert);
+        return tinyi_moe_end(m, TINY_E_OVERFLOW);
+    }
     if (m->is.pad)                          /* no pair beyond the capacity was kept */
         for (e = 0; e < n_expert; e++) mine[e] = m->plan.capacity;
     for (e = 0; e < n_expert; e++) rows += (size_t)mine[e];

@@ -5,6 +5,7 @@
 #include "llm/dist/moe_fold.h"
 TINYI_C_BEGIN
 
+#define TINYI_MOE_BLOCK 64                  /* rows of a piece of work */
 #define TINYI_MOE_DEEP 128                  /* rows of w that are copied at a time */
 #define TINYI_MOE_PAIRS 4                   /* pairs of vectors of columns that are copied at a time */
 #define TINYI_MOE_STRIP (TINYI_MOE_DEEP * TINYI_MOE_PAIRS * 32)

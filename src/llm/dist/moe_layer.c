@@ -37,7 +37,6 @@ static void tinyi_moe_gate_ref(float *y, const float *a, const float *b, size_t 
 }
 TINY_REF_END
 
-enum { TINYI_MOE_BLOCK = 64 };              /* rows of a piece of work */
 typedef struct tinyi_moe_job {
     const tinyi_moe_kernels *k;
     const tllm_moe_weights *w;

@@ -7,8 +7,8 @@
  *          piece for one micro-batch. With `keep`: the inside of all live ones. A dry run measures the inside.
  * Messages A stage receives from each neighbour in the order in which that neighbour sends, which follows from its list
  *          of items, and puts what comes early aside. So it takes no more than what the next item needs, and the number
- *          of buffers is known beforehand. A message leaves as far as the transport takes it; the rest follows during
- *          later calls, so that no two stages wait for each other to receive.
+ *          of buffers is known beforehand. A message leaves as far as the transport takes it. The rest follows during
+ *          later calls, those of tensor ranks included, so that no two stages wait for each other to receive.
  * Order    gradients of weights add up in the order of the backward passes, which differs between schedules, not
  *          between numbers of stages.
  * Left out of GPipe: cuts by its heuristic; tllm_sched_cut finds the best ones. */
@@ -175,20 +175,9 @@ static void tinyi_pipe_give(tllm_pipe *p, int kind, int chunk, int micro)
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-/* The net has failed, or this stage cannot go on: every other one gets to know. */
-static tiny_status tinyi_pipe_end(tllm_pipe *p, tiny_status st)
-{
-    tiny_net *net = p->d.net;
-    if (!net || net->why) return st;
-    if (!*net->says) tinyi_keep_says(net->says, sizeof net->says, tiny_ctx_message(p->ctx));
-    net->why = st;
-    net->close(net);
-    return st;
-}
-
 static tiny_status tinyi_pipe_lost(tllm_pipe *p, tiny_status st)
 {
-    return tinyi_pipe_end(p, tinyi_fail(p->ctx, st, "%s", p->d.net->says));
+    return tinyi_net_end(p->ctx, p->d.net, tinyi_fail(p->ctx, st, "%s", p->d.net->says));
 }
 
 /* Moves what is under way; *left: messages that are not whole. */
@@ -222,6 +211,21 @@ static uint64_t tinyi_pipe_tag(const tllm_pipe *p, int piece, int micro, int bac
 {
     return p->call << 16 | (uint64_t)(unsigned)backward << 15 |
            (((uint64_t)(unsigned)piece * (uint64_t)(unsigned)p->s.micros + (uint64_t)(unsigned)micro) & 0x7fff);
+}
+
+/* For calls on other parts of the net. A failure stays in the net, where they find it. */
+static void tinyi_pipe_push_more(void *pipe)
+{
+    size_t left;
+    (void)tinyi_pipe_push((tllm_pipe *)pipe, &left);
+}
+/* on: this run has messages under way; off: no longer */
+static void tinyi_pipe_share(tllm_pipe *p, int on)
+{
+    tiny_net *whole = p->d.net ? p->d.net->whole : NULL;
+    if (!whole) return;
+    whole->push = on ? tinyi_pipe_push_more : NULL;
+    whole->push_user = on ? p : NULL;
 }
 
 /* Sends n floats for a piece of another stage, from a copy. */
@@ -487,6 +491,7 @@ TINY_API tiny_status tllm_pipe_run(tllm_pipe *p, int64_t step, tllm_pipe_result 
     for (k = 0; k < (size_t)p->n_tapes; k++) p->tape[k].holds = 0;
     for (k = 0; k < (size_t)p->n_peers; k++) p->peer[k].got = 0;
     begin = tinyi_pipe_now(p);
+    tinyi_pipe_share(p, 1);
     for (k = 0; !st && k < p->n; k++) {
         const tllm_sched_item *it = &p->item[k];
         const int piece = it->chunk * p->s.stages + p->rank, before = tinyi_pipe_before(p, piece, 0);
@@ -502,7 +507,8 @@ TINY_API tiny_status tllm_pipe_run(tllm_pipe *p, int64_t step, tllm_pipe_result 
         }
     }
     if (!st) st = tinyi_pipe_flush(p);
-    if (st) return tinyi_pipe_end(p, st);
+    tinyi_pipe_share(p, 0);
+    if (st) return tinyi_net_end(p->ctx, p->d.net, st);
     r.loss /= (double)p->d.rows;
     r.waited_ns = p->waited;
     r.clock = p->clock;

@@ -284,7 +284,7 @@ TINY_API tiny_status tllm_sched_cut(tiny_ctx *ctx, const double *cost, int n_lay
     tiny_status st = tinyi_ctx_check(ctx);
     double *best, sum;
     int *from, k, i, j;
-    size_t row;
+    size_t row, each;
     if (st) return st;
     if (!cost || !first) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cut: costs and a place for the cuts are needed");
     if (n_cell < 1 || n_layer > TINYI_SCHED_MOST)
@@ -297,8 +297,11 @@ TINY_API tiny_status tllm_sched_cut(tiny_ctx *ctx, const double *cost, int n_lay
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "cut: the cost of layer %d is %g; it must be 0 or more", i,
                               cost[i]);
     row = (size_t)n_layer + 1;
+    if (!tinyi_size_mul((size_t)n_cell, row, &each))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "cut: %d cells of %d layers are more than this machine can address",
+                          n_cell, n_layer);
     best = (double *)tinyi_alloc(ctx, 2 * row, sizeof *best);
-    from = (int *)tinyi_alloc(ctx, (size_t)n_cell * row, sizeof *from);
+    from = (int *)tinyi_alloc(ctx, each, sizeof *from);
     if (!best || !from) st = tiny_ctx_status(ctx);
     for (k = 0; !st && k < n_cell; k++) {   /* best[k % 2][j]: layers 0 .. j-1 in k + 1 cells */
         double *now = best + (size_t)(k % 2) * row;

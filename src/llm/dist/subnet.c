@@ -67,6 +67,7 @@ static uint64_t tinyi_subnet_changes(tiny_net *net)
 static void tinyi_subnet_pause(tiny_net *net, uint64_t seen, uint64_t until)
 {
     tiny_net *of = ((tinyi_subnet *)net)->of;
+    if (net->whole->push) net->whole->push(net->whole->push_user);
     of->pause(of, seen, until);
 }
 static void tinyi_subnet_wake(tiny_net *net)
@@ -94,6 +95,7 @@ TINYI_FN tiny_status tinyi_subnet_make(tiny_ctx *ctx, tinyi_subnet *s, tiny_net 
     s->net.rank = me;
     s->net.world = n;
     s->net.virtual_clock = of->virtual_clock;
+    s->net.whole = of->whole ? of->whole : of;
     s->net.send = tinyi_subnet_send;
     s->net.recv = tinyi_subnet_recv;
     s->net.close = tinyi_subnet_close;

@@ -106,11 +106,7 @@ static tiny_status tinyi_zero_degrees(tiny_ctx *ctx, const tllm_zero_desc *d, in
 static tiny_status tinyi_zero_end(tllm_zero *z, tiny_status st)
 {
     z->dead = st;
-    if (z->is.net && !z->is.net->why) {
-        z->is.net->why = st;
-        z->is.net->close(z->is.net);
-    }
-    return st;
+    return tinyi_net_end(z->ctx, z->is.net, st);
 }
 static tiny_status tinyi_zero_ready(tllm_zero *z)
 {
@@ -585,8 +581,7 @@ TINY_API tiny_status tllm_zero_cost_of(tiny_ctx *ctx, const tllm_zero_desc *desc
     memset(cost, 0, sizeof *cost);
     hop = d.hop ? d.hop : d.s_g;
     copies = ranks / d.s_os;
-    /* forward, backward, gradients in two hops, network, refresh: numbers received, once for each small batch or step
-     * */
+    /* numbers received, for each small batch or step: forward, backward, gradients in two hops, network, refresh */
     members[0] = d.s_w; span[0] = d.s_w; bits[0] = d.weight_bits; times[0] = batches;
     members[1] = d.s_2 ? d.s_2 : d.s_w; span[1] = members[1]; bits[1] = d.weight_bits; times[1] = batches;
     members[2] = hop; span[2] = hop; bits[2] = d.grad_bits; times[2] = batches;

@@ -104,5 +104,18 @@ typedef struct tllm_zero_cost {             /* bytes of a rank, without scales, 
 TINY_API tiny_status tllm_zero_cost_of(tiny_ctx *ctx, const tllm_zero_desc *desc, int ranks, double params, int batches,
                                        const tllm_level *level, int n_level, tllm_zero_cost *cost);
 
+typedef struct tllm_zero_plan {
+    int s_w, s_g, s_os, s_2, hop, weight_bits, grad_bits;   /* for a tllm_zero_desc; net_bits are grad_bits */
+    double bytes;                           /* held, all of it */
+    tllm_zero_cost cost;
+} tllm_zero_plan;
+/* All divisions whose degrees are 1, groups of a level or all ranks, with codes (8 and 4 bits) and without (16), with
+ * and without a second copy and a first hop in the groups of a level below s_w and s_g, that fit `memory` bytes of a
+ * rank: the fastest first, of equal ones the leanest. plans: room for `room` of them; *n: how many there are.
+ * TINY_E_ARGUMENT with a sentence if none fits. */
+TINY_API tiny_status tllm_zero_plans(tiny_ctx *ctx, int ranks, double params, int batches, double memory,
+                                     const tllm_level *level, int n_level, tllm_zero_plan *plans, size_t room,
+                                     size_t *n);
+
 TINYI_C_END
 #endif

@@ -53,6 +53,10 @@ static void test_zero_topo(void)
     SAYS("as expected");
     T_EQ_INT(run("", "zero_topo --plan"), 0);
     SAYS("8.75");
+    T_EQ_INT(run("", "zero_topo --plan --memory 30"), 0);
+    SAYS("divisions fit 30 GB");
+    T_EQ_INT(run("", "zero_topo --plan --memory 0.1"), 1);
+    COMPLAINS("no division of 384 ranks fits");
     T_EQ_INT(run("", "zero_topo --plan --of 3"), 2);
     COMPLAINS("pairs need an even number of ranks");
     T_EQ_INT(run("", "zero_topo --wbits 5"), 2);

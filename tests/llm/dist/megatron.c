@@ -1,10 +1,13 @@
 /* tests/llm/dist/megatron.c - grids, tensor-parallel layers, a transformer split three ways, formulas and plans
  *
- * Truth    the published sizes and days; cross-entropy in double; gradients of one rank, against which every split is
- *          compared number by number, and which differences of the loss confirm; bytes of messages by the formula. */
+ * Truth    the published sizes and days; operations of products, counted; a plan worked by hand; loss and gradients of
+ *          the same transformer by PyTorch, groups of ranks by Megatron Core (tests/golden/make/ranks.py);
+ *          cross-entropy in double; gradients of one rank, against which every split is compared number by number, and
+ *          which differences of the loss confirm; bytes of messages by the formula. */
 #include "t.h"
+#include "ranks.h"
 
-enum { MOST = 8, LAYERS = 4, WIDTH = 16, HEADS = 4, VOCAB = 12, CONTEXT = 6, BATCH = 8, PARAMS = 64 };
+enum { MOST = 8, LAYERS = 4, WIDTH = 16, HEADS = 4, VOCAB = 12, CONTEXT = 6, BATCH = 8, PARAMS = 96 };
 
 /* ---- grids ------------------------------------------------------------------------------------------------------- */
 
@@ -13,7 +16,7 @@ static void test_grid(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     const int size[4] = { 2, 3, 4, 2 }, bad[2] = { 2, 0 };
     tllm_grid g;
-    int rank, axes, ranks[48], me, n, i, k;
+    int rank, axes, ranks[48], me, n, i, k, seen = 0;
     for (rank = 0; rank < 48; rank++) {
         T_OK(tllm_grid_make(ctx, size, 4, rank, 48, &g));
         T_EQ_INT(rank, g.at[0] + 2 * (g.at[1] + 3 * (g.at[2] + 4 * g.at[3])));
@@ -36,8 +39,27 @@ static void test_grid(void)
     T_STATUS(tllm_grid_make(ctx, bad, 2, 0, 2, &g), TINY_E_ARGUMENT, "axis 1 has 0 ranks");
     T_STATUS(tllm_grid_make(ctx, size, 7, 0, 2, &g), TINY_E_ARGUMENT, "7 axes");
     T_STATUS(tllm_grid_make(ctx, size, 4, 48, 48, &g), TINY_E_ARGUMENT, "rank 48 of a world of 48");
+    /* Megatron's own lists, where nothing is split by sequences: "tp cp dp pp etp ep axis: ranks|ranks" */
+    for (k = 0; k < (int)T_COUNT(rank_groups); k++) {
+        static const char *const axis[3] = { "tp", "dp", "pp" };
+        ranks_line l;
+        int three[3];
+        if (!ranks_read(rank_groups[k], &l) || l.size[1] != 1) continue;
+        three[0] = l.size[0];
+        three[1] = l.size[2];
+        three[2] = l.size[3];
+        for (axes = 0; axes < 3 && strcmp(axis[axes], l.axis); axes++) {}
+        for (rank = 0; axes < 3 && rank < l.ranks; rank++) {
+            T_OK(tllm_grid_make(ctx, three, 3, rank, l.ranks, &g));
+            n = tllm_grid_group(&g, 1u << axes, ranks, &me);
+            if (!T_EQ_INT(n, l.each)) break;
+            for (i = 0; i < n; i++) T_EQ_INT(ranks[i], l.group[l.of[rank]][i]);
+            seen++;
+        }
+    }
+    T_TRUE(seen > 40);
     t_close(ctx);
-    T_PROOF("distributed 2", "rank grid: tensor fastest, groups over any axes");
+    T_PROOF("distributed 2", "rank grid: tensor fastest, groups over any axes; the lists of Megatron Core");
 }
 
 /* ---- formulas and plans ------------------------------------------------------------------------------------------ */
@@ -45,13 +67,18 @@ static void test_grid(void)
 static void test_formulas(void)
 {
     const tllm_mega_model gpt3 = { 96, 12288, 96, 51200, 2048 }, trillion = { 128, 25600, 160, 51200, 2048 };
+    int again;
     T_CLOSE(tllm_mega_count(&gpt3), 174.6e9, 0.05e9);
     T_CLOSE(tllm_mega_count(&trillion), 1008e9, 0.5e9);
     T_CLOSE(tllm_mega_days(300e9, 175e9, 1024, 140e12), 33.9, 0.05);
     T_CLOSE(tllm_mega_days(450e9, 1e12, 3072, 163e12), 83.2, 0.05);
-    /* 8 operations a parameter and token, for a long narrow model */
-    T_CLOSE(tllm_mega_flops(&gpt3, 1.0, 1) / 2048.0 / tllm_mega_count(&gpt3), 8.0, 0.25);
-    T_CLOSE(tllm_mega_flops(&gpt3, 1.0, 0) / tllm_mega_flops(&gpt3, 1.0, 1), 0.75, 1e-12);
+    /* Products of a forward pass: a layer 24 S h^2 + 4 S^2 h, the head 2 S h V. A backward pass takes twice as much.
+     * The second forward pass is one of the layers only. */
+    for (again = 0; again < 2; again++) {
+        const double s = 2048.0, h = 12288.0, layer = 24.0 * s * h * h + 4.0 * s * s * h, head = 2.0 * s * h * 51200.0;
+        const double want = 5.0 * (96.0 * (3.0 + again) * layer + 3.0 * head);
+        T_CLOSE(tllm_mega_flops(&gpt3, 5.0, again), want, 1e-12 * want);
+    }
     T_CLOSE(tllm_mega_time(8.0, 1.0, 1.0, 4.0, 1.0, 3.0), 33.0, 1e-12);
     T_CLOSE(tllm_mega_time(8.0, 1.0, 1.0, 4.0, 2.0, 3.0), 28.5, 1e-12);
     T_CLOSE(tllm_mega_checkpoints(24.0, 2.0, 12.0), 12.0, 1e-12);
@@ -90,6 +117,7 @@ static void test_plans(void)
     w.memory = 1e12;
     T_OK(tllm_mega_plans(ctx, &model, &w, 64, plan, 300, &n));
     T_TRUE(plan[0].p == 1 && plan[0].d == 32);
+    T_STATUS(tllm_mega_plans(ctx, &model, &w, 65537, plan, 300, &n), TINY_E_ARGUMENT, "go up to 65536");
     w.memory = 1e9;
     T_STATUS(tllm_mega_plans(ctx, &model, &w, 64, plan, 300, &n), TINY_E_ARGUMENT, "no split fits");
     w.memory = 16e9;
@@ -105,6 +133,48 @@ static void test_plans(void)
     T_PROOF("distributed 2", "plans: only splits that divide and fit, the fastest first");
 }
 
+/* 4 layers of width 4, 2 heads, 8 tokens, 4 places; 8 sequences on 8 workers as 2 x 2 x 2, a sequence at a time. A sum
+ * of 64 bytes between two neighbours takes 2 ms + 64 us, a border of 32 bytes 2 ms + 96 us. */
+static void test_plan_by_hand(void)
+{
+    static const struct { int v; double seconds, bubble, borders, bytes; } of[] = {
+        { 1, 5 * 36.32e-3 + 7.072e-3, 36.32e-3, 16.768e-3, 4096 + 2 * 64 + 2 * 1536 },
+        { 2, 4.5 * 40.512e-3 + 7.072e-3, 20.256e-3, 33.536e-3, 4096 + 5 * 64 + 1536 } };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    const tllm_mega_model model = { 4, 4, 2, 8, 4 };
+    tllm_mega_machine w;
+    tllm_mega_plan plan[200];
+    size_t n, i, k, found = 0;
+    memset(&w, 0, sizeof w);
+    w.workers = 8;
+    w.fast = 2;
+    w.flops = 1e6;
+    w.memory = 1e6;
+    w.near_line.latency = 1e-3;
+    w.near_line.byte = 1e-6;
+    w.far_line.latency = 2e-3;
+    w.far_line.byte = 3e-6;
+    T_CLOSE(tllm_mega_count(&model), 1024.0, 1e-9);
+    T_CLOSE(tllm_mega_flops(&model, 1.0, 1), 29440.0, 1e-9);
+    T_OK(tllm_mega_plans(ctx, &model, &w, 8, plan, 200, &n));
+    T_TRUE(n <= 200);
+    for (i = 0; i < n; i++)
+        for (k = 0; k < T_COUNT(of); k++) {
+            const tllm_mega_plan *p = &plan[i];
+            if (p->t != 2 || p->p != 2 || p->d != 2 || p->v != of[k].v || p->micro != 1) continue;
+            T_CLOSE(p->sums, 4 * 24.768e-3, 1e-9);
+            T_CLOSE(p->gradients, 7.072e-3, 1e-9);
+            T_CLOSE(p->borders, of[k].borders, 1e-9);
+            T_CLOSE(p->bubble, of[k].bubble, 1e-9);
+            T_CLOSE(p->seconds, of[k].seconds, 1e-9);
+            T_CLOSE(p->bytes, of[k].bytes, 1e-6);
+            found++;
+        }
+    T_EQ_INT(found, 2);
+    t_close(ctx);
+    T_PROOF("distributed 2", "a plan worked by hand: sums, borders, gradients, idle time, bytes; with chunks too");
+}
+
 /* ---- a transformer on every split -------------------------------------------------------------------------------- */
 
 typedef struct whole { size_t n; char name[PARAMS][32]; tiny_idx dim[PARAMS][2]; float *grad[PARAMS]; } whole;
@@ -115,6 +185,7 @@ typedef struct job {
     char address[MOST][TINY_ADDRESS_TEXT];
     const char *peers[MOST];
     int world, tcp, has_fault, poison;      /* poison: rank 1 has a weight that is no number */
+    int torch;                              /* with the weights of tests/golden/make/ranks.py */
     tiny_fault_at fault;
     const int32_t *tokens;
     whole *serial;                          /* compared with; `make`: filled instead */
@@ -163,6 +234,27 @@ static void keep_all(job *j, const tllm_mega *mega)
     }
 }
 
+/* number n of a whole tensor: a fraction, and 1 more in a norm. Only o and w2 are cut by columns. */
+static void torch_weights(const tllm_mega *mega, int t)
+{
+    size_t n, i;
+    const tiny_param *p = tllm_mega_params(mega, &n);
+    for (i = 0; i < n; i++) {
+        const char *name = p[i].name, *last = strchr(name, '.') ? strchr(name, '.') + 1 : name;
+        const int cut = !strcmp(last, "o") || !strcmp(last, "w2");
+        const tiny_idx cols = p[i].value.rank == 2 ? p[i].value.dim[1] : 1, all = cut ? t * cols : cols;
+        tiny_idx row, col, r, c;
+        int seed = 0;
+        for (; *name; name++) seed += *name;
+        tllm_mega_place(mega, i, &row, &col);
+        for (r = 0; r < p[i].value.dim[0]; r++)
+            for (c = 0; c < cols; c++)
+                ((float *)p[i].value.data)[r * cols + c] =
+                    (float)((((row + r) * all + col + c) * 37 + 11 * seed) % 97 - 48) / 128.0f +
+                    (strstr(last, "norm") ? 1.0f : 0.0f);
+    }
+}
+
 static uint64_t sent_by(const tiny_net *net)
 {
     uint64_t n = 0;
@@ -207,6 +299,7 @@ static void rank_main(int rank, void *arg)
     if (!j->st[rank]) j->st[rank] = tllm_mega_open(ctx, &d, &mega);
     if (!j->st[rank] && j->poison && rank == 1)
         *(float *)tllm_mega_params(mega, NULL)[3].value.data = (float)NAN;
+    if (!j->st[rank] && j->torch) torch_weights(mega, j->d.t);
     for (i = 0; !j->st[rank] && i < 2; i++) {       /* the second step leaves nothing of the first */
         const uint64_t before = sent_by(net);
         j->st[rank] = tllm_mega_step(mega, j->tokens, 5, &j->result[rank]);
@@ -253,12 +346,12 @@ static int run_job(job *j)
     return ok;
 }
 
-static int32_t tokens[BATCH * (CONTEXT + 1)];
+static int32_t tokens[12 * (CONTEXT + 1)];
 static void job_make(job *j, int t, int d, int p, int v)
 {
     tiny_rng rng = tiny_rng_make(3, 3);
     int i;
-    for (i = 0; i < BATCH * (CONTEXT + 1); i++) tokens[i] = (int32_t)tiny_rng_below(&rng, VOCAB);
+    for (i = 0; i < (int)T_COUNT(tokens); i++) tokens[i] = (int32_t)tiny_rng_below(&rng, VOCAB);
     memset(j, 0, sizeof *j);
     j->tokens = tokens;
     j->d.t = t;
@@ -317,6 +410,118 @@ static void test_splits(void)
                 }
     T_TRUE(n >= 25);
     T_PROOF("distributed 2", "gradients of a 4-layer transformer on every split of up to 8 ranks: one rank's, 1e-5");
+}
+
+/* models whose heads, layers and sequences other numbers of ranks divide: the splits that are left, up to 8 ranks */
+static const struct { int layers, width, heads, vocab, batch; } shape_of[] = {
+    { 4, 16, 4, 12, 8 }, { 6, 24, 6, 12, 12 }, { 8, 16, 8, 16, 8 }, { 5, 20, 5, 15, 10 }, { 7, 14, 7, 14, 7 } };
+static void job_shape(job *j, size_t s, int rows)
+{
+    j->d.layers = shape_of[s].layers;
+    j->d.width = shape_of[s].width;
+    j->d.heads = shape_of[s].heads;
+    j->d.vocab = shape_of[s].vocab;
+    j->d.batch = shape_of[s].batch;
+    j->d.micros = j->d.v > 1 ? j->d.p : rows < 3 ? rows : 3;
+    while (j->d.micros > 1 && j->d.v == 1 && (rows + j->d.micros - 1) / j->d.micros * (j->d.micros - 1) >= rows)
+        j->d.micros--;
+}
+static void test_more_splits(void)
+{
+    static unsigned char done[9][9][9][5];
+    static job j;
+    size_t s;
+    int t, d, p, v, r, n = 0;
+    for (s = 0; s < T_COUNT(shape_of); s++) {
+        whole serial;
+        double loss;
+        memset(&serial, 0, sizeof serial);
+        job_make(&j, 1, 1, 1, 1);
+        job_shape(&j, s, shape_of[s].batch);
+        j.serial = &serial;
+        j.make = 1;
+        if (!run_job(&j) || !T_EQ_INT(j.st[0], TINY_OK)) { printf("  %s\n", j.says[0]); return; }
+        loss = j.result[0].loss;
+        for (t = 1; t <= 8; t++)
+            for (d = 1; d * t <= 8; d++)
+                for (p = 1; p * d * t <= 8; p++)
+                    for (v = 1; v <= 4; v++) {
+                        const int rows = shape_of[s].batch / d;
+                        if (shape_of[s].heads % t || shape_of[s].vocab % t || shape_of[s].batch % d ||
+                            shape_of[s].layers % (p * v) || done[t][d][p][v])
+                            continue;
+                        if (v > 1 && (rows + p - 1) / p * (p - 1) >= rows) continue;
+                        done[t][d][p][v] = 1;
+                        if (!s) continue;   /* above */
+                        job_make(&j, t, d, p, v);
+                        job_shape(&j, s, rows);
+                        j.serial = &serial;
+                        j.d.scatter = n++ % 2;
+                        if (!run_job(&j)) return;
+                        for (r = 0; r < j.world; r++) {
+                            if (!T_EQ_INT(j.st[r], TINY_OK)) {
+                                printf("  %d %d %d %d: %s\n", t, d, p, v, j.says[r]);
+                                return;
+                            }
+                            if (!(j.worst[r] <= 1e-5))
+                                t_fail(__FILE__, __LINE__, "%d %d %d %d rank %d: %g", t, d, p, v, r, j.worst[r]);
+                            T_CLOSE(j.result[r].loss, loss, 1e-6 * loss);
+                        }
+                    }
+        t_free_blocks();
+    }
+    for (n = 0, t = 1; t <= 8; t++)
+        for (d = 1; d * t <= 8; d++)
+            for (p = 1; p * d * t <= 8; p++) n += done[t][d][p][1];
+    T_EQ_INT(n, 38);                        /* all t d p up to 8 */
+    T_PROOF("distributed 2", "gradients on all 38 grids of up to 8 ranks, of 3, 5, 6 and 7 too");
+}
+
+/* the same transformer by PyTorch, on several splits */
+static void test_torch(void)
+{
+    static const struct { int t, d, p, v; } of[] = { { 1, 1, 1, 1 }, { 1, 1, 1, 2 }, { 2, 1, 1, 1 }, { 1, 2, 2, 1 },
+                                                     { 2, 2, 2, 1 }, { 1, 4, 1, 1 }, { 2, 1, 2, 1 } };
+    static job j;
+    whole serial;
+    size_t i, at = 0;
+    int k, r;
+    memset(&serial, 0, sizeof serial);
+    for (serial.n = 0; serial.n < T_COUNT(torch_names); serial.n++) {
+        const char *name = torch_names[serial.n], *last = strchr(name, '.') ? strchr(name, '.') + 1 : name;
+        const tiny_idx rows = !strcmp(last, "embd") || !strcmp(last, "head") ? 6 : !strcmp(last, "places") ? 4
+                              : !strcmp(last, "w1") || !strcmp(last, "b1")   ? 32 : 8;
+        const tiny_idx cols = strstr(last, "norm") || *last == 'b' ? 1 : !strcmp(last, "w2") ? 32 : 8;
+        (void)snprintf(serial.name[serial.n], sizeof serial.name[0], "%s", name);
+        serial.dim[serial.n][0] = rows;
+        serial.dim[serial.n][1] = cols;
+        serial.grad[serial.n] = (float *)t_keep((size_t)(rows * cols) * sizeof(float));
+        for (i = 0; i < (size_t)(rows * cols); i++) serial.grad[serial.n][i] = (float)torch_gradients[at++];
+    }
+    T_EQ_INT(at, T_COUNT(torch_gradients));
+    for (k = 0; k < (int)T_COUNT(of); k++) {
+        job_make(&j, of[k].t, of[k].d, of[k].p, of[k].v);
+        for (i = 0; i < 20; i++) tokens[i] = (int32_t)((3 * i * i + 5 * i) % 6);
+        j.serial = &serial;
+        j.torch = 1;
+        j.d.layers = 2;
+        j.d.width = 8;
+        j.d.heads = 2;
+        j.d.vocab = 6;
+        j.d.context = 4;
+        j.d.batch = 4;
+        j.d.micros = 4 / of[k].d;
+        j.d.drop = 0.0;
+        j.d.scatter = k % 2;
+        if (!run_job(&j)) return;
+        for (r = 0; r < j.world; r++) {
+            if (!T_EQ_INT(j.st[r], TINY_OK)) { printf("  %s\n", j.says[r]); return; }
+            T_TRUE(j.compared[r] > 0);
+            if (!(j.worst[r] <= 5e-6)) t_fail(__FILE__, __LINE__, "case %d rank %d: %g", k, r, j.worst[r]);
+            T_CLOSE(j.result[r].loss, torch_loss, 1e-6);
+        }
+    }
+    T_PROOF("distributed 2", "loss and all gradients of a transformer by PyTorch, on seven splits");
 }
 
 /* the slope of the loss along the gradient is its squared length */
@@ -476,6 +681,7 @@ static void test_refused(void)
     REFUSED(d.v = 3, "4 layers in 3 pieces");
     REFUSED(d.drop = 1.0, "dropout 1");
     REFUSED(d.micros = 9, "8 rows in 9 micro-batches");
+    REFUSED(d.micros = -1, "-1 micro-batches");
 #undef REFUSED
     T_OK(tllm_mega_open(ctx, &j.d, &mega));
     tokens[3] = VOCAB;
@@ -487,6 +693,19 @@ static void test_refused(void)
     T_STATUS(tllm_tp_open(ctx, &td, &tp), TINY_E_ARGUMENT, "way 1");
     memset(&g, 0, sizeof g);
     T_STATUS(tllm_group_open(ctx, NULL, &g, 1, &group), TINY_E_ARGUMENT, "a net");
+    {                                       /* a grid of more ranks than a group may have */
+        const int many[2] = { 4, 4096 };
+        tiny_local_desc ld;
+        tiny_local *local = NULL;
+        memset(&ld, 0, sizeof ld);
+        ld.world = 4;
+        T_OK(tiny_local_open(ctx, &ld, &local));
+        T_OK(tllm_grid_make(ctx, many, 2, 3, 16384, &g));
+        T_STATUS(tllm_group_open(ctx, tiny_local_net(local, 3), &g, 3, &group), TINY_E_ARGUMENT,
+                 "that of rank 3 of 16384, the net of rank 3 of 4");
+        T_TRUE(!group);
+        tiny_local_close(ctx, local);
+    }
     job_make(&j, 1, 1, 1, 1);
     T_EACH_ALLOCATION(
         tiny_ctx_desc cd = t_desc(TINY_TARGET_AUTO, 1);
@@ -536,8 +755,11 @@ int main(void)
     T_RUN(test_grid);
     T_RUN(test_formulas);
     T_RUN(test_plans);
+    T_RUN(test_plan_by_hand);
     T_RUN(test_entropy);
     T_RUN(test_splits);
+    T_RUN(test_more_splits);
+    T_RUN(test_torch);
     T_RUN(test_slope);
     T_RUN(test_bytes);
     T_RUN(test_refused);

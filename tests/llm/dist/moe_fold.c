@@ -1,9 +1,11 @@
-/* tests/llm/dist/moe_fold.c - grids of ranks, and mixture layers whose tokens travel, over threads and over TCP
+/* tests/llm/dist/moe_fold.c - mixture layers whose tokens travel, over threads and over TCP
  *
  * Truth    the layer in plain loops on one rank, sums in double (a second text of the formulas, without exchange);
- *          figures worked by hand (groups of 8 ranks, four tokens and a capacity of 2); experts that change nothing;
- *          sums of rows over all ranks; the cost of an all-to-all on a virtual clock. No test reads the wall clock. */
+ *          Megatron Core: choices with and without a capacity, outputs, the balancing loss
+ *          (tests/golden/make/ranks.py); four tokens and a capacity of 2, worked by hand; experts that change nothing;
+ *          sums of rows over all ranks. No test reads the wall clock. */
 #include "t.h"
+#include "ranks.h"
 
 enum { MOST = 8, WIDTH = 20, HIDDEN = 24, EXPERTS = 8, K = 3 };
 static const char secret[] = "correct horse battery staple";
@@ -21,6 +23,7 @@ typedef struct job {
     const float *logits;
     tiny_fault_at fault;
     int has_fault, victim;
+    uint64_t timeout;
     tiny_local *local;
     tiny_socket at[MOST];
     char address[MOST][TINY_ADDRESS_TEXT];
@@ -32,6 +35,7 @@ typedef struct job {
     tiny_idx bytes_kept[MOST];
     unsigned char *keep;                    /* (all tokens, EXPERTS) */
     uint64_t messages[MOST];
+    double balance[MOST];
     tiny_target ran_on[MOST];
 } job;
 
@@ -69,7 +73,7 @@ static void rank_main(int rank, void *arg)
     }
     d.net = net;
     d.folding = &j->f;
-    d.timeout_ns = UINT64_C(60000000000);
+    d.timeout_ns = j->timeout ? j->timeout : UINT64_C(60000000000);
     if (!st) st = tllm_moe_open(ctx, &d, &moe);
     if (!st) {
         const tiny_idx n = j->tokens[rank], e_all = d.n_expert;
@@ -121,6 +125,7 @@ static void rank_main(int rank, void *arg)
         j->rows[rank] = p.rows;
         j->kept[rank] = p.kept;
         j->capacity[rank] = p.capacity;
+        j->balance[rank] = p.balance;
         for (e = 0; !st && j->keep && e < p.pairs; e++)
             j->keep[(j->first[rank] + e / d.k) * e_all + p.expert[e]] = p.keep[e];
         for (i = 0; i < j->world; i++) j->messages[rank] += net->count[i].messages_sent;
@@ -198,78 +203,6 @@ static job some_job(int world, tiny_idx tokens)
     return j;
 }
 
-/* ---- grids ------------------------------------------------------------------------------------------------------- */
-
-static void group_is(const tllm_folding *f, int axis, int rank, int n, const int *want)
-{
-    int member[TINY_NET_RANKS], i;
-    if (!T_EQ_INT(tllm_folding_group(f, 8, axis, rank, member), n)) return;
-    for (i = 0; i < n; i++) T_EQ_INT(member[i], want[i]);
-}
-static void test_grids(void)
-{
-    static const int all[8] = { 0, 1, 2, 3, 4, 5, 6, 7 }, tp1[2] = { 2, 3 }, even[4] = { 0, 2, 4, 6 },
-                     odd[4] = { 1, 3, 5, 7 }, pair[2] = { 0, 1 }, cp[2] = { 1, 3 }, dp[2] = { 2, 6 },
-                     four[4] = { 4, 5, 6, 7 }, across[2] = { 1, 5 };
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
-    tllm_folding f;
-    int axis, rank, ranks, r, i, member[TINY_NET_RANKS], again[TINY_NET_RANKS];
-    memset(&f, 0, sizeof f);
-    f.tp = f.cp = f.dp = 2;
-    f.ep = 8;
-    T_OK(tllm_folding_check(ctx, &f, 8));
-    group_is(&f, TLLM_FOLD_TP, 3, 2, tp1);
-    group_is(&f, TLLM_FOLD_CP, 1, 2, cp);
-    group_is(&f, TLLM_FOLD_DP, 6, 2, dp);
-    group_is(&f, TLLM_FOLD_SEQUENCE, 5, 4, four);
-    group_is(&f, TLLM_FOLD_EP, 5, 8, all);
-    group_is(&f, TLLM_FOLD_ETP, 5, 1, all + 5);
-    f.etp = 2;
-    f.ep = 4;
-    group_is(&f, TLLM_FOLD_ETP, 0, 2, pair);
-    group_is(&f, TLLM_FOLD_EP, 2, 4, even);
-    group_is(&f, TLLM_FOLD_EP, 5, 4, odd);
-    group_is(&f, TLLM_FOLD_EXPERTS, 5, 8, all);
-    f.etp = 1;
-    f.ep = 2;
-    group_is(&f, TLLM_FOLD_EDP, 0, 4, even);
-    f.across = 1;
-    group_is(&f, TLLM_FOLD_EP, 1, 2, across);
-    T_PROOF("distributed 5", "worked: the groups of 8 ranks, tp = cp = dp = 2, with etp 1, ep 8 and etp 2, ep 4");
-    /* every axis divides the ranks into groups, and both grids give a rank the same stage */
-    for (ranks = 1; ranks <= 48; ranks++)
-        for (i = 0; i < 64; i++) {
-            memset(&f, 0, sizeof f);
-            f.tp = 1 + i % 2;
-            f.cp = 1 + i / 2 % 2;
-            f.pp = 1 + i / 4 % 3;
-            f.etp = 1 + i / 12 % 2;
-            f.ep = 1 + i / 24;
-            f.across = i % 3 == 0;
-            if (ranks % (f.tp * f.cp * f.pp) || ranks % (f.etp * f.ep * f.pp)) continue;
-            f.dp = ranks / (f.tp * f.cp * f.pp);
-            T_OK(tllm_folding_check(ctx, &f, ranks));
-            for (rank = 0; rank < ranks; rank++) {
-                T_EQ_INT(tllm_folding_stage(&f, ranks, rank), rank / (ranks / f.pp));
-                for (axis = 0; axis < TLLM_FOLD_AXES; axis++) {
-                    const int n = tllm_folding_group(&f, ranks, axis, rank, member);
-                    int in = 0;
-                    for (r = 0; r < n; r++) {
-                        in += member[r] == rank;
-                        if (axis != TLLM_FOLD_PP)
-                            T_EQ_INT(tllm_folding_stage(&f, ranks, member[r]), tllm_folding_stage(&f, ranks, rank));
-                    }
-                    T_EQ_INT(in, 1);
-                    T_EQ_INT(tllm_folding_group(&f, ranks, axis, member[n - 1], again), n);
-                    T_SAME(again, member, n);
-                }
-                T_EQ_INT(tllm_folding_group(&f, ranks, TLLM_FOLD_EDP, rank, member), ranks / (f.etp * f.ep * f.pp));
-            }
-        }
-    t_close(ctx);
-    T_PROOF("distributed 5", "both grids hold all ranks, edp = ranks / (etp ep pp), and a rank has one stage");
-}
-
 /* ---- the layer --------------------------------------------------------------------------------------------------- */
 
 /* the reference, for desc of a job, over tokens first to first + n */
@@ -326,6 +259,70 @@ static void test_layer(tiny_target target)
     T_PROOF("distributed 5", "bad input: no tokens on a rank");
 }
 
+/* 14 tokens of 4 numbers, 6 experts of 5, two for each: Megatron Core on one rank; here on one, two and three */
+static void test_megatron_layer(void)
+{
+    enum { T = 14, W = 4, E = 6, H = 5 };
+    static const struct { int drop, plain; double factor; const double *y; const char *const *kept; } of[] = {
+        { TLLM_MOE_DROPLESS, 0, 0.0, experts_all, experts_all_kept },
+        { TLLM_MOE_DROPLESS, 1, 0.0, experts_plain, experts_plain_kept },
+        { TLLM_MOE_DROP_PROBS, 1, 1.0, experts_one, experts_one_kept },
+        { TLLM_MOE_DROP_PROBS, 1, 0.75, experts_few, experts_few_kept } };
+    static float x[T * W], y[T * W + 1], router[W * E], gate[E * W * H], up[E * W * H], down[E * W * H];
+    size_t k;
+    int i, e, world, lost = 0;
+    for (i = 0; i < T * W; i++) x[i] = (float)((i * i * 37 + i * 11) % 997 - 498) / 512.0f;
+    for (i = 0; i < W * E; i++) router[i] = (float)((i * i * 61 + i * 7) % 1009 - 504) / 512.0f;
+    for (i = 0; i < E * W * H; i++) {
+        gate[i] = (float)((i * 23 + 5) % 89 - 44) / 64.0f;
+        up[i] = (float)((i * 31 + 3) % 83 - 41) / 64.0f;
+        down[i] = (float)((i * 41 + 13) % 79 - 39) / 64.0f;
+    }
+    for (k = 0; k < T_COUNT(of); k++)
+        for (world = 1; world <= 3; world++) {
+            job j;
+            int r;
+            memset(&j, 0, sizeof j);
+            j.world = world;
+            j.target = TINY_TARGET_AUTO;
+            j.f.cp = world;
+            j.f.ep = world;
+            j.d.n_expert = E;
+            j.d.k = 2;
+            j.d.width = W;
+            j.d.hidden = H;
+            j.d.drop = of[k].drop;
+            j.d.factor = of[k].factor;
+            j.d.plain_gates = of[k].plain;
+            j.d.whole_sequence = 1;
+            j.d.balance = 0.25;
+            for (r = 0; r < world; r++) {
+                j.first[r] = T * r / world;
+                j.tokens[r] = T * (r + 1) / world - T * r / world;
+            }
+            j.x = x;
+            j.y = y;
+            j.router = router;
+            j.gate = gate;
+            j.up = up;
+            j.down = down;
+            j.keep = (unsigned char *)t_keep(T * E);
+            memset(j.keep, 0, T * E);
+            if (!run_job(&j)) return;
+            all_ok(&j);
+            for (i = 0; i < T * W; i++) if (!T_CLOSE(y[i], of[k].y[i], 1e-6)) break;
+            for (i = 0; i < T; i++)
+                for (e = 0; e < E; e++) {
+                    T_EQ_INT(j.keep[i * E + e], of[k].kept[i][e] - '0');
+                    lost += experts_all_kept[i][e] - of[k].kept[i][e];
+                }
+            if (world == 1 && k == 0) T_CLOSE(j.balance[0], experts_balance, 1e-9);
+            t_free_blocks();
+        }
+    T_TRUE(lost > 10);
+    T_PROOF("distributed 5", "choices, capacities, outputs and balancing loss of Megatron Core");
+}
+
 /* sizes that are no multiple of anything: the reference, and every row alone has the bits that it has among others */
 static void test_kernels(tiny_target target)
 {
@@ -374,8 +371,10 @@ static void test_tcp(void)
         if (of[s].world == 3) j.d.drop = TLLM_MOE_DROP_PROBS;
         if (!run_job(&j)) return;
         all_ok(&j);
-        if (of[s].world == 3) continue;
-        reference(&j, 0, 30, want, NULL);
+        if (of[s].world == 3)               /* each rank drops for itself */
+            for (i = 0; i < 3; i++)
+                reference(&j, j.first[i], j.tokens[i], want + j.first[i] * WIDTH, NULL);
+        else reference(&j, 0, 30, want, NULL);
         for (i = 0; i < 30 * WIDTH; i++)
             if (!T_CLOSE(j.y[i], want[i], 1e-6 * (1.0 + fabs((double)want[i])))) break;
         t_free_blocks();
@@ -599,96 +598,6 @@ static void test_balance(void)
     T_PROOF("distributed 5", "balancing loss: its coefficient for equal shares, n_expert times that for one expert");
 }
 
-/* ---- time on a virtual clock ------------------------------------------------------------------------------------- */
-
-enum { SIM_RANKS = 16, SIM_WIDTH = 32 };
-typedef struct sim {
-    tiny_local *local;
-    tllm_folding f;
-    uint64_t ns[SIM_RANKS], far[SIM_RANKS];
-    tiny_status st[SIM_RANKS];
-} sim;
-static void sim_rank(int rank, void *arg)
-{
-    sim *s = (sim *)arg;
-    tiny_ctx *ctx = t_rank_ctx(TINY_TARGET_AUTO);
-    tllm_levels_desc l;
-    tllm_levels *levels = NULL;
-    tllm_moe_desc d;
-    tllm_moe *moe = NULL;
-    const tiny_idx *count;
-    const float *rows;
-    float logits[32 * 16];
-    static const float x[32 * SIM_WIDTH] = { 0 };
-    int i, e;
-    tiny_status st;
-    memset(&l, 0, sizeof l);
-    memset(&d, 0, sizeof d);
-    l.net = tiny_local_net(s->local, rank);
-    l.n_level = 2;
-    l.level[0].ranks = 4;
-    l.level[0].bits_per_second = 8e8;
-    l.level[1].ranks = SIM_RANKS;
-    l.level[1].bits_per_second = 8e7;
-    st = tllm_levels_open(ctx, &l, &levels);
-    d.net = tllm_levels_net(levels);
-    d.folding = &s->f;
-    d.n_expert = 16;
-    d.k = 1;
-    d.width = SIM_WIDTH;
-    d.drop = TLLM_MOE_DROP_POSITION;
-    d.pad = 1;                              /* two rows for each expert: no message of counts */
-    if (!st) st = tllm_moe_open(ctx, &d, &moe);
-    for (i = 0; i < 32; i++) for (e = 0; e < 16; e++) logits[16 * i + e] = e == i % 16 ? 9.0f : 0.0f;
-    if (!st) st = tllm_moe_route(moe, logits, 32);
-    if (!st) st = tllm_moe_dispatch(moe, x, &rows, &count);
-    s->st[rank] = st;
-    s->ns[rank] = tllm_moe_clock(moe, 0);
-    s->far[rank] = tllm_levels_received(levels, 1);
-    tllm_moe_close(moe);
-    d.net->close(d.net);
-    tllm_levels_close(ctx, levels);
-    tiny_ctx_close(ctx);
-}
-static void test_levels(void)
-{
-    static const struct { int ep, across; double ns; } of[] = {
-        /* 32 rows of 128 bytes; 3/4 of them leave a rank, in three messages of 1024 bytes at 10 or 100 ns a byte */
-        { 4, 0, 3 * 1024 * 10.0 }, { 4, 1, 3 * 1024 * 100.0 },
-        /* all 16: fifteen messages of 256 bytes, twelve of them over slow links */
-        { 16, 0, 0 }, { 16, 1, 0 } };
-    size_t i;
-    int r;
-    double both = 0;
-    for (i = 0; i < T_COUNT(of); i++) {
-        tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
-        tiny_local_desc d;
-        sim s;
-        memset(&d, 0, sizeof d);
-        memset(&s, 0, sizeof s);
-        d.world = SIM_RANKS;
-        d.queue_bytes = 4096;
-        d.virtual_clock = 1;
-        s.f.tp = s.f.cp = 2;
-        s.f.dp = 4;
-        s.f.ep = of[i].ep;
-        s.f.across = of[i].across;
-        T_OK(tiny_local_open(ctx, &d, &s.local));
-        if (!t_ranks(SIM_RANKS, sim_rank, &s)) return;
-        for (r = 0; r < SIM_RANKS; r++) {
-            T_EQ_INT(s.st[r], TINY_OK);
-            if (of[i].ns > 0) T_CLOSE((double)s.ns[r], of[i].ns, 0.0);
-            T_EQ_INT(s.far[r], of[i].ep == 16 ? 12 * 256 : of[i].across ? 3 * 1024 : 0);
-            if (i == 2) both += (double)s.ns[r];
-            if (i == 3) both -= (double)s.ns[r];
-        }
-        tiny_local_close(ctx, s.local);
-        t_close(ctx);
-    }
-    T_CLOSE(both, 0.0, 0.0);
-    T_PROOF("distributed 5", "two classes of links: ten times faster folded with ep 4, the same with ep 16");
-}
-
 /* ---- bad input --------------------------------------------------------------------------------------------------- */
 
 static void test_bad(void)
@@ -831,6 +740,65 @@ static void test_ends(void)
     T_PROOF("distributed 5", "bad input: a rank ends at each of its messages, over threads and TCP");
 }
 
+/* A rank whose messages are changed on their way: what it claims is checked before it is used. The choices of a token
+ * are floats: a flipped bit makes a negative expert, a half one, infinity. */
+static void test_lies(void)
+{
+    static const int bit[] = { 0, 20, 22, 30, 31, 63 };
+    int message, word, b, r, found = 0;
+    for (message = 0; message < 4; message++)
+        for (word = 0; word < 2 * K; word++)
+            for (b = 0; b < (int)T_COUNT(bit); b++) {
+                job j = some_job(2, 6);
+                j.f.dp = 1;
+                j.f.tp = 2;
+                j.f.ep = 2;
+                j.d.drop = word % 2 ? TLLM_MOE_DROP_PROBS : TLLM_MOE_DROP_POSITION;
+                j.d.whole_sequence = 1;
+                j.has_fault = 1;
+                j.victim = 1;
+                j.fault.to = -1;
+                j.fault.message = (uint64_t)message;
+                j.fault.kind = TINY_FAULT_FLIP;
+                j.fault.by = (uint64_t)(32 * word + bit[b]);
+                j.timeout = 3000000000u;
+                if (!run_job(&j)) return;
+                for (r = 0; r < 2; r++) {
+                    if (j.st[r])
+                        T_TRUE(j.st[r] == TINY_E_PROTOCOL || j.st[r] == TINY_E_PEER || j.st[r] == TINY_E_MEMORY);
+                    if (j.st[r]) T_TRUE(*j.says[r] != 0);
+                    found += strstr(j.says[r], "claims") != NULL;
+                }
+                t_free_blocks();
+            }
+    T_TRUE(found > 20);
+    T_PROOF("distributed 5", "bad input: counts, experts and probabilities that a rank makes up");
+}
+
+/* a layer that failed, and another one on the same net: the reason is told */
+static void test_two_layers(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_local *local = NULL;
+    tllm_moe_desc d;
+    tllm_moe *a = NULL, *b = NULL;
+    float logits[2] = { 0.0f, NAN };
+    memset(&d, 0, sizeof d);
+    T_OK(tiny_local_open(ctx, NULL, &local));
+    d.net = tiny_local_net(local, 0);
+    d.n_expert = 2;
+    d.k = d.width = 1;
+    T_OK(tllm_moe_open(ctx, &d, &a));
+    T_OK(tllm_moe_open(ctx, &d, &b));
+    T_STATUS(tllm_moe_route(a, logits, 1), TINY_E_NUMERIC, "token 0 has a logit for expert 1 that is not finite");
+    logits[1] = 0.0f;
+    T_STATUS(tllm_moe_route(b, logits, 1), TINY_E_NUMERIC, "token 0 has a logit for expert 1 that is not finite");
+    tllm_moe_close(a);
+    tllm_moe_close(b);
+    tiny_local_close(ctx, local);
+    t_close(ctx);
+}
+
 /* ranks that disagree */
 static void test_differ(void)
 {
@@ -871,8 +839,8 @@ static void test_memory(void)
 
 int main(void)
 {
-    T_RUN(test_grids);
     T_RUN_FORMS(test_layer);
+    T_RUN(test_megatron_layer);
     T_RUN_FORMS(test_kernels);
     T_RUN(test_tcp);
     T_RUN(test_identity);
@@ -880,9 +848,10 @@ int main(void)
     T_RUN(test_sequence);
     T_RUN(test_capacity);
     T_RUN(test_balance);
-    T_RUN(test_levels);
     T_RUN(test_bad);
     T_RUN(test_ends);
+    T_RUN(test_lies);
+    T_RUN(test_two_layers);
     T_RUN(test_differ);
     T_RUN(test_memory);
     return t_done();

@@ -1,9 +1,11 @@
 /* tests/llm/dist/pipeline.c - schedules of pipelines, and training in pieces on several ranks
  *
- * Truth    the times and the example list of the papers' formulas; every cut of small lists; a multi-layer perceptron
- *          written out in double (forward, backward, dropout from the documented Philox blocks); the virtual clock
- *          against the formulas; sizes by the formula. Faults come from core/fault.h. No test reads the wall clock. */
+ * Truth    the times and the example list of the papers' formulas; lists of Megatron Core (tests/golden/make/ranks.py);
+ *          every cut of small lists; a multi-layer perceptron written out in double (forward, backward, dropout from
+ *          the documented Philox blocks); the virtual clock against the formulas; sizes by the formula. Faults come
+ *          from core/fault.h. No test reads the wall clock. */
 #include "t.h"
+#include "ranks.h"
 
 enum { MOST = 8, LAYERS = 4, IN = 5, HIDDEN = 8, CLASSES = 3, ROWS = 64, WEIGHTS = 4 * (HIDDEN + 1) * HIDDEN };
 static const char secret[] = "correct horse battery staple";
@@ -62,6 +64,29 @@ static void test_schedules(void)
     t_close(ctx);
     T_PROOF("distributed 2", "simulated times and peaks: 33, 28.5, 26.25, 58.5, 13.5; live 4 3 2 1, 11 9 7 5");
     T_PROOF("distributed 2", "up to 8 stages, 32 micro-batches, 4 chunks: each pass once, no deadlock, the bubble");
+}
+
+/* "stages micros chunks stage: F0.0 ..." of Megatron Core */
+static void test_megatron_lists(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    size_t k;
+    for (k = 0; k < T_COUNT(schedules); k++) {
+        tllm_sched s = { TLLM_SCHED_1F1B, 0, 0, 0 };
+        tllm_sched_item item[64];
+        char text[512];
+        int stage, used = 0, i, n = 0;
+        if (!T_EQ_INT(sscanf(schedules[k], "%d %d %d %d:%n", &s.stages, &s.micros, &s.chunks, &stage, &used), 4)) break;
+        if (!T_TRUE(tllm_sched_items(&s) <= 64)) break;
+        T_OK(tllm_sched_stage(ctx, &s, stage, item));
+        for (i = 0; i < (int)tllm_sched_items(&s); i++)
+            n += snprintf(text + n, sizeof text - (size_t)n, " %c%d.%d", item[i].backward ? 'B' : 'F', item[i].micro,
+                          item[i].chunk);
+        T_EQ_TEXT(text, schedules[k] + used);
+    }
+    T_TRUE(k > 15);
+    t_close(ctx);
+    T_PROOF("distributed 2", "1F1B and interleaved lists of Megatron Core, 2 to 4 stages, 1 to 4 chunks");
 }
 
 /* A simulator that accepted everything would pass the test above. */
@@ -754,6 +779,7 @@ static void test_no_parameters(void)
 int main(void)
 {
     T_RUN(test_schedules);
+    T_RUN(test_megatron_lists);
     T_RUN(test_bad_schedules);
     T_RUN(test_cut);
     T_RUN_TARGETS(test_gradients);

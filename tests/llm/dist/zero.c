@@ -2,9 +2,10 @@
  *
  * Truth    codes worked by hand; plain loops (the same bits); the bound of an error; a ring that codes its sums again,
  *          built here to compare with; bytes that transports count, against the formulas and the worked figures for
- *          20e9 weights on 384 ranks; a training in plain loops, in double, that knows no ranks. No test reads the wall
- *          clock. */
+ *          20e9 weights on 384 ranks; a training in plain loops, in double, that knows no ranks; steps of AdamW and
+ *          Adam with decay by PyTorch (tests/golden/make/ranks.py). No test reads the wall clock. */
 #include "t.h"
+#include "ranks.h"
 
 enum { MOST = 8 };
 static const char secret[] = "correct horse battery staple";
@@ -527,6 +528,33 @@ static void test_train_exact(void)
     T_PROOF("distributed 10", "layers whose numbers the ranks do not divide are padded");
 }
 
+/* AdamW, whose decay is apart, and Adam, whose decay is part of the gradient: six steps of PyTorch */
+static void test_train_torch(void)
+{
+    static const struct { int s_w, s_g, s_os, hop, kind; } of[] = {
+        { 2, 4, 8, 0, TINY_OPTIM_ADAMW }, { 8, 8, 8, 2, TINY_OPTIM_ADAM }, { 1, 2, 4, 0, TINY_OPTIM_ADAMW } };
+    size_t k;
+    int r, i;
+    for (k = 0; k < T_COUNT(of); k++) {
+        job j = train_job(8, of[k].s_w, of[k].s_g, of[k].s_os, 6);
+        const double *want = of[k].kind == TINY_OPTIM_ADAM ? adam_weights : adamw_weights;
+        exact(&j);
+        j.d.hop = of[k].hop;
+        j.d.optim.kind = of[k].kind;
+        j.d.optim.decay = 0.125;
+        for (i = 0; i < SAMPLES * IN; i++) data_x[i] = (float)((i * 37 + 11) % 97 - 48) / 32.0f;
+        for (i = 0; i < SAMPLES * OUT; i++) data_y[i] = (float)((i * 23 + 5) % 31 - 15) / 16.0f;
+        for (i = 0; i < N1 + N2; i++) ((float *)(uintptr_t)j.first)[i] = (float)((i * 29 + 7) % 101 - 50) / 128.0f;
+        if (!run_job(&j, 0)) return;
+        all_ok(&j);
+        for (r = 0; r < j.world; r++)
+            for (i = 0; i < N1 + N2; i++)
+                if (!T_CLOSE(j.y[r][i], want[i], 2e-6)) { printf("  case %d\n", (int)k); break; }
+        t_free_blocks();
+    }
+    T_PROOF("distributed 10", "six steps of AdamW and of Adam with decay on 8 ranks: the weights of PyTorch");
+}
+
 static void test_train_codes(void)
 {
     static float want[N1 + N2];
@@ -676,6 +704,28 @@ static void test_worked(void)
     T_OK(tllm_zero_cost_of(ctx, &d, 64, 1e8, 1, links, 3, &topo));
     T_CLOSE(zero3.seconds, 3 * 2e8 * 63 / 64 / 12.5e9, 1e-12);
     T_TRUE(zero3.seconds > plus.seconds && plus.seconds > topo.seconds && zero3.seconds > 2 * topo.seconds);
+    /* all three, term by term, with a microsecond a message; scales are 4 bytes for 256 numbers */
+    {
+        static const tllm_level slow[3] = { { 2, 1000, 1.6e12 }, { 8, 1000, 4e11 }, { 64, 1000, 1e11 } };
+        const double p = 1e8, codes8 = 1 + 4.0 / 256, codes4 = 0.5 + 4.0 / 256;
+        double want = 1e-6 * (1 + 1 + 7 + 7 + 31) + 2 * p / 2 * codes8 / 200e9 + p * 7 / 8 * codes4 / 50e9 +
+                      p / 8 * 7 / 8 * codes4 / 12.5e9 + 2 * p / 2 * 31 / 32 / 12.5e9;
+        T_OK(tllm_zero_cost_of(ctx, &d, 64, p, 1, slow, 3, &topo));
+        T_CLOSE(topo.seconds, want, 1e-9 * want);
+        d.s_w = d.s_g = d.s_os = 64;
+        d.s_2 = d.hop = 8;
+        want = 1e-6 * (63 + 7 + 7 + 7) + p * 63 / 64 * codes8 / 12.5e9 + p * 7 / 8 * codes8 / 50e9 +
+               p * 7 / 8 * codes4 / 50e9 + p / 8 * 7 / 8 * codes4 / 12.5e9;
+        T_OK(tllm_zero_cost_of(ctx, &d, 64, p, 1, slow, 3, &plus));
+        T_CLOSE(plus.seconds, want, 1e-9 * want);
+        memset(&d, 0, sizeof d);            /* four copies of the states: a ring of f32 over them, both ways */
+        d.s_w = d.s_g = d.s_os = 16;
+        want = 2 * (1e-6 * 3 + 4 * p / 16 * 3 / 4 / 12.5e9);
+        T_OK(tllm_zero_cost_of(ctx, &d, 16, p, 1, slow, 3, &topo));
+        want += topo.seconds;
+        T_OK(tllm_zero_cost_of(ctx, &d, 64, p, 1, slow, 3, &topo));
+        T_CLOSE(topo.seconds, want, 1e-9 * want);
+    }
     T_PROOF("distributed 10",
             "links of 200, 50, 12.5 GB/s, 64 ranks: topo before ZeRO++ before ZeRO-3, more than 2 times");
     t_close(ctx);
@@ -826,6 +876,7 @@ int main(void)
     T_RUN(test_reduce_scatter);
     T_RUN(test_ring);
     T_RUN(test_train_exact);
+    T_RUN(test_train_torch);
     T_RUN(test_train_codes);
     T_RUN(test_bytes);
     T_RUN(test_worked);
