@@ -536,8 +536,13 @@ static void test_bad_calls(void)
     T_STATUS(tllm_rules_make(ctx, &t, 1, 0, &rules), TINY_E_ARGUMENT, "0 ranks");
     T_STATUS(tllm_rules_make(ctx, &t, 1, 65, &rules), TINY_E_ARGUMENT, "65 ranks");
     t.part[0] = 4;
-    T_STATUS(tllm_rules_make(ctx, &t, 1, 2, &rules), TINY_E_SHAPE, "4 columns together, the matrix has 12");
-    t.part[0] = 0;
+    T_STATUS(tllm_rules_make(ctx, &t, 1, 2, &rules), TINY_E_SHAPE, "parts of 4, 0 and 0 columns, the matrix has 12");
+    t.part[0] = t.part[1] = (uint64_t)1 << 63;          /* their sum is 12 in 64 bits */
+    t.part[2] = 12;
+    T_STATUS(tllm_rules_make(ctx, &t, 1, 2, &rules), TINY_E_SHAPE, "and 12 columns, the matrix has 12");
+    t.part[0] = t.part[1] = 0;
+    T_STATUS(tllm_rules_make(ctx, &t, 1, 2, &rules), TINY_E_SHAPE, "parts of 0, 0 and 12 columns");
+    t.part[2] = 0;
     t.dim[0] = 0;
     T_STATUS(tllm_rules_make(ctx, &t, 1, 2, &rules), TINY_E_SHAPE, "a.kernel: dimension 0 is 0");
     t.rank = 7;
