@@ -524,6 +524,7 @@ static int tinyi_actor_frame_got(tinyi_actors *r, int from, const tinyi_actor_fr
         tinyi_actor_note_of(r, 0, f->edge, TINYI_STOP, 0);
         return 1;
     case TINYI_FIN:
+        if (!x->said_end) return 0;         /* an edge that closes early would leave the producer without time-out */
         x->closed = 1;
         r->peer[from].n_open--;
         return 1;
@@ -572,6 +573,7 @@ static int tinyi_actor_sends(tinyi_actors *r, int to)
         }
         p->sending = 0;
         if (p->sends.kind == TINYI_READY) tinyi_actor_put(&x->ready, p->sends.arg);
+        if (p->sends.kind == TINYI_END) x->said_end = 1;
         if (p->sends.kind == TINYI_DATA) tinyi_actor_note_of(r, 0, p->sends.edge, TINYI_RELEASE, p->sends.arg);
     }
 }

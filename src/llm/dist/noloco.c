@@ -27,7 +27,8 @@
 TINYI_TABLE_CHOICE(tinyi_noloco_kernels, tinyi_noloco_kernels)
 
 enum { TINYI_NL_READY, TINYI_NL_CONFIRM, TINYI_NL_GIVEUP, TINYI_NL_JOIN, TINYI_NL_WELCOME, TINYI_NL_LEAVE };
-enum { TINYI_NL_QUEUE = 32, TINYI_NL_WORD_TAG = 0x4e4c77, TINYI_NL_PHI_TAG = 0x4e4c70, TINYI_NL_CHANGE_TAG = 0x4e4c63 };
+enum { TINYI_NL_QUEUE = 32, TINYI_NL_AHEAD = 1 << 20 }; /* words to one rank; steps that another may be ahead */
+enum { TINYI_NL_WORD_TAG = 0x4e4c77, TINYI_NL_PHI_TAG = 0x4e4c70, TINYI_NL_CHANGE_TAG = 0x4e4c63 };
 
 /* Steps are stored plus 1; 0: none. */
 typedef struct tinyi_nl_peer {
@@ -194,7 +195,8 @@ static void tinyi_nl_say(tllm_noloco *o, int r, int kind, uint64_t step)
 static void tinyi_nl_hear(tllm_noloco *o, tinyi_nl_peer *p)
 {
     const uint64_t word = tinyi_le64(p->word), step = (word >> 8) + 1;
-    switch ((int)(word & 255)) {
+    const int kind = (int)(word & 255);
+    switch (kind) {
     case TINYI_NL_READY: p->ready = step; break;
     case TINYI_NL_CONFIRM: p->confirm = step; break;
     case TINYI_NL_GIVEUP: p->giveup = step; break;
@@ -203,6 +205,8 @@ static void tinyi_nl_hear(tllm_noloco *o, tinyi_nl_peer *p)
     case TINYI_NL_LEAVE: p->left = 1; break;
     default: p->gone = 1; /* no word of ours */
     }
+    /* such a GIVEUP would make tinyi_nl_missed count to it */
+    if (kind <= TINYI_NL_GIVEUP && step > o->step + TINYI_NL_AHEAD) p->gone = 1;
     p->at = p->in.at;
     tinyi_nl_message(o, &p->in, TINYI_NL_WORD_TAG, p->word, 8);
 }

@@ -237,14 +237,15 @@ TINY_API tiny_status tllm_onebyte_gradient(tllm_onebyte *o, uint32_t sample, flo
     return TINY_OK;
 }
 
-/* ten times the median of the last codes, with those of this step */
+/* clip times the median of the last codes, with those of this step. A zero says nothing about the size of others. */
 static float tinyi_onebyte_limit(const tllm_onebyte *o)
 {
+    const unsigned n = o->n_ring - o->histogram[0];
     unsigned i, sum = 0;
-    if (o->desc.clip < 0.0 || !o->n_ring) return 0.0f;
-    for (i = 0; i < 128; i++) {
+    if (o->desc.clip < 0.0 || !n) return 0.0f;
+    for (i = 1; i < 128; i++) {
         sum += o->histogram[i];
-        if (2 * sum >= o->n_ring) break;
+        if (2 * sum >= n) break;
     }
     return (float)(o->desc.clip * (double)tllm_onebyte_decode((unsigned char)i));
 }
@@ -340,8 +341,8 @@ static tiny_status tinyi_onebyte_check(tiny_ctx *ctx, const tllm_onebyte_desc *d
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "one byte: rank %d of %d: ranks count from 0, and there may be %d",
                           net->rank, net->world, TINY_NET_RANKS);
     if (!d->tensor || !d->n_tensor) return tinyi_fail(ctx, TINY_E_ARGUMENT, "one byte: there is no tensor to tune");
-    if (!(d->eps > 0.0 && d->eps <= 1e3))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "one byte: eps is %g, it must be above 0 and at most 1000", d->eps);
+    if (!(d->eps >= 1e-30 && d->eps <= 1e3)) /* below, its float is 0 or loses digits */
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "one byte: eps is %g, it must be 1e-30 to 1000", d->eps);
     if (!(d->lr > 0.0 && d->lr <= 1e6))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "one byte: lr is %g, it must be above 0 and at most 1e6", d->lr);
     if (!(d->half >= 0.0 && d->half <= 1e18))

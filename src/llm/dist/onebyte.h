@@ -53,7 +53,8 @@ typedef struct tllm_onebyte_desc {          /* zero: the value in brackets */
     int floats;                             /* 1: 4 bytes a gradient, to compare with */
     /* 1: all tensors at theta +- eps z at once, in memory of their size; 0: one tensor at a time */
     int whole;
-    double clip;                            /* |g| is cut at clip times the median of the last 256 [10]; below 0: not */
+    /* |g| is cut at clip times the median of those of the last 256 that are not 0 [10]; below 0: not */
+    double clip;
     uint64_t seed;
     uint64_t wait_ns;                       /* rank 0 waits for the lists of a step, after its own [10 s]; 1: not */
     uint64_t lost_ns;                       /* a machine waits for rank 0, rank 0 for the start and the end [60 s] */

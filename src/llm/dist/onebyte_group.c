@@ -446,7 +446,6 @@ static tiny_status tinyi_ob_lead(tllm_onebyte *o, tllm_onebyte_report *r)
     if (!st) st = tinyi_ob_log(o, size);
     if (st) return st;
     o->greeted = 1;
-    o->refused = 0;
     if (o->world > 1) st = tinyi_ob_offer(o);
     at = o->log + o->n_log;
     memset(at, 0, size);
@@ -473,7 +472,8 @@ static tiny_status tinyi_ob_lead(tllm_onebyte *o, tllm_onebyte_report *r)
     st = tinyi_ob_apply(o, at, o->world, &r->gradients, &r->machines);
     if (st) return st;
     o->n_log += size;
-    r->refused = o->refused;
+    r->refused = o->refused;                /* since the last report */
+    o->refused = 0;
     if (o->world > 1) st = tinyi_ob_offer(o);
     return st || o->world == 1 ? st : tinyi_ob_poll(o, &next);
 }

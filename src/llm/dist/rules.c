@@ -204,7 +204,7 @@ static tiny_status tinyi_rules_check(tiny_ctx *ctx, const tllm_rule_tensor *t, s
     if (!t || !n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rules need at least one tensor");
     for (i = 0; i < n; i++) {
         tinyi_rule_key k;
-        uint64_t sum = t[i].part[0] + t[i].part[1] + t[i].part[2];
+        uint64_t left;
         memset(&k, 0, sizeof k);
         if (!t[i].path || !tinyi_rule_split(t[i].path, &k))
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "tensor %zu: the path \"%s\" has an empty part", i,
@@ -214,10 +214,12 @@ static tiny_status tinyi_rules_check(tiny_ctx *ctx, const tllm_rule_tensor *t, s
                               TLLM_MAX_RANK);
         for (d = 0; d < t[i].rank; d++)
             if (!t[i].dim[d]) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: dimension %d is 0", t[i].path, d);
-        if (sum && sum != t[i].dim[t[i].rank - 1])
-            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the parts have %llu columns together, the matrix has %llu",
-                              t[i].path, (unsigned long long)sum,
-                              (unsigned long long)t[i].dim[t[i].rank - 1]);
+        left = t[i].dim[t[i].rank - 1];
+        for (d = 0; d < 3 && t[i].part[d] <= left; d++) left -= t[i].part[d];
+        if ((t[i].part[0] | t[i].part[1] | t[i].part[2]) && (d < 3 || left || !t[i].part[0]))
+            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: parts of %llu, %llu and %llu columns, the matrix has %llu",
+                              t[i].path, (unsigned long long)t[i].part[0], (unsigned long long)t[i].part[1],
+                              (unsigned long long)t[i].part[2], (unsigned long long)t[i].dim[t[i].rank - 1]);
         if (!tinyi_size_add(*n_text, strlen(t[i].path) + 1, n_text))
             return tinyi_fail(ctx, TINY_E_OVERFLOW, "the paths are more than this machine can address");
     }
@@ -364,26 +366,33 @@ TINY_API size_t tllm_rules_path(tllm_text name, int rank, char *to, size_t room)
     return n;
 }
 
-/* columns of q, k and v in a matrix that holds all three; 0: the file does not say */
-static int tinyi_rule_parts(const tllm_gguf *g, const tllm_gguf_tensor *t, uint64_t part[3])
+int tinyi_rule_number(const tllm_gguf *g, const char *name, uint64_t *n)
 {
     char key[160];
     tllm_text arch;
-    uint64_t heads = 0, kv = 0, width = 0;
     if (!tllm_meta_text(tllm_gguf_find(g, "general.architecture"), 0, &arch) || arch.n > 64) return 0;
-    (void)snprintf(key, sizeof key, "%.*s.attention.head_count", (int)arch.n, arch.at);
-    if (!tllm_meta_u64(tllm_gguf_find(g, key), 0, &heads) || !heads) return 0;
-    (void)snprintf(key, sizeof key, "%.*s.attention.head_count_kv", (int)arch.n, arch.at);
-    if (!tllm_meta_u64(tllm_gguf_find(g, key), 0, &kv)) kv = heads;
-    if (!kv || kv > heads || heads > 65536 || t->dim[1] % (heads + 2 * kv)) return 0;
+    (void)snprintf(key, sizeof key, "%.*s.%s", (int)arch.n, arch.at, name);
+    return tllm_meta_u64(tllm_gguf_find(g, key), 0, n);
+}
+int tinyi_rule_heads(const tllm_gguf *g, uint64_t *heads, uint64_t *kv)
+{
+    if (!tinyi_rule_number(g, "attention.head_count", heads)) return 0;
+    if (!tinyi_rule_number(g, "attention.head_count_kv", kv)) *kv = *heads;
+    return *kv && *kv <= *heads && *heads <= 65536;
+}
+
+/* columns of q, k and v in a matrix that holds all three; 0: the file does not say */
+static int tinyi_rule_parts(const tllm_gguf *g, const tllm_gguf_tensor *t, uint64_t part[3])
+{
+    uint64_t heads, kv, width;
+    if (!tinyi_rule_heads(g, &heads, &kv) || t->dim[1] % (heads + 2 * kv)) return 0;
     width = t->dim[1] / (heads + 2 * kv);
     part[0] = heads * width;
     part[1] = part[2] = kv * width;
     return 1;
 }
 
-/* gate and up in one matrix: the matrix after it takes half of what comes out */
-static int tinyi_rule_halves(const tllm_gguf *g, const tllm_gguf_tensor *up)
+int tinyi_rule_halves(const tllm_gguf *g, const tllm_gguf_tensor *up)
 {
     char name[80];
     const tllm_gguf_tensor *down;

@@ -52,5 +52,14 @@ TINY_API tiny_status tllm_rules_set(tiny_ctx *ctx, tllm_rules *rules, size_t i, 
  * most room bytes, terminated. */
 TINY_API size_t tllm_rules_path(tllm_text name, int rank, char *to, size_t room);
 
+/* ---- inside: what the bodies share ---- */
+
+/* a number of the file's architecture: name "block_count" is "llama.block_count". 0: the file does not have it */
+TINYI_FN int tinyi_rule_number(const tllm_gguf *g, const char *name, uint64_t *n);
+/* heads and key heads, 1 to 65536; 0: the file does not say, or they are invalid */
+TINYI_FN int tinyi_rule_heads(const tllm_gguf *g, uint64_t *heads, uint64_t *kv);
+/* Does this matrix blk.N.ffn_up hold gate and up? Then the matrix after it takes half of what comes out. */
+TINYI_FN int tinyi_rule_halves(const tllm_gguf *g, const tllm_gguf_tensor *up);
+
 TINYI_C_END
 #endif

@@ -203,6 +203,8 @@ TINYI_FN void tinyi_sbp_table(int n_dim, const tiny_idx *dim, const tllm_sbp_pla
                               double bytes[TINYI_SBP_PAIRS][TINYI_SBP_PAIRS],
                               unsigned char next[TINYI_SBP_PAIRS][TINYI_SBP_PAIRS]);
 TINYI_FN int tinyi_sbp_operands(int op);            /* 0 to 2 */
+/* of a graph and a plan that were checked */
+TINYI_FN tllm_sbp_layout tinyi_sbp_layout(const tllm_sbp_graph *g, const tllm_sbp_plan *plan, int node);
 
 TINYI_C_END
 #endif

@@ -34,63 +34,63 @@ static const tllm_sbp_place *tinyi_sbp_place_of(const tllm_sbp_graph *g, int nod
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
 
-static tiny_status tinyi_sbp_refuse(tiny_ctx *ctx, const tllm_sbp_graph *g, const tllm_sbp_node *n, const char *why)
+static tiny_status tinyi_sbp_refuse(tiny_ctx *ctx, int i, const tllm_sbp_node *n, const char *why)
 {
-    return tinyi_fail(ctx, TINY_E_SHAPE, "node %d (%s): %s", g->n_node, tinyi_sbp_op_name(n->op), why);
+    return tinyi_fail(ctx, TINY_E_SHAPE, "node %d (%s): %s", i, tinyi_sbp_op_name(n->op), why);
 }
 
-/* the shape of the result */
-static tiny_status tinyi_sbp_infer(tiny_ctx *ctx, const tllm_sbp_graph *g, tllm_sbp_node *n)
+/* the shape of the result of node i, which is n */
+static tiny_status tinyi_sbp_infer(tiny_ctx *ctx, const tllm_sbp_graph *g, int i, tllm_sbp_node *n)
 {
     const tllm_sbp_node *x = &g->node[n->in[0]], *w = &g->node[n->in[1]];
     size_t a, b;
-    int i, k, seen = 0;
+    int j, k, seen = 0;
     tiny_status st;
     switch (n->op) {
     case TLLM_SBP_INPUT: return tinyi_sbp_shape_check(ctx, n->n_dim, n->dim, NULL);
     case TLLM_SBP_MATMUL:
         if (x->n_dim < 2 || (w->n_dim != 2 && w->n_dim != x->n_dim))
-            return tinyi_sbp_refuse(ctx, g, n, "operands of 2 or more axes are needed, the second with 2 or as many");
+            return tinyi_sbp_refuse(ctx, i, n, "operands of 2 or more axes are needed, the second with 2 or as many");
         if (x->dim[x->n_dim - 1] != w->dim[w->n_dim - 2])
-            return tinyi_sbp_refuse(ctx, g, n, "the last axis of the first operand is not the second-last of the next");
-        for (i = 0; i < x->n_dim - 2 && w->n_dim > 2; i++)
-            if (x->dim[i] != w->dim[i]) return tinyi_sbp_refuse(ctx, g, n, "the axes of the batches differ");
+            return tinyi_sbp_refuse(ctx, i, n, "the last axis of the first operand is not the second-last of the next");
+        for (j = 0; j < x->n_dim - 2 && w->n_dim > 2; j++)
+            if (x->dim[j] != w->dim[j]) return tinyi_sbp_refuse(ctx, i, n, "the axes of the batches differ");
         n->n_dim = x->n_dim;
         memcpy(n->dim, x->dim, sizeof n->dim);
         n->dim[n->n_dim - 1] = w->dim[w->n_dim - 1];
         break;
     case TLLM_SBP_ADD: case TLLM_SBP_MUL:
         if (x->n_dim != w->n_dim || memcmp(x->dim, w->dim, (size_t)x->n_dim * sizeof *x->dim))
-            return tinyi_sbp_refuse(ctx, g, n, "the operands differ in shape");
+            return tinyi_sbp_refuse(ctx, i, n, "the operands differ in shape");
         n->n_dim = x->n_dim;
         memcpy(n->dim, x->dim, sizeof n->dim);
         break;
     case TLLM_SBP_SUM: case TLLM_SBP_SOFTMAX:
-        if (n->axis < 0 || n->axis >= x->n_dim) return tinyi_sbp_refuse(ctx, g, n, "the operand has no such axis");
+        if (n->axis < 0 || n->axis >= x->n_dim) return tinyi_sbp_refuse(ctx, i, n, "the operand has no such axis");
         n->n_dim = x->n_dim - (n->op == TLLM_SBP_SUM);
-        for (i = k = 0; i < x->n_dim; i++) if (n->op == TLLM_SBP_SOFTMAX || i != n->axis) n->dim[k++] = x->dim[i];
+        for (j = k = 0; j < x->n_dim; j++) if (n->op == TLLM_SBP_SOFTMAX || j != n->axis) n->dim[k++] = x->dim[j];
         break;
     case TLLM_SBP_LOOKUP:
         if (w->n_dim != 2 || x->n_dim >= TLLM_SBP_DIMS)
-            return tinyi_sbp_refuse(ctx, g, n, "a table of 2 axes and ids of at most 3 are needed");
+            return tinyi_sbp_refuse(ctx, i, n, "a table of 2 axes and ids of at most 3 are needed");
         n->n_dim = x->n_dim + 1;
         memcpy(n->dim, x->dim, sizeof n->dim);
         n->dim[x->n_dim] = w->dim[1];
         break;
     case TLLM_SBP_TRANSPOSE:
         n->n_dim = x->n_dim;
-        for (i = 0; i < x->n_dim; i++) {
-            if (n->axes[i] < 0 || n->axes[i] >= x->n_dim || (seen >> n->axes[i] & 1))
-                return tinyi_sbp_refuse(ctx, g, n, "axes must name each axis once");
-            seen |= 1 << n->axes[i];
-            n->dim[i] = x->dim[n->axes[i]];
+        for (j = 0; j < x->n_dim; j++) {
+            if (n->axes[j] < 0 || n->axes[j] >= x->n_dim || (seen >> n->axes[j] & 1))
+                return tinyi_sbp_refuse(ctx, i, n, "axes must name each axis once");
+            seen |= 1 << n->axes[j];
+            n->dim[j] = x->dim[n->axes[j]];
         }
         break;
     case TLLM_SBP_RESHAPE:
         st = tinyi_sbp_shape_check(ctx, n->n_dim, n->dim, &a);
         if (!st) st = tinyi_sbp_shape_check(ctx, x->n_dim, x->dim, &b);
         if (st || a == b) return st;
-        return tinyi_sbp_refuse(ctx, g, n, "the new shape has another number of elements");
+        return tinyi_sbp_refuse(ctx, i, n, "the new shape has another number of elements");
     default:
         n->n_dim = x->n_dim;
         memcpy(n->dim, x->dim, sizeof n->dim);
@@ -108,18 +108,28 @@ static tiny_status tinyi_sbp_graph_check(tiny_ctx *ctx, const tllm_sbp_graph *g)
                           TLLM_SBP_NODES);
     for (i = 0; i < g->n_node; i++) {
         const tllm_sbp_node *n = &g->node[i];
-        const int w = tinyi_sbp_width(tinyi_sbp_place_of(g, i));
+        const tllm_sbp_place *at = tinyi_sbp_place_of(g, i);
+        const int w = tinyi_sbp_width(at);
+        tllm_sbp_node again = *n;
         tiny_status st = tinyi_sbp_shape_check(ctx, n->n_dim, n->dim, NULL);
-        int ok = n->op >= 0 && n->op < TLLM_SBP_OPS && n->like >= 0 && n->like <= i;
-        if (!st) st = tinyi_sbp_place_check(ctx, tinyi_sbp_place_of(g, i));
+        int ok = n->op >= 0 && n->op < TLLM_SBP_OPS && n->like >= 0 && n->like <= i &&
+                 (i || !tinyi_sbp_operands(n->op)) &&
+                 (n->op != TLLM_SBP_ACT || (n->act >= 0 && n->act < TLLM_SBP_ACTS));
+        if (!st) st = tinyi_sbp_place_check(ctx, at);
         if (st) return st;
         for (k = 0; k < 2; k++) {
             ok = ok && n->s[k] < TLLM_SBP_S + n->n_dim && !(k && w == 1 && n->s[k] > TLLM_SBP_B);
             ok = ok && n->in[k] >= 0 && n->in[k] < TINYI_MAX(i, 1);
         }
+        for (k = 0; k < tinyi_sbp_operands(n->op) && ok; k++)
+            ok = tinyi_sbp_same(tinyi_sbp_place_of(g, n->in[k]), at) >= 0;
         if (!ok)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "node %d (%s): its operation, operands or state are invalid", i,
                               tinyi_sbp_op_name(n->op));
+        st = tinyi_sbp_infer(ctx, g, i, &again);
+        if (st) return st;
+        if (again.n_dim != n->n_dim || memcmp(again.dim, n->dim, (size_t)n->n_dim * sizeof *n->dim))
+            return tinyi_sbp_refuse(ctx, i, n, "its shape is not the one that its operands give");
     }
     return TINY_OK;
 }
@@ -153,7 +163,7 @@ TINY_API tiny_status tllm_sbp_put(tiny_ctx *ctx, tllm_sbp_graph *g, const tllm_s
                             g->n_node, tinyi_sbp_op_name(n.op), k);
     }
     for (k = tinyi_sbp_operands(n.op); k < 2; k++) n.in[k] = 0;
-    if (!st) st = tinyi_sbp_infer(ctx, g, &n);
+    if (!st) st = tinyi_sbp_infer(ctx, g, g->n_node, &n);
     if (st) return st;
     for (k = n.n_dim; k < TLLM_SBP_DIMS; k++) n.dim[k] = 1;
     for (a = 0; a < 2; a++)
@@ -165,7 +175,7 @@ TINY_API tiny_status tllm_sbp_put(tiny_ctx *ctx, tllm_sbp_graph *g, const tllm_s
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "node %d (%s): like %d is not 1 + an earlier node", g->n_node,
                           tinyi_sbp_op_name(n.op), n.like);
     if (n.like && (g->node[n.like - 1].n_dim != n.n_dim || tinyi_sbp_same(tinyi_sbp_place_of(g, n.like - 1), at) != 1))
-        return tinyi_sbp_refuse(ctx, g, &n, "the node that it must be like has other axes or other ranks");
+        return tinyi_sbp_refuse(ctx, g->n_node, &n, "the node that it must be like has other axes or other ranks");
     *id = g->n_node;
     g->node[g->n_node++] = n;
     return TINY_OK;
@@ -214,12 +224,12 @@ static int tinyi_sbp_maps(const tllm_sbp_node *x, int i, const tllm_sbp_node *y,
     return a == b && (x->dim[i] == y->dim[j] || (x->dim[i] % ranks == 0 && y->dim[j] % ranks == 0));
 }
 
-TINY_API int tllm_sbp_signs(const tllm_sbp_graph *g, int node, tllm_sbp_sign list[TLLM_SBP_SIGNS])
+/* of a graph that was checked */
+static int tinyi_sbp_signs(const tllm_sbp_graph *g, int node, tllm_sbp_sign list[TLLM_SBP_SIGNS])
 {
     enum { B = TLLM_SBP_B, P = TLLM_SBP_P, S = TLLM_SBP_S };
     const tllm_sbp_node *v, *x, *w;
     int n = 0, i, j, nd;
-    if (!g || !list || node < 0 || node >= g->n_node || g->n_node > TLLM_SBP_NODES) return 0;
     v = &g->node[node];
     x = &g->node[v->in[0]];
     w = &g->node[v->in[1]];
@@ -274,6 +284,11 @@ TINY_API int tllm_sbp_signs(const tllm_sbp_graph *g, int node, tllm_sbp_sign lis
     }
     n = tinyi_sbp_sign(list, n, B, 0, B);
     return v->op == TLLM_SBP_ACT || v->op == TLLM_SBP_SOFTMAX ? n : tinyi_sbp_sign(list, n, P, 0, P);
+}
+TINY_API int tllm_sbp_signs(const tllm_sbp_graph *g, int node, tllm_sbp_sign list[TLLM_SBP_SIGNS])
+{
+    if (!list || tinyi_sbp_graph_check(NULL, g) || node < 0 || node >= g->n_node) return 0;
+    return tinyi_sbp_signs(g, node, list);
 }
 
 /* ---- candidates -------------------------------------------------------------------------------------------------- */
@@ -340,7 +355,7 @@ static int tinyi_sbp_candidates(const tinyi_sbp_search *h, int node, tinyi_sbp_c
     const tllm_sbp_node *v = &h->g->node[node];
     const tllm_sbp_place *at = tinyi_sbp_place_of(h->g, node);
     tllm_sbp_sign sign[TLLM_SBP_SIGNS];
-    const int m = tllm_sbp_signs(h->g, node, sign), flat = tinyi_sbp_width(at) == 1;
+    const int m = tinyi_sbp_signs(h->g, node, sign), flat = tinyi_sbp_width(at) == 1;
     int i, j, n = 0;
     for (i = 0; i < m; i++)
         for (j = 0; j < (flat ? 1 : m); j++) {
@@ -773,6 +788,13 @@ TINY_API tiny_status tllm_sbp_plan_check(tiny_ctx *ctx, const tllm_sbp_graph *g,
     return st;
 }
 
+tllm_sbp_layout tinyi_sbp_layout(const tllm_sbp_graph *g, const tllm_sbp_plan *plan, int node)
+{
+    tllm_sbp_layout l;
+    l.place = *tinyi_sbp_place_of(g, node);
+    memcpy(l.s, plan->node[node].out, 2);
+    return l;
+}
 TINY_API tiny_status tllm_sbp_layout_of(tiny_ctx *ctx, const tllm_sbp_graph *g, const tllm_sbp_plan *plan, int node,
                                         tllm_sbp_layout *layout)
 {
@@ -781,7 +803,6 @@ TINY_API tiny_status tllm_sbp_layout_of(tiny_ctx *ctx, const tllm_sbp_graph *g, 
     if (st) return st;
     if (!plan || !layout || plan->n_node != g->n_node || node < 0 || node >= g->n_node)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no node %d, or the plan is not one of this graph", node);
-    layout->place = *tinyi_sbp_place_of(g, node);
-    memcpy(layout->s, plan->node[node].out, 2);
+    *layout = tinyi_sbp_layout(g, plan, node);
     return TINY_OK;
 }

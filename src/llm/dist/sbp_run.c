@@ -109,13 +109,13 @@ static tiny_status tinyi_sbp_step(tinyi_sbp_runner *r, tiny_coll *c, int node, c
 {
     const tllm_sbp_node *v = &r->g->node[node];
     const int operands = tinyi_sbp_operands(v->op);
-    tllm_sbp_layout mine, from, to;
+    const tllm_sbp_layout mine = tinyi_sbp_layout(r->g, r->plan, node);
+    tllm_sbp_layout from, to;
     tllm_sbp_box box, in[2];
     float *x[2] = { NULL, NULL };
     size_t n;
     int k, here;
-    tiny_status st = tllm_sbp_layout_of(r->ctx, r->g, r->plan, node, &mine);
-    if (st) return st;
+    tiny_status st = TINY_OK;
     here = tinyi_sbp_member(&mine.place, r->rank) >= 0;
     tinyi_sbp_box_of(r, node, &mine, &box);
     memset(in, 0, sizeof in);
@@ -130,8 +130,7 @@ static tiny_status tinyi_sbp_step(tinyi_sbp_runner *r, tiny_coll *c, int node, c
     }
     for (k = 0; k < operands && !st; k++) {
         const int other = v->in[k];
-        st = tllm_sbp_layout_of(r->ctx, r->g, r->plan, other, &from);
-        if (st) break;
+        from = tinyi_sbp_layout(r->g, r->plan, other);
         to = mine;
         memcpy(to.s, r->plan->node[node].in[k], 2);
         tinyi_sbp_box_of(r, other, &to, &in[k]);
@@ -172,10 +171,8 @@ TINY_API tiny_status tllm_sbp_run(tiny_ctx *ctx, tiny_coll *c, const tllm_sbp_gr
     r.plan = &copy;
     r.rank = c->net->rank;
     for (i = 0; i < g->n_node; i++) {
-        tllm_sbp_layout l;
+        const tllm_sbp_layout l = tinyi_sbp_layout(g, &copy, i);
         tllm_sbp_box b;
-        st = tllm_sbp_layout_of(ctx, g, &copy, i, &l);
-        if (st) return st;
         if (l.place.first + l.place.n[0] * tinyi_sbp_width(&l.place) > c->net->world)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "node %d runs on rank %d, and there are %d ranks", i,
                               l.place.first + l.place.n[0] * tinyi_sbp_width(&l.place) - 1, c->net->world);
@@ -189,9 +186,8 @@ TINY_API tiny_status tllm_sbp_run(tiny_ctx *ctx, tiny_coll *c, const tllm_sbp_gr
     for (i = 0; i < g->n_node && !st; i++) {
         st = tinyi_sbp_step(&r, c, i, in[i]);
         if (!st && out && out[i] && r.made[i]) {
-            tllm_sbp_layout l;
+            const tllm_sbp_layout l = tinyi_sbp_layout(g, &copy, i);
             tllm_sbp_box b;
-            (void)tllm_sbp_layout_of(ctx, g, &copy, i, &l);
             tinyi_sbp_box_of(&r, i, &l, &b);
             memcpy(out[i], r.made[i], tinyi_sbp_count(&b) * sizeof(float));
         }

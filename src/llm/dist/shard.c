@@ -7,7 +7,7 @@
  *          An embedding split over the vocabulary gives a sum: a rank gives zeros for tokens that it has not. Attention
  *          takes q, k, v split by heads where p divides the heads.
  * Cost     of a token, sent by a rank over a ring: a sum of n floats 2 (p - 1) / p 4n bytes, collecting n floats half.
- *          Each value is made whole at most once.
+ *          What a reader made whole, or cut, stays so for the next reader of the value.
  * Error    executed, sums are added in another order than on one rank: 1e-4 of the largest result in the tests.
  * Both run one walk over the graph (tinyi_shard_walk), so a plan costs what its execution sends. */
 #include "core/state_inside.h"
@@ -544,17 +544,17 @@ static int tinyi_shard_add(tinyi_shard_maker *m, int kind, int a, int b, int c, 
     n->tensor = tensor;
     return (int)m->n++;
 }
-/* 0: it is not there; else 1 + its number */
+/* 0: there is no such matrix; else 1 + its number */
+static size_t tinyi_shard_number(const tinyi_shard_maker *m, const char *name)
+{
+    const tllm_gguf_tensor *t = tllm_gguf_tensor_find(m->file, name);
+    return t && t->rank == 2 ? (size_t)(t - tllm_gguf_tensor_at(m->file, 0)) + 1 : 0;
+}
 static size_t tinyi_shard_find(const tinyi_shard_maker *m, size_t layer, const char *name)
 {
     char full[80];
-    size_t i;
-    const tllm_gguf_tensor *t;
     (void)snprintf(full, sizeof full, "blk.%zu.%s.weight", layer, name);
-    t = tllm_gguf_tensor_find(m->file, full);
-    for (i = 0; t && t->rank == 2 && i < tllm_gguf_n_tensors(m->file); i++)
-        if (tllm_gguf_tensor_at(m->file, i) == t) return i + 1;
-    return 0;
+    return tinyi_shard_number(m, full);
 }
 static int tinyi_shard_times(tinyi_shard_maker *m, int x, size_t layer, const char *name)
 {
@@ -565,13 +565,6 @@ static int tinyi_shard_times(tinyi_shard_maker *m, int x, size_t layer, const ch
     return tinyi_shard_add(m, TLLM_SHARD_MATMUL, x, -1, -1, t ? t - 1 : 0);
 }
 
-/* gate and up are one matrix */
-static int tinyi_shard_halves(const tinyi_shard_maker *m, size_t layer)
-{
-    const size_t up = tinyi_shard_find(m, layer, "ffn_up"), down = tinyi_shard_find(m, layer, "ffn_down");
-    return up && down &&
-           tllm_gguf_tensor_at(m->file, up - 1)->dim[1] / 2 == tllm_gguf_tensor_at(m->file, down - 1)->dim[0];
-}
 
 TINY_API tiny_status tllm_shard_graph(tiny_ctx *ctx, const tllm_gguf *file, tllm_shard_node *node, size_t room,
                                       size_t *n)
@@ -579,9 +572,7 @@ TINY_API tiny_status tllm_shard_graph(tiny_ctx *ctx, const tllm_gguf *file, tllm
     tiny_status st = tinyi_ctx_check(ctx);
     tinyi_shard_maker m;
     uint64_t layers = 0, heads = 0, kv = 0;
-    size_t i, l, embedding = 0, output = 0;
-    char key[160];
-    tllm_text arch;
+    size_t l, embedding, output;
     int x;
     if (n) *n = 0;
     if (st) return st;
@@ -591,19 +582,10 @@ TINY_API tiny_status tllm_shard_graph(tiny_ctx *ctx, const tllm_gguf *file, tllm
     m.file = file;
     m.node = node;
     m.room = room;
-    for (i = 0; i < tllm_gguf_n_tensors(file); i++) {
-        if (tllm_text_is(tllm_gguf_tensor_at(file, i)->name, "token_embd.weight")) embedding = i + 1;
-        if (tllm_text_is(tllm_gguf_tensor_at(file, i)->name, "output.weight")) output = i + 1;
-    }
-    if (tllm_meta_text(tllm_gguf_find(file, "general.architecture"), 0, &arch) && arch.n <= 64) {
-        (void)snprintf(key, sizeof key, "%.*s.block_count", (int)arch.n, arch.at);
-        (void)tllm_meta_u64(tllm_gguf_find(file, key), 0, &layers);
-        (void)snprintf(key, sizeof key, "%.*s.attention.head_count", (int)arch.n, arch.at);
-        (void)tllm_meta_u64(tllm_gguf_find(file, key), 0, &heads);
-        (void)snprintf(key, sizeof key, "%.*s.attention.head_count_kv", (int)arch.n, arch.at);
-        if (!tllm_meta_u64(tllm_gguf_find(file, key), 0, &kv)) kv = heads;
-    }
-    if (!embedding || !layers || layers > TLLM_SHARD_MOST || !heads || heads > 65536 || !kv || kv > heads)
+    embedding = tinyi_shard_number(&m, "token_embd.weight");
+    output = tinyi_shard_number(&m, "output.weight");
+    if (!embedding || !tinyi_rule_number(file, "block_count", &layers) || !layers || layers > TLLM_SHARD_MOST ||
+        !tinyi_rule_heads(file, &heads, &kv))
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
                           "%s: its graph is not known: it needs an embedding, layers and heads",
                           tllm_gguf_path(file, 0));
@@ -625,10 +607,10 @@ TINY_API tiny_status tllm_shard_graph(tiny_ctx *ctx, const tllm_gguf *file, tllm
         x = tinyi_shard_add(&m, TLLM_SHARD_ADD, x, y, -1, 0);
         y = tinyi_shard_add(&m, TLLM_SHARD_NORM, x, -1, -1, 0);
         up = tinyi_shard_times(&m, y, l, "ffn_up");
-        if (!m.st && !tinyi_shard_find(&m, l, "ffn_gate") && tinyi_shard_halves(&m, l))
-            y = tinyi_shard_add(&m, TLLM_SHARD_GLU, up, -1, -1, 0);
-        else if (tinyi_shard_find(&m, l, "ffn_gate"))
+        if (tinyi_shard_find(&m, l, "ffn_gate"))
             y = tinyi_shard_add(&m, TLLM_SHARD_GLU, tinyi_shard_times(&m, y, l, "ffn_gate"), up, -1, 0);
+        else if (!m.st && tinyi_rule_halves(file, tllm_gguf_tensor_at(file, node[up].tensor)))
+            y = tinyi_shard_add(&m, TLLM_SHARD_GLU, up, -1, -1, 0);
         else y = tinyi_shard_add(&m, TLLM_SHARD_SILU, up, -1, -1, 0);
         y = tinyi_shard_times(&m, y, l, "ffn_down");
         x = tinyi_shard_add(&m, TLLM_SHARD_ADD, x, y, -1, 0);

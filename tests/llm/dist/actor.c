@@ -308,7 +308,9 @@ static void test_faults(void)
         j.fault.message = (uint64_t)i;
         j.fault.kind = i < 6 ? TINY_FAULT_KILL : TINY_FAULT_TWICE;
         if (!t_net_run(&j, 3)) return;
-        T_TRUE(j.st[0] != TINY_OK && j.st[1] != TINY_OK && j.st[2] != TINY_OK);
+        T_TRUE(j.st[1] != TINY_OK && j.st[2] != TINY_OK);
+        /* an item that is announced twice may be found as late as at the end, when rank 0 is done */
+        if (i < 7) T_TRUE(j.st[0] != TINY_OK);
         if (i < 6) T_EQ_INT(j.st[1], TINY_E_PEER);
     }
     memset(&j, 0, sizeof j);
@@ -330,6 +332,75 @@ static void test_faults(void)
     for (i = 0; i < 3; i++) T_TRUE(j.st[i] == TINY_E_PROTOCOL || j.st[i] == TINY_E_PEER);
     T_TRUE(j.st[0] == TINY_E_PROTOCOL || j.st[1] == TINY_E_PROTOCOL);
     T_PROOF("distributed 8", "bad input: killed rank, failing actor, another graph, a repeated message");
+}
+/* Rank 1 reads what rank 0 announces, and answers with a frame that no reader sends at that time. */
+typedef struct lie { graph g; int kind, edge, arg, times; tiny_idx done; } lie;
+static tiny_status whole(tiny_net *net, int out, unsigned char *bytes)
+{
+    tiny_message m;
+    tiny_status st = TINY_OK;
+    memset(&m, 0, sizeof m);
+    m.tag = 256;                            /* a frame of the first call */
+    m.data = bytes;
+    m.n = 20;
+    while (!st && !m.whole) {
+        const uint64_t seen = net->changes(net);
+        st = out ? net->send(net, 0, &m) : net->recv(net, 0, &m);
+        if (!st && !m.whole) net->pause(net, seen, tiny_now_ns() + 1000000);
+    }
+    return st;
+}
+static void liar(t_net *j, int rank, tiny_ctx *ctx, tiny_net *net)
+{
+    lie *l = (lie *)j->arg;
+    unsigned char frame[20];                /* hash, kind, edge, buffer */
+    tllm_actor_desc d;
+    int k;
+    if (!rank) {
+        memset(&d, 0, sizeof d);
+        d.actor = l->g.list;
+        d.n_actor = l->g.n;
+        d.net = net;
+        j->st[0] = tllm_actor_run(ctx, &d, NULL);
+        __atomic_store_n(&l->done, 1, __ATOMIC_RELEASE);
+        return;
+    }
+    j->st[1] = whole(net, 0, frame);
+    memset(frame + 8, 0, 12);
+    frame[8] = (unsigned char)l->kind;
+    frame[12] = (unsigned char)l->edge;
+    frame[16] = (unsigned char)l->arg;
+    for (k = 0; k < l->times && !j->st[1]; k++) j->st[1] = whole(net, 1, frame);
+    while (!__atomic_load_n(&l->done, __ATOMIC_ACQUIRE))
+        net->pause(net, net->changes(net), tiny_now_ns() + 1000000);
+}
+static void test_liar(void)
+{
+    enum { READY, RELEASE, END, STOP, PULL, DATA, FIN };
+    static const struct { int kind, edge, arg, times; } of[] = {
+        { FIN, 0, 0, 1 },  { PULL, 0, 2, 1 },  { PULL, 7, 0, 1 },    { PULL, 0, 0, 3 }, { DATA, 0, 0, 1 },
+        { STOP, 0, 0, 2 }, { READY, 0, 0, 1 }, { RELEASE, 0, 0, 1 }, { END, 0, 0, 1 },  { 99, 0, 0, 1 } };
+    static const uint64_t ns[2] = { 1, 1 };
+    size_t i;
+    for (i = 0; i < T_COUNT(of); i++) {
+        static int n = 50;
+        lie l;
+        t_net j;
+        memset(&l, 0, sizeof l);
+        memset(&j, 0, sizeof j);
+        l.g.n = 2;
+        chain(l.g.list, 2, ns, 2, &n, 1);
+        l.kind = of[i].kind;
+        l.edge = of[i].edge;
+        l.arg = of[i].arg;
+        l.times = of[i].times;
+        j.body = liar;
+        j.arg = &l;
+        if (!t_net_run(&j, 2)) return;
+        if (!T_EQ_INT(j.st[0], TINY_E_PROTOCOL)) printf("  frame %d: %s\n", (int)i, j.says[0]);
+        T_TRUE(strstr(j.says[0], "that does not fit") != NULL);
+    }
+    T_PROOF("distributed 8", "bad input: frames that no reader sends end the run of the other rank");
 }
 static void silent(t_net *j, int rank, tiny_ctx *ctx, tiny_net *net)
 {
@@ -423,6 +494,7 @@ int main(void)
     T_RUN(test_random);
     T_RUN(test_ends);
     T_RUN(test_faults);
+    T_RUN(test_liar);
     T_RUN(test_bad);
     return t_done();
 }

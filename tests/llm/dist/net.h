@@ -10,7 +10,8 @@ enum { T_NETS = 8 };
 typedef struct t_net {
     int world, tcp, has_fault;
     tiny_fault_at fault;                    /* of rank 1, if has_fault */
-    tiny_target target;
+    tiny_target target, targets[T_NETS];    /* of all ranks; of a rank that has its own */
+    tiny_local_desc line;                   /* between threads; queue_bytes 0: 4096 */
     void (*body)(struct t_net *j, int rank, tiny_ctx *ctx, tiny_net *net);
     void *arg;
     /* set by the run */
@@ -27,7 +28,7 @@ T_FN void t_net_rank(int rank, void *arg)
 {
     static const char secret[] = "correct horse battery staple";
     t_net *j = (t_net *)arg;
-    tiny_ctx *ctx = t_rank_ctx(j->target);
+    tiny_ctx *ctx = t_rank_ctx(j->targets[rank] ? j->targets[rank] : j->target);
     tiny_tcp *tcp = NULL;
     tiny_fault *fault = NULL;
     tiny_net *net = j->tcp ? NULL : tiny_local_net(j->local, rank);
@@ -79,10 +80,9 @@ T_FN int t_net_run(t_net *j, int world)
             j->peers[i] = j->address[i];
         }
     else {
-        tiny_local_desc d;
-        memset(&d, 0, sizeof d);
+        tiny_local_desc d = j->line;
         d.world = world;
-        d.queue_bytes = 4096;
+        if (!d.queue_bytes) d.queue_bytes = 4096;
         ok = T_OK(tiny_local_open(ctx, &d, &j->local));
     }
     ok = ok && t_ranks(world, t_net_rank, j);

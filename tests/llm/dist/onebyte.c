@@ -3,10 +3,9 @@
  * Truth    the bounds of the code and of the estimator, worked in double; updates written out in double from single
  *          signs; one machine against several, on different SIMD targets. Faults come from core/fault.h. A deadline
  *          only decides where the message that it waits for was lost. */
-#include "t.h"
+#include "llm/dist/net.h"
 
 enum { MOST = 4, STEPS = 100, N0 = 130, N1 = 17, N = N0 + N1 };
-static const char secret[] = "correct horse battery staple";
 
 /* ---- the byte ---------------------------------------------------------------------------------------------------- */
 
@@ -217,6 +216,33 @@ static void test_view(tiny_target target)
     t_close(ctx);
 }
 
+/* the rate of step t is lr / (1 + t / half), and of n gradients each counts 1 / n */
+static void test_rate(void)
+{
+    const tllm_onebyte_code code[2] = { { 0, 64 }, { 1, 128 } };           /* 1, and none: n is 1 */
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_onebyte_desc d;
+    tllm_onebyte *o = NULL;
+    float w = 0.0f;
+    double want = 0.0;
+    tiny_tensor tensor = tiny_tensor_1d(&w, TINY_F32, 1);
+    int t;
+    memset(&d, 0, sizeof d);
+    d.tensor = &tensor;
+    d.n_tensor = 1;
+    d.samples = 2;
+    d.lr = 0.5;
+    d.half = 2.0;
+    T_OK(tllm_onebyte_open(ctx, &d, &o));
+    for (t = 0; t < 5; t++) {
+        T_OK(tllm_onebyte_apply(o, code, 2));
+        want -= 0.5 / (1.0 + t / 2.0) * (double)z_sign(z_key(0, (uint64_t)t, 0), 0, 0);
+        T_CLOSE(w, want, 1e-6);
+    }
+    tllm_onebyte_close(o);
+    t_close(ctx);
+}
+
 /* 20 dimensions, 20000 directions: the mean is the gradient within sqrt((d - 1) / n) (signs), sqrt((d + 1) / n) (N) */
 static tiny_status bowl(void *user, tllm_onebyte *o, uint64_t step, uint32_t sample, double *loss)
 {
@@ -276,66 +302,58 @@ static void test_estimator(void)
 /* ---- a group ----------------------------------------------------------------------------------------------------- */
 
 typedef struct job {
-    int world, tcp, samples, floats, no_limit;
+    t_net net;
+    int world, samples, floats, no_limit, check;
     int joins[MOST], late[MOST], leaves[MOST]; /* how; waits until rank 0 has made 30 steps; leaves after so many */
     int least, steps;
-    uint64_t wait_ns;
-    tiny_fault_at fault; /* of rank 1, if has_fault */
-    int has_fault;
-    uint64_t moved_at; /* on rank 2 */
+    uint64_t wait_ns, lost_ns;
+    uint64_t moved_at;                      /* on rank 2 */
     int lie_rank, bad_rank;
-    tiny_local *local;
-    tiny_socket at[MOST];
-    char address[MOST][TINY_ADDRESS_TEXT];
-    const char *peers[MOST];
-    tiny_target target[MOST];
-    tiny_idx there, caught; /* steps of rank 0; a rank that was late is up to date */
+    int odd;                                /* rank 1 has another description: the field that differs, from 1 on */
+    tiny_idx there, caught;                 /* steps of rank 0; a rank that was late is part of a step again */
     model m[MOST];
-    tiny_status st[MOST];
-    char says[MOST][240];
     uint64_t hash[MOST], steps_of[MOST], bytes[MOST], messages[MOST];
-    int restored[MOST], skipped[MOST], refused, missing, none, most_machines;
+    int restored[MOST], skipped[MOST], none[MOST], refused, missing;
     tllm_onebyte_report last[MOST];
     unsigned char *log;
     size_t n_log;
 } job;
 
-static void rank_main(int rank, void *arg)
+/* machines of a step, of which none is late */
+static int all_of(const job *j, uint64_t step)
 {
-    job *j = (job *)arg;
-    tiny_ctx *ctx = t_rank_ctx(j->target[rank]);
-    tiny_tcp *tcp = NULL;
-    tiny_fault *fault = NULL;
-    tiny_net *net = NULL;
+    int r, n = 0;
+    for (r = 0; r < j->world; r++) n += !j->leaves[r] || step <= (uint64_t)j->leaves[r];
+    return n;
+}
+
+static void other_description(tllm_onebyte_desc *d, int field)
+{
+    switch (field) {
+    case 1: d->lr *= 2; break;
+    case 2: d->eps = 2e-3; break;
+    case 3: d->half = 100; break;
+    case 4: d->clip = 9; break;
+    case 5: d->seed++; break;
+    case 6: d->check = 15; break;
+    case 7: d->normal = 1; break;
+    case 8: d->floats = 1; break;
+    case 9: d->samples++; break;
+    default:;
+    }
+}
+
+static void rank_main(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
+{
+    job *j = (job *)t->arg;
     tllm_onebyte *o = NULL;
     tllm_onebyte_desc d;
     tllm_onebyte_report r;
     model *m = &j->m[rank];
-    tiny_status st = TINY_OK;
-    uint64_t up = 0; /* steps until all had caught up */
+    tiny_status st;
+    uint64_t up = 0;                        /* steps until all had caught up */
     int i;
     memset(&r, 0, sizeof r);
-    if (j->tcp) {
-        tiny_tcp_desc td;
-        memset(&td, 0, sizeof td);
-        td.rank = rank;
-        td.world = j->world;
-        td.peers = j->peers;
-        td.listener = j->at[rank];
-        td.secret = secret;
-        td.n_secret = sizeof secret - 1;
-        st = tiny_tcp_open(ctx, &td, &tcp);
-        net = tiny_tcp_net(tcp);
-    } else net = tiny_local_net(j->local, rank);
-    if (!st && j->has_fault && rank == 1) {
-        tiny_fault_desc fd;
-        memset(&fd, 0, sizeof fd);
-        fd.inner = net;
-        fd.at = &j->fault;
-        fd.n_at = 1;
-        st = tiny_fault_open(ctx, &fd, &fault);
-        net = tiny_fault_net(fault);
-    }
     model_start(m);
     m->lie = j->lie_rank == rank;
     m->bad_at = j->bad_rank == rank ? 7 : -1;
@@ -345,13 +363,16 @@ static void rank_main(int rank, void *arg)
     d.net = net;
     d.samples = j->samples ? j->samples : 1;
     d.floats = j->floats;
+    d.check = j->check;
     d.clip = j->no_limit ? -1.0 : 0.0;
     d.wait_ns = j->wait_ns ? j->wait_ns : UINT64_C(60000000000);
+    d.lost_ns = j->lost_ns;
     d.join = j->joins[rank];
     d.least = j->least;
-    while (!st && j->late[rank] && __atomic_load_n(&j->there, __ATOMIC_ACQUIRE) < 30)
+    if (rank == 1) other_description(&d, j->odd);
+    while (j->late[rank] && __atomic_load_n(&j->there, __ATOMIC_ACQUIRE) < 30)
         net->pause(net, net->changes(net), tiny_now_ns() + 1000000);
-    if (!st) st = tllm_onebyte_open(ctx, &d, &o);
+    st = tllm_onebyte_open(ctx, &d, &o);
     while (!st && !r.ended) {
         if (rank == 0) {
             int wait = 0;
@@ -373,14 +394,14 @@ static void rank_main(int rank, void *arg)
         if (rank == 0) {
             j->refused += r.refused;
             j->missing += r.late;
-            if (r.machines > j->most_machines) j->most_machines = r.machines;
             __atomic_store_n(&j->there, (tiny_idx)r.step, __ATOMIC_RELEASE);
-        } else if (j->late[rank] && !r.skipped && r.step > 30) __atomic_store_n(&j->caught, 1, __ATOMIC_RELEASE);
-        j->none += r.none;
+        } else if (j->late[rank] && r.machines == all_of(j, r.step))    /* from here on rank 0 waits for it */
+            __atomic_store_n(&j->caught, 1, __ATOMIC_RELEASE);
+        j->none[rank] += r.none;
     }
     if (!st && rank == 0) st = tllm_onebyte_end(o);
     if (rank == 0) __atomic_store_n(&j->there, 1 << 20, __ATOMIC_RELEASE);
-    j->st[rank] = st;
+    t->st[rank] = st;
     if (o) {
         size_t n;
         const void *log = tllm_onebyte_log(o, &n);
@@ -395,54 +416,29 @@ static void rank_main(int rank, void *arg)
             j->messages[rank] = net->count[0].messages_sent;
         }
     }
-    (void)snprintf(j->says[rank], sizeof j->says[rank], "%s", tiny_ctx_message(ctx));
     tllm_onebyte_close(o);
-    if (net) net->close(net);
-    tiny_fault_close(ctx, fault);
-    tiny_tcp_close(ctx, tcp);
-    tiny_ctx_close(ctx);
 }
 static job job_start(int world)
 {
     job j;
-    int r;
     memset(&j, 0, sizeof j);
     j.world = world;
     j.steps = STEPS;
     j.lie_rank = j.bad_rank = -1;
-    for (r = 0; r < MOST; r++) j.target[r] = TINY_TARGET_AUTO;
+    j.net.line.queue_bytes = 512;           /* less than theta: it goes in pieces */
     return j;
 }
 static int run_job(job *j)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
-    int i, n, ok = 1;
-    for (i = 0; j->tcp && i < j->world; i++) {
-        tiny_address a;
-        tiny_socket at[TINY_ADDRESSES];
-        ok &= T_OK(tiny_listen_at(ctx, "127.0.0.1:0", at, &n)) && T_OK(tiny_socket_address(ctx, at[0], &a));
-        j->at[i] = at[0];
-        tiny_address_text(&a, j->address[i]);
-        j->peers[i] = j->address[i];
-    }
-    if (!j->tcp) {
-        tiny_local_desc d;
-        memset(&d, 0, sizeof d);
-        d.world = j->world;
-        d.queue_bytes = 512; /* less than theta: it goes in pieces */
-        ok = T_OK(tiny_local_open(ctx, &d, &j->local));
-    }
-    ok = ok && t_ranks(j->world, rank_main, j);
-    tiny_local_close(ctx, j->local);
-    for (i = 0; j->tcp && i < j->world; i++) tiny_socket_close(j->at[i]);
-    t_close(ctx);
-    return ok;
+    j->net.body = rank_main;
+    j->net.arg = j;
+    return t_net_run(&j->net, j->world);
 }
 static void all_equal(const job *j)
 {
     int r;
     for (r = 0; r < j->world; r++) {
-        if (!T_EQ_INT(j->st[r], TINY_OK)) printf("  rank %d: %s\n", r, j->says[r]);
+        if (!T_EQ_INT(j->net.st[r], TINY_OK)) printf("  rank %d: %s\n", r, j->net.says[r]);
         T_EQ_INT(j->steps_of[r], j->steps_of[0]);
         if (!T_TRUE(j->hash[r] == j->hash[0])) printf("  rank %d of %d\n", r, j->world);
         T_SAME(j->m[r].theta, j->m[0].theta, N);
@@ -458,8 +454,8 @@ static void test_group(void)
     for (tcp = -1; tcp < 2; tcp++) { /* -1: one machine with 4 samples */
         job j = job_start(tcp < 0 ? 1 : 4);
         j.samples = tcp < 0 ? 4 : 1;
-        j.tcp = tcp > 0;
-        memcpy(j.target, targets, sizeof targets);
+        j.net.tcp = tcp > 0;
+        memcpy(j.net.targets, targets, sizeof targets);
         if (!run_job(&j)) return;
         all_equal(&j);
         if (tcp < 0) alone = j.hash[0];
@@ -485,13 +481,14 @@ static void test_join(void)
     for (tcp = 0; tcp < 2; tcp++)
         for (how = TLLM_ONEBYTE_REPLAY; how <= TLLM_ONEBYTE_STATE; how++) {
             job j = job_start(4);
-            j.tcp = tcp;
+            j.net.tcp = tcp;
             j.late[3] = 1;
             j.joins[3] = how;
             j.least = 3;
             j.leaves[1] = 80;
+            j.check = tcp ? 3 : how == TLLM_ONEBYTE_REPLAY;             /* 0: the default */
             if (!run_job(&j)) return;
-            T_EQ_INT(j.st[1], TINY_OK);
+            T_EQ_INT(j.net.st[1], TINY_OK);
             T_TRUE(j.steps_of[1] == 80);
             j.hash[1] = j.hash[0]; /* it has left */
             j.steps_of[1] = j.steps_of[0];
@@ -531,21 +528,21 @@ static void test_faults(void)
     int again = 0;
     for (k = 0; k < T_COUNT(of); k++) {
         job j = job_start(3);
-        j.has_fault = 1;
-        j.fault.to = 0;
-        j.fault.message = 11; /* the list of step 10 */
-        j.fault.kind = of[k].kind;
-        j.fault.by = of[k].by;
+        j.net.has_fault = 1;
+        j.net.fault.to = 0;
+        j.net.fault.message = 11; /* the list of step 10 */
+        j.net.fault.kind = of[k].kind;
+        j.net.fault.by = of[k].by;
         j.wait_ns = of[k].kind == TINY_FAULT_DROP ? 1000000 : 0;
         j.steps = 40;
         if (!run_job(&j)) return;
         if (of[k].kind == TINY_FAULT_CUT) { /* not a list at all: the group ends */
-            T_EQ_INT(j.st[0], TINY_E_PROTOCOL);
-            T_TRUE(strstr(j.says[0], "same description") != NULL);
+            T_EQ_INT(j.net.st[0], TINY_E_PROTOCOL);
+            T_TRUE(strstr(j.net.says[0], "same description") != NULL);
         } else {
             if (of[k].kind == TINY_FAULT_KILL) {
-                T_EQ_INT(j.st[1], TINY_E_PEER);
-                j.st[1] = TINY_OK;
+                T_EQ_INT(j.net.st[1], TINY_E_PEER);
+                j.net.st[1] = TINY_OK;
                 j.hash[1] = j.hash[0];
                 j.steps_of[1] = j.steps_of[0];
                 memcpy(j.m[1].theta, j.m[0].theta, sizeof j.m[0].theta);
@@ -603,10 +600,64 @@ static void test_lies(void)
         j.bad_rank = 1;
         if (!run_job(&j)) return;
         all_equal(&j);
-        T_EQ_INT(j.none, 1);
+        T_EQ_INT(j.none[0] + j.none[1], 1);
         free(j.log);
     }
     T_PROOF("distributed 7", "bad input: slopes that lie are bounded, a loss that is not a number");
+}
+
+/* slopes of zero, as of a loss that does not see the weights, do not lift the limit of the others */
+static void test_zeros(void)
+{
+    const tllm_onebyte_code code[8] = { { 0, 0 }, { 1, 0 }, { 2, 0 }, { 3, 0 }, { 4, 0 }, { 5, 64 }, { 6, 192 },
+                                        { 7, 127 } };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    model m, was;
+    tllm_onebyte_desc d;
+    tllm_onebyte *o = NULL;
+    double most = 0.0;
+    int i;
+    model_start(&m);
+    was = m;
+    d = model_desc(&m);
+    d.samples = 8;
+    d.lr = 0.8;
+    T_OK(tllm_onebyte_open(ctx, &d, &o));
+    T_OK(tllm_onebyte_apply(o, code, 5));
+    T_SAME(m.theta, was.theta, N);
+    T_OK(tllm_onebyte_apply(o, code, 8));
+    for (i = 0; i < N; i++) {
+        const double moved = fabs((double)m.theta[i] - (double)was.theta[i]);
+        if (moved > most) most = moved;
+    }
+    T_CLOSE(most, 0.1 * (10.0 + 1.0 + 1.0), 1e-3);
+    tllm_onebyte_close(o);
+    t_close(ctx);
+}
+
+/* machines whose descriptions differ do not train with each other; one that nobody joins does not wait for ever */
+static void test_descriptions(void)
+{
+    int k;
+    for (k = 1; k <= 9; k++) {
+        job j = job_start(2);
+        j.odd = k;
+        if (!run_job(&j)) return;
+        if (!T_EQ_INT(j.net.st[0], TINY_E_PROTOCOL)) printf("  field %d\n", k);
+        T_TRUE(strstr(j.net.says[0], "same description") != NULL);
+        T_TRUE(j.net.st[1] != TINY_OK);
+        free(j.log);
+    }
+    {
+        job j = job_start(2);
+        j.late[1] = 1;
+        j.lost_ns = 20000000;
+        if (!run_job(&j)) return;
+        T_EQ_INT(j.net.st[0], TINY_E_TIMEOUT);
+        T_TRUE(strstr(j.net.says[0], "fewer than 2 machines have joined in 0.02 s") != NULL);
+        free(j.log);
+    }
+    T_PROOF("distributed 7", "bad input: another description, machines that do not come");
 }
 
 /* the log restores the run; damaged ones are refused */
@@ -688,6 +739,7 @@ static void test_bad(void)
     refuse(ctx, &d, part)
     BAD(d.eps = -1e-3, "eps is -0.001");
     BAD(d.eps = (double)NAN, "eps is");
+    BAD(d.eps = 1e-60, "eps is 1e-60");
     BAD(d.lr = 0, "lr is 0");
     BAD(d.lr = (double)INFINITY, "lr is");
     BAD(d.half = -1, "half is -1");
@@ -748,12 +800,15 @@ int main(void)
     T_RUN(test_byte);
     T_RUN_TARGETS(test_update);
     T_RUN_TARGETS(test_view);
+    T_RUN(test_rate);
     T_RUN(test_estimator);
     T_RUN(test_group);
     T_RUN(test_join);
     T_RUN(test_check);
     T_RUN(test_faults);
     T_RUN(test_lies);
+    T_RUN(test_zeros);
+    T_RUN(test_descriptions);
     T_RUN(test_log);
     T_RUN(test_bad);
     return t_done();

@@ -105,6 +105,63 @@ static void test_worked(void)
     T_PROOF("distributed 4", "worked rules of Llama, GPT-2 and fused names; n = 1 and n larger than every dimension");
 }
 
+/* Each name that decides gives the same dimension alone and after a key that took the last one; and a key after it is
+ * cut as if it were not there. */
+static void test_deciding(void)
+{
+    static const struct { const char *path; int dim; } of[] = {
+        { "mlp.up_x.kernel", 1 },  { "mlp.gate.kernel", 1 },   { "mlp.wi_0.kernel", 1 },    { "mlp.fc_in.kernel", 1 },
+        { "mlp.down.kernel", 0 },  { "mlp.wo_1.kernel", 0 },   { "mlp.fc_out_2.kernel", 0 }, { "x.head_a.kernel", 1 },
+        { "x.lm_head.kernel", 1 }, { "attn.k_proj.kernel", 1 }, { "attn.my_v.kernel", 1 },   { "attn.o_proj.kernel", 0 },
+        { "attn.to.kernel", 0 },   { "x.embedding", 0 } };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_rule_tensor t[3];
+    tllm_rules *rules = NULL;
+    size_t i;
+    int k;
+    memset(t, 0, sizeof t);
+    for (k = 0; k < 3; k++) {
+        t[k].rank = 2;
+        t[k].dim[0] = 8;
+        t[k].dim[1] = 12;
+    }
+    for (i = 0; i < T_COUNT(of); i++) {
+        T_EQ_INT(dim_of(ctx, of[i].path, 8, 12, 4), of[i].dim);
+        t[0].path = "x.aaa.kernel";
+        t[1].path = of[i].path;
+        T_OK(tllm_rules_make(ctx, t, 2, 4, &rules));
+        T_EQ_INT(tllm_rules_dim(rules, 0), 1);
+        if (!T_EQ_INT(tllm_rules_dim(rules, 1), of[i].dim)) printf("  %s\n", of[i].path);
+        tllm_rules_close(ctx, rules);
+        t[0].path = "x.zzz.kernel";
+        T_OK(tllm_rules_make(ctx, t, 2, 4, &rules));
+        if (!T_EQ_INT(tllm_rules_dim(rules, 0), 1)) printf("  after %s\n", of[i].path);
+        tllm_rules_close(ctx, rules);
+    }
+    /* one key with tensors of different rank stays whole, whichever is first */
+    for (k = 0; k < 2; k++) {
+        t[0].path = "a.w.kernel";
+        t[1].path = "b.w.kernel";
+        t[k].rank = 3;
+        t[k].dim[2] = 4;
+        T_OK(tllm_rules_make(ctx, t, 2, 4, &rules));
+        T_EQ_INT(tllm_rules_dim(rules, 0), -1);
+        T_EQ_INT(tllm_rules_dim(rules, 1), -1);
+        t[k].rank = 2;
+        tllm_rules_close(ctx, rules);
+    }
+    /* 4 divides the 24 columns of q, k and v together, but not the 2 of k */
+    t[0].path = "attn.qkv.kernel";
+    t[0].dim[1] = 24;
+    t[0].part[0] = 20;
+    t[0].part[1] = t[0].part[2] = 2;
+    T_OK(tllm_rules_make(ctx, t, 1, 4, &rules));
+    T_EQ_INT(tllm_rules_dim(rules, 0), 0);
+    tllm_rules_close(ctx, rules);
+    t_close(ctx);
+    T_PROOF("distributed 4", "names decide whatever is before them, and do not count for the names after them");
+}
+
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
 
 typedef struct arch {
@@ -215,7 +272,8 @@ static double *by_hand(const arch *a, size_t *width)
         const int turned = n->tensor == 0;
         double *to;
         w[i] = n->kind == TLLM_SHARD_LOOKUP || n->kind == TLLM_SHARD_ATTENTION ? D
-               : n->kind == TLLM_SHARD_MATMUL ? (size_t)m->dim[turned ? 0 : 1] : wx;
+               : n->kind == TLLM_SHARD_MATMUL ? (size_t)m->dim[turned ? 0 : 1]
+               : n->kind == TLLM_SHARD_GLU && !y ? wx / 2 : wx;
         to = value[i] = (double *)t_keep(TOKENS * w[i] * sizeof *to);
         for (t = 0; t < TOKENS; t++) {
             double *y_t = to + t * w[i], sum = 0;
@@ -228,7 +286,8 @@ static double *by_hand(const arch *a, size_t *width)
                     for (k = 0; k < wx; k++) y_t[j] += x[t * wx + k] * (double)weight[j * wx + k];
                 if (n->kind == TLLM_SHARD_NORM) y_t[j] = v / sqrt(sum / (double)wx + 1e-5);
                 if (n->kind == TLLM_SHARD_SILU) y_t[j] = v / (1 + exp(-v));
-                if (n->kind == TLLM_SHARD_GLU) y_t[j] = v / (1 + exp(-v)) * y[t * wx + j];
+                if (n->kind == TLLM_SHARD_GLU)
+                    y_t[j] = v / (1 + exp(-v)) * (y ? y[t * wx + j] : x[t * wx + wx / 2 + j]);
                 if (n->kind == TLLM_SHARD_ADD) y_t[j] = v + y[t * wx + j];
             }
             for (h = 0; h < HEADS && n->kind == TLLM_SHARD_ATTENTION; h++) {
@@ -360,6 +419,54 @@ static void test_executed(void)
     T_PROOF("distributed 4", "the bytes that ranks send are those of the cost");
 }
 
+/* Values that are cut inside several parts: where the next layer cannot take them, they are collected; where it can,
+ * they are not. */
+static void test_parts(void)
+{
+    enum { SILU_ROWS, HALVES, THREE, UNEQUAL, TWO, MIXED, GRAPHS };
+    static const struct { uint64_t part[3]; int collected; } of[GRAPHS] = {
+        { { 8, 16, 8 }, 1 }, { { 16, 16, 0 }, 0 }, { { 8, 8, 16 }, 1 }, { { 8, 24, 0 }, 1 }, { { 8, 24, 0 }, 2 },
+        { { 16, 16, 0 }, 2 } };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    int kind, n;
+    for (kind = 0; kind < GRAPHS; kind++)
+        for (n = 2; n <= RANKS; n *= 2) {
+            static arch a;
+            tllm_rules *rules = NULL;
+            tllm_shard_cost_of cost;
+            const double *want;
+            size_t width = 0, fused, i;
+            int x, y, z;
+            memset(&a, 0, sizeof a);
+            a.name = "parts";
+            a.vocab = 24;
+            a.kv = HEADS;
+            x = node(&a, TLLM_SHARD_LOOKUP, -1, -1, -1, tensor(&a, "embed.embedding", -1, 24, D));
+            fused = a.n;
+            y = times(&a, x, "fused.kernel", 0, D, 32);
+            memcpy(a.t[fused].part, of[kind].part, sizeof a.t[fused].part);
+            if (kind == SILU_ROWS) y = node(&a, TLLM_SHARD_SILU, y, -1, -1, 0);
+            else if (kind < TWO) y = node(&a, TLLM_SHARD_GLU, y, -1, -1, 0);
+            else {                          /* two values that are cut in different ways */
+                z = times(&a, x, "other.kernel", 0, D, 32);
+                y = node(&a, kind == TWO ? TLLM_SHARD_GLU : TLLM_SHARD_ADD, y, z, -1, 0);
+            }
+            (void)times(&a, y, "next.kernel", 0, kind == SILU_ROWS || kind >= TWO ? 32 : 16, D);
+            want = by_hand(&a, &width);
+            T_OK(tllm_rules_make(ctx, a.t, a.n, n, &rules));
+            T_OK(tllm_rules_set(ctx, rules, 0, -1));
+            for (i = 1; i < a.n; i++) T_OK(tllm_rules_set(ctx, rules, i, i + 1 < a.n));
+            T_OK(tllm_shard_cost(ctx, rules, a.node, a.n_nodes, &cost));
+            if (!T_EQ_INT(cost.n_collected, of[kind].collected)) printf("  graph %d\n", kind);
+            T_EQ_INT(cost.n_sums, 1);
+            executes(ctx, &a, rules, want, width);
+            tllm_rules_close(ctx, rules);
+            t_use(ctx);
+        }
+    t_close(ctx);
+    t_free_blocks();
+}
+
 static void test_costs(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -401,6 +508,8 @@ static void test_names(void)
         { "model.layers.0.self_attn.q_proj.weight", 2, "model.layers.0.self_attn.q_proj.kernel" },
         { "model.embed_tokens.weight", 2, "model.embed_tokens.embedding" },
         { "transformer.wte.weight", 2, "transformer.wte.embedding" },
+        { "transformer.wpe.weight", 2, "transformer.wpe.embedding" },
+        { "shared.weight", 2, "shared.embedding" },
         { "lm_head.weight", 2, "lm_head.kernel" } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_gguf *g = NULL;
@@ -536,8 +645,13 @@ static void test_bad_calls(void)
     T_STATUS(tllm_rules_make(ctx, &t, 1, 0, &rules), TINY_E_ARGUMENT, "0 ranks");
     T_STATUS(tllm_rules_make(ctx, &t, 1, 65, &rules), TINY_E_ARGUMENT, "65 ranks");
     t.part[0] = 4;
-    T_STATUS(tllm_rules_make(ctx, &t, 1, 2, &rules), TINY_E_SHAPE, "4 columns together, the matrix has 12");
-    t.part[0] = 0;
+    T_STATUS(tllm_rules_make(ctx, &t, 1, 2, &rules), TINY_E_SHAPE, "parts of 4, 0 and 0 columns, the matrix has 12");
+    t.part[0] = t.part[1] = (uint64_t)1 << 63;          /* their sum is 12 in 64 bits */
+    t.part[2] = 12;
+    T_STATUS(tllm_rules_make(ctx, &t, 1, 2, &rules), TINY_E_SHAPE, "and 12 columns, the matrix has 12");
+    t.part[0] = t.part[1] = 0;
+    T_STATUS(tllm_rules_make(ctx, &t, 1, 2, &rules), TINY_E_SHAPE, "parts of 0, 0 and 12 columns");
+    t.part[2] = 0;
     t.dim[0] = 0;
     T_STATUS(tllm_rules_make(ctx, &t, 1, 2, &rules), TINY_E_SHAPE, "a.kernel: dimension 0 is 0");
     t.rank = 7;
@@ -600,7 +714,9 @@ int main(void)
 {
     T_RUN(test_redco);
     T_RUN(test_worked);
+    T_RUN(test_deciding);
     T_RUN(test_executed);
+    T_RUN(test_parts);
     T_RUN(test_costs);
     T_RUN(test_names);
     T_RUN(test_fused);

@@ -1,8 +1,7 @@
-/* tests/llm/dist/sbp.c - states of tensors over ranks: boxing, signatures, plans and runs
+/* tests/llm/dist/sbp.c - states of tensors over ranks: boxing, and runs of plans; how plans are made: sbp_plan.c
  *
  * Truth    who holds which number of a tensor is worked out here number by number, from the definition of the states.
- *          So are the pieces, and the bytes that have to move. Graphs are evaluated in double by plain loops. Plans are
- *          compared with all combinations of signatures, and with bytes worked out by hand. */
+ *          So are the pieces, and the bytes that have to move. Graphs are evaluated in double by plain loops. */
 #include "llm/dist/sbp_kit.h"
 
 /* ---- every conversion -------------------------------------------------------------------------------------------- */
@@ -142,6 +141,42 @@ static void test_boxing(void)
     convert_on(0, 4, layout(0, 2, 2, B, B), layout(0, 2, 2, B, B), 2);
     convert_on(0, 6, layout(0, 2, 3, B, B), layout(0, 2, 3, B, B), 2);
     T_PROOF("distributed 8", "every pair of states on a grid, counted bytes equal the route's");
+}
+
+/* addends whose sum depends on the order: 1e8 + 1 - 1e8 is 0 in floats, and 1 the other way round */
+static void sum_order(t_net *j, int rank, tiny_ctx *ctx, tiny_net *net)
+{
+    static const float addends[2][3] = { { 1e8f, 1.0f, -1e8f }, { 1e8f, -1e8f, 1.0f } };
+    static const tiny_idx dim[1] = { 7 };
+    const tllm_sbp_layout f = layout(0, 3, 1, P, B), s = layout(0, 3, 1, S0, B), b = layout(0, 3, 1, B, B);
+    float (*found)[2][2] = (float (*)[2][2])j->arg, x[7], y[7];
+    tiny_coll c;
+    int k, i, to;
+    memset(&c, 0, sizeof c);
+    c.net = net;
+    for (k = 0; k < 2; k++)
+        for (to = 0; to < 2 && !j->st[rank]; to++) {
+            for (i = 0; i < 7; i++) x[i] = addends[k][rank];
+            j->st[rank] = tllm_sbp_boxing(ctx, &c, 1, dim, &f, to ? &b : &s, x, y);
+            found[rank][k][to] = y[0];
+        }
+}
+static void test_order(void)
+{
+    float found[3][2][2];
+    t_net j;
+    int r, to;
+    memset(&j, 0, sizeof j);
+    memset(found, 0, sizeof found);
+    j.body = sum_order;
+    j.arg = found;
+    if (!t_net_run(&j, 3)) return;
+    t_net_ok(&j);
+    for (r = 0; r < 3; r++)
+        for (to = 0; to < 2; to++) {
+            T_CLOSE(found[r][0][to], 0.0, 0.0);
+            T_CLOSE(found[r][1][to], 1.0, 0.0);
+        }
 }
 
 /* the table, worked for 4 ranks and 1024 numbers */
@@ -312,234 +347,6 @@ static void test_runs(tiny_target target)
         t_free_blocks();
     }
     T_PROOF("distributed 8", "execution of any plan equals the serial result, bytes as planned");
-}
-
-/* ---- plans ------------------------------------------------------------------------------------------------------- */
-
-/* Every combination of signatures, with figures of its own. */
-typedef struct brute {
-    tiny_ctx *ctx;
-    const tllm_sbp_graph *g;
-    double per_flop, memory, best;
-    int first[TLLM_SBP_NODES], n[TLLM_SBP_NODES], out[TLLM_SBP_NODES];
-    tllm_sbp_sign sign[TLLM_SBP_NODES][TLLM_SBP_SIGNS];
-    double bytes[TLLM_SBP_NODES][8][8];     /* a node's tensor from state to state */
-} brute;
-static double piece_of(const tllm_sbp_node *n, int s, int p)
-{
-    double all = 1;
-    int k;
-    for (k = 0; k < n->n_dim; k++) all *= (double)(k == s - S0 ? (n->dim[k] + p - 1) / p : n->dim[k]);
-    return all;
-}
-static double flops_of(const brute *b, int i, const tllm_sbp_sign *s)
-{
-    const tllm_sbp_node *n = &b->g->node[i], *x = &b->g->node[n->in[0]];
-    const int p = b->g->place.n[0];
-    switch (n->op) {
-    case TLLM_SBP_MATMUL:                   /* 2 m k n, one of which may be split */
-        return 2 * (double)x->dim[0] * (double)x->dim[1] * (double)n->dim[1] *
-               (s->in[0] == S0   ? (double)((x->dim[0] + p - 1) / p) / (double)x->dim[0]
-                : s->in[0] == S1 ? (double)((x->dim[1] + p - 1) / p) / (double)x->dim[1]
-                : s->in[1] == S1 ? (double)((n->dim[1] + p - 1) / p) / (double)n->dim[1]
-                                 : 1);
-    case TLLM_SBP_SOFTMAX: return 4 * piece_of(n, s->out, p);
-    case TLLM_SBP_INPUT: case TLLM_SBP_TRANSPOSE: case TLLM_SBP_COPY: return 0;
-    default: return piece_of(n, s->out, p);
-    }
-}
-static void brute_from(brute *b, int i, double cost, double held)
-{
-    const tllm_sbp_node *n = &b->g->node[i];
-    int c;
-    if (cost >= b->best || (b->memory > 0 && held > b->memory)) return;
-    if (i == b->g->n_node) { b->best = cost; return; }
-    for (c = 0; c < b->n[i]; c++) {
-        const tllm_sbp_sign *s = &b->sign[i][c];
-        double more = b->per_flop * flops_of(b, i, s);
-        if (n->like && b->out[n->like - 1] != s->out) continue;
-        if (n->op != TLLM_SBP_INPUT) more += b->bytes[n->in[0]][b->out[n->in[0]]][s->in[0]];
-        if (n->op == TLLM_SBP_MATMUL || n->op == TLLM_SBP_ADD || n->op == TLLM_SBP_MUL)
-            more += b->bytes[n->in[1]][b->out[n->in[1]]][s->in[1]];
-        b->out[i] = s->out;
-        brute_from(b, i + 1, cost + more, held + 4 * piece_of(n, s->out, b->g->place.n[0]));
-    }
-}
-static double brute_best(tiny_ctx *ctx, const tllm_sbp_graph *g, double per_flop, double memory, double bound)
-{
-    brute *b = (brute *)t_keep(sizeof *b);
-    int i, f, t;
-    memset(b, 0, sizeof *b);
-    b->ctx = ctx;
-    b->g = g;
-    b->per_flop = per_flop;
-    b->memory = memory;
-    b->best = bound;
-    for (i = 0; i < g->n_node; i++) {
-        b->n[i] = tllm_sbp_signs(g, i, b->sign[i]);
-        for (f = B; f < S0 + g->node[i].n_dim; f++)
-            for (t = B; t < S0 + g->node[i].n_dim; t++) {
-                const tllm_sbp_layout from = layout(0, g->place.n[0], 1, f, B), to = layout(0, g->place.n[0], 1, t, B);
-                tllm_sbp_route r;
-                T_OK(tllm_sbp_route_find(ctx, g->node[i].n_dim, g->node[i].dim, &from, &to, &r));
-                b->bytes[i][f][t] = r.bytes;
-            }
-    }
-    brute_from(b, 0, 0, 0);
-    return b->best;
-}
-
-static void some_chain(tiny_ctx *ctx, tllm_sbp_graph *g)
-{
-    static const tiny_idx size[] = { 4, 6, 8, 16, 64 };
-    int i, x = input(ctx, g, size[t_rand_below(5)], size[t_rand_below(5)]);
-    for (i = 0; i < 6; i++) {
-        const tiny_idx inner = g->node[x].dim[1];
-        switch (t_rand_below(7)) {
-        case 0: x = put(ctx, g, TLLM_SBP_ACT, x, 0, TLLM_SBP_RELU, 0); break;
-        case 1: x = put(ctx, g, TLLM_SBP_SCALE, x, 0, 0, 2.0f); break;
-        case 2: x = put(ctx, g, TLLM_SBP_SOFTMAX, x, 0, (int)t_rand_below(2), 0); break;
-        case 3: x = put(ctx, g, TLLM_SBP_TRANSPOSE, x, 0, 0, 0); break;
-        default: x = put(ctx, g, TLLM_SBP_MATMUL, x, input(ctx, g, inner, size[t_rand_below(5)]), 0, 0);
-        }
-    }
-}
-static void test_exact(void)
-{
-    static const double per_flop[] = { 0.001, 0.01, 0.3 };
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
-    int k, better = 0;
-    for (k = 0; k < 60; k++) {
-        tllm_sbp_plan_desc d;
-        tllm_sbp_plan exact, greedy, tight;
-        tllm_sbp_graph g;
-        double best;
-        memset(&g, 0, sizeof g);
-        memset(&d, 0, sizeof d);
-        g.place.n[0] = 2 + k % 4;
-        if (k < 50) some_chain(ctx, &g);
-        else {                              /* shared tensors, and a state that must return */
-            const int x = input(ctx, &g, 8, 16), w = input(ctx, &g, 16, 16);
-            const int h = put(ctx, &g, TLLM_SBP_MATMUL, x, w, 0, 0);
-            const int a = put(ctx, &g, TLLM_SBP_ACT, h, 0, 0, 0), xt = put(ctx, &g, TLLM_SBP_TRANSPOSE, x, 0, 0, 0);
-            const int m = put(ctx, &g, TLLM_SBP_MUL, a, h, 0, 0), dw = put(ctx, &g, TLLM_SBP_MATMUL, xt, m, 0, 0);
-            tllm_sbp_node n;
-            int id;
-            memset(&n, 0, sizeof n);
-            n.op = TLLM_SBP_ADD;
-            n.in[0] = w;
-            n.in[1] = dw;
-            n.like = 1 + w;
-            T_OK(tllm_sbp_put(ctx, &g, &n, &id));
-        }
-        d.bytes_per_flop = per_flop[k % 3];
-        T_OK(tllm_sbp_plan_make(ctx, &g, &d, &exact));
-        d.search = TLLM_SBP_GREEDY;
-        T_OK(tllm_sbp_plan_make(ctx, &g, &d, &greedy));
-        T_TRUE(exact.cost <= greedy.cost * (1 + 1e-12));
-        better += exact.cost < greedy.cost * (1 - 1e-9);
-        best = brute_best(ctx, &g, d.bytes_per_flop, 0, exact.cost * (1 + 1e-9));
-        T_CLOSE(exact.cost, best, 1e-9 * best);
-        d.search = TLLM_SBP_EXACT;          /* three quarters of the memory that this plan holds */
-        d.memory = 0.75 * exact.held;
-        if (tllm_sbp_plan_make(ctx, &g, &d, &tight))
-            T_TRUE(brute_best(ctx, &g, d.bytes_per_flop, d.memory, 1e200) >= 1e200);
-        else {
-            best = brute_best(ctx, &g, d.bytes_per_flop, d.memory, tight.cost * (1 + 1e-9));
-            T_TRUE(tight.held <= d.memory);
-            T_CLOSE(tight.cost, best, 1e-9 * best);
-        }
-        t_free_blocks();
-    }
-    T_TRUE(better > 0);
-    t_close(ctx);
-    T_PROOF("distributed 8", "random chains of 6 operations: exact is brute force over all signatures, and <= greedy");
-    T_PROOF("distributed 8", "memory limit per rank: the best plan that keeps it, as brute force finds");
-}
-
-/* X W1 W2 on 4 ranks, with the states of the inputs given: what data and tensor parallelism move */
-static void test_mlp(void)
-{
-    static const int data[3] = { S0, B, B }, tensor[3] = { B, S1, S0 };
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
-    int k;
-    for (k = 0; k < 2; k++) {
-        tllm_sbp_graph g;
-        tllm_sbp_plan plan;
-        tllm_sbp_node n;
-        int in[3], i, y, id;
-        memset(&g, 0, sizeof g);
-        memset(&n, 0, sizeof n);
-        g.place.n[0] = 4;
-        in[0] = input(ctx, &g, 32, 64);
-        in[1] = input(ctx, &g, 64, 64);
-        in[2] = input(ctx, &g, 64, 64);
-        for (i = 0; i < 3; i++) g.node[in[i]].s[0] = (unsigned char)(k ? tensor : data)[i];
-        y = put(ctx, &g, TLLM_SBP_MATMUL, put(ctx, &g, TLLM_SBP_ACT, put(ctx, &g, TLLM_SBP_MATMUL, in[0], in[1], 0, 0),
-                                             0, TLLM_SBP_RELU2, 0), in[2], 0, 0);
-        T_OK(tllm_sbp_plan_make(ctx, &g, NULL, &plan));
-        T_CLOSE(plan.bytes, 0, 0);
-        T_EQ_INT(plan.node[y].out[0], k ? P : S0);
-        n.op = TLLM_SBP_COPY;
-        n.in[0] = y;
-        n.s[0] = B;
-        T_OK(tllm_sbp_put(ctx, &g, &n, &id));
-        T_OK(tllm_sbp_plan_make(ctx, &g, NULL, &plan));
-        T_CLOSE(plan.bytes, k ? 2.0 * (4 * 32 * 64) * 3 : (4.0 * 32 * 64) * 3, 0);
-    }
-    t_close(ctx);
-    T_PROOF("distributed 8", "MLP on 4 ranks: (S0, B, B) moves 0 bytes; (B, S1, S0) ends in P, one P -> B, 2 n 3");
-}
-
-/* a step of training: x w1, relu^2, w2, a loss, both gradients, both updates in the state of their weights */
-static void training(tiny_ctx *ctx, tllm_sbp_graph *g, tiny_idx batch, tiny_idx h)
-{
-    const int x = input(ctx, g, batch, h), w1 = input(ctx, g, h, 4 * h), w2 = input(ctx, g, 4 * h, h);
-    const int z = put(ctx, g, TLLM_SBP_MATMUL, x, w1, 0, 0), a = put(ctx, g, TLLM_SBP_ACT, z, 0, TLLM_SBP_RELU2, 0);
-    const int y = put(ctx, g, TLLM_SBP_MATMUL, a, w2, 0, 0), dy = put(ctx, g, TLLM_SBP_ACT, y, 0, TLLM_SBP_TANH, 0);
-    const int slope = put(ctx, g, TLLM_SBP_ACT, z, 0, TLLM_SBP_RELU, 0);
-    const int da = put(ctx, g, TLLM_SBP_MATMUL, dy, put(ctx, g, TLLM_SBP_TRANSPOSE, w2, 0, 0, 0), 0, 0);
-    const int dz = put(ctx, g, TLLM_SBP_MUL, da, slope, 0, 0);
-    const int g2 = put(ctx, g, TLLM_SBP_MATMUL, put(ctx, g, TLLM_SBP_TRANSPOSE, a, 0, 0, 0), dy, 0, 0);
-    const int g1 = put(ctx, g, TLLM_SBP_MATMUL, put(ctx, g, TLLM_SBP_TRANSPOSE, x, 0, 0, 0), dz, 0, 0);
-    tllm_sbp_node n;
-    int id;
-    memset(&n, 0, sizeof n);
-    n.op = TLLM_SBP_ADD;
-    n.in[0] = w1;
-    n.in[1] = put(ctx, g, TLLM_SBP_SCALE, g1, 0, 0, -0.01f);
-    n.like = 1 + w1;
-    T_OK(tllm_sbp_put(ctx, g, &n, &id));
-    n.in[0] = w2;
-    n.in[1] = put(ctx, g, TLLM_SBP_SCALE, g2, 0, 0, -0.01f);
-    n.like = 1 + w2;
-    T_OK(tllm_sbp_put(ctx, g, &n, &id));
-}
-static void test_headline(void)
-{
-    static const tiny_idx size[2][2] = { { 32, 4096 }, { 8192, 256 } };
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
-    int k;
-    for (k = 0; k < 2; k++) {
-        const double n = 4.0 * (double)(size[k][0] * size[k][1]), w = 16.0 * (double)(size[k][1] * size[k][1]);
-        tllm_sbp_graph g;
-        tllm_sbp_plan plan;
-        memset(&g, 0, sizeof g);
-        g.place.n[0] = 4;
-        training(ctx, &g, size[k][0], size[k][1]);
-        T_OK(tllm_sbp_plan_make(ctx, &g, NULL, &plan));
-        if (k == 0) {                       /* tensor parallel: the sum of y alone, 2 n 3 */
-            T_EQ_INT(plan.node[1].out[0], S1);
-            T_EQ_INT(plan.node[2].out[0], S0);
-            T_CLOSE(plan.bytes, 6 * n, 0);
-        } else {                            /* data parallel: the gradients of both weights, 2 w 3 each */
-            T_EQ_INT(plan.node[0].out[0], S0);
-            T_EQ_INT(plan.node[3].out[0], S0);
-            T_CLOSE(plan.bytes, 12 * w, 0);
-        }
-    }
-    t_close(ctx);
-    T_PROOF("distributed 8", "planner picks tensor parallel at B 32, H 4096, data parallel at B 8192, H 256");
 }
 
 /* two places: the first half on ranks 0 and 1, the second on ranks 2 to 4 */
@@ -768,7 +575,13 @@ static void test_bad(void)
     g.node[id].s[0] = 99;
     T_STATUS(tllm_sbp_plan_make(ctx, &g, NULL, &plan), TINY_E_ARGUMENT, "operands or state are invalid");
     g.node[id].s[0] = 0;
+    g.node[id].dim[1]++;
+    T_STATUS(tllm_sbp_plan_make(ctx, &g, NULL, &plan), TINY_E_SHAPE, "its shape is not the one that its operands give");
+    g.node[id].dim[1]--;
     g.node[id].in[0] = id;
+    T_STATUS(tllm_sbp_plan_make(ctx, &g, NULL, &plan), TINY_E_ARGUMENT, "operands or state are invalid");
+    g.node[id].in[0] = 0;
+    g.node[0].op = TLLM_SBP_COPY;           /* of itself */
     T_STATUS(tllm_sbp_plan_make(ctx, &g, NULL, &plan), TINY_E_ARGUMENT, "operands or state are invalid");
     memset(&g, 0, sizeof g);
     g.place.n[0] = 1;
@@ -817,11 +630,9 @@ static void test_bad(void)
 int main(void)
 {
     T_RUN(test_boxing);
+    T_RUN(test_order);
     T_RUN(test_table);
     T_RUN_TARGETS(test_runs);
-    T_RUN(test_exact);
-    T_RUN(test_mlp);
-    T_RUN(test_headline);
     T_RUN(test_places);
     T_RUN(test_killed);
     T_RUN(test_bad);
