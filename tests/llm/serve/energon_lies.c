@@ -134,6 +134,8 @@ static void test_worker(void)
         { { { BATCH, 2, 3, 0, { 2, 2 } } }, 1, "lengths that do not fit" },
         { { { BATCH, 1, 1, 0, { -1 } } }, 1, "lengths that do not fit" },
         { { { BATCH, 1, 1, 0, { 1 } }, { BATCH, 1, 1, 0, { 1 } } }, 2, "a batch a second time" },
+        { { { BATCH, 1, 1, 0, { 1 } }, { BATCH, 1, 1, 1, { 1 } }, { BATCH, 1, 1, 0, { 1 } } }, 3,
+          "a batch a second time" },
     };
     unsigned char hello[HELLO], head[HEAD], body[ROOM];
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -147,6 +149,11 @@ static void test_worker(void)
         tllm_energon *e = NULL;
         say(net, 4, hello, HELLO);
         for (i = 0; i < each[k].n; i++) say_batch(net, &each[k].b[i]);
+        if (each[k].says) {                 /* a worker that took it would end here, and not wait for ever */
+            batch end = { STOP, 0, 0, 0, { 0, 0, 0, 0 } };
+            end.number = (uint64_t)each[k].n;
+            say_batch(net, &end);
+        }
         n_order = 0;
         T_OK(tllm_energon_open(ctx, &d, &e));
         T_TRUE(hear(net, 4, body, HELLO) && !memcmp(body, hello, HELLO));

@@ -195,12 +195,12 @@ static int stop_soon(void *user, const char *text, size_t n)
  * requests lose theirs and are computed again; others that are cancelled. In the session that gives the texts to
  * compare with: proposals of a chain or a tree, tokens of the request before that are kept, and a text that was
  * cancelled among its proposals. */
-static void test_everything(tiny_target target)
+static void test_everything(void)
 {
     enum { ALL = 6, SHARED = 40 };
     static const char gbnf[] = "root ::= [a-zA-Z ,.]+";
     static mine m[ALL], noise[ALL];
-    tiny_ctx *ctx = t_ctx(target, 2);
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
     tllm_engine_desc d;
     tllm_engine_counters c;
     tllm_draft_tree_size size;
@@ -388,7 +388,7 @@ int main(void)
     T_RUN_FORMS(test_same_as_alone);
     T_RUN_TARGETS(test_same_as_a_session);
     T_RUN_TARGETS(test_adapters);
-    T_RUN_TARGETS(test_everything);
+    T_RUN(test_everything);
 #if T_PTHREAD
     T_RUN(test_threads);
 #endif

@@ -1,7 +1,8 @@
 /* tests/llm/serve/handover_lies.c - a desk and a worker whose other side sends what it must not
  *
- * One thread: the test plays the other side of each link by its messages, which are those of handover_inside.h. Truth:
- * which of them belong to a request in its state, by the list of kinds there; the sentences; what follows a lost link. */
+ * One thread: the test plays the other side of each link by its messages, which are those of handover_inside.h.
+ * Truth: which of them belong to a request in its state, by the list of kinds there; the sentences; what follows a lost
+ * link. */
 #include "t.h"
 
 static const char story[] = "examples/models/story.gguf";
@@ -107,7 +108,14 @@ static int hear(tiny_net *net, message *x, unsigned char *body)
 
 /* ---- workers that lie to the desk -------------------------------------------------------------------------------- */
 
-typedef struct asked { int ends, tries; size_t n; int32_t got[8]; tiny_status status; tllm_end end; char why[240]; } asked;
+typedef struct asked {
+    int ends, tries;
+    size_t n;
+    int32_t got[8];
+    tiny_status status;
+    tllm_end end;
+    char why[240];
+} asked;
 static int on_token(void *user, uint64_t id, size_t index, int32_t token)
 {
     asked *a = (asked *)user;
@@ -195,10 +203,10 @@ static void test_desk(void)
         { { LOST, 0, 0, 0, 0, 0, 0, 0, NULL, 0 }, 1, 0 },
         { { END, 0, TLLM_END_LENGTH, 3, 0, 0, 0, 0, NULL, 0 }, 1, 0 },         /* two tokens are missing */
         { { END, 0, TLLM_END_LENGTH, 0, 0, 0, 0, 0, NULL, 0 }, 1, 0 },
-        { { END, 0, TLLM_END_CALLER, 1, 0, 0, 0, 0, NULL, 0 }, 1, 0 },         /* cancelled, which the caller did not */
+        { { END, 0, TLLM_END_CALLER, 1, 0, 0, 0, 0, NULL, 0 }, 1, 0 },         /* cancelled, but not by the caller */
         { { END, 0, 77, 1, 0, 0, 0, 0, NULL, 0 }, 1, 0 },
         { { END, 0, TLLM_END_LENGTH, 1, TINY_STATUS_COUNT, 0, 0, 0, NULL, 0 }, 1, 0 },
-        { { END, 0, TLLM_END_CALLER, 1, TINY_E_IO, 0, 0, 0, NULL, 241 }, 1, 0 },        /* a sentence that is too long */
+        { { END, 0, TLLM_END_CALLER, 1, TINY_E_IO, 0, 0, 0, NULL, 241 }, 1, 0 },        /* too long a sentence */
         { { PULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0 }, 1, 0 },
         { { READ, 0, 0, 0, 0, 0, 0, 0, NULL, 0 }, 1, 0 },
         { { 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0 }, 1, 0 },
