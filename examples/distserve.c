@@ -41,7 +41,7 @@ static const char usage[] =
     "  --link X       simulate: gigabytes of keys and values that an instance fetches in a second; default: no limit\n"
     "  --requests N   of a simulation; default: 500\n"
     "  --seed N       of the requests; default: 0\n"
-    "  --seeds N      goodput: so many seeds from --seed on, with their spread; default: 3\n"
+    "  --seeds N      goodput: this many seeds from --seed on, with their spread; default: 3\n"
     "  --cv X         deviation over mean of the time between requests; default: 1, by chance\n"
     "  --prompt N     median of prompts in tokens; default: 512\n"
     "  --output N     median of outputs in tokens; default: 64\n"
@@ -346,7 +346,7 @@ static tiny_status measure_batch(tllm_engine *e, int n, int length, int32_t n_vo
     r.n_most = STEPS + 1;
     r.past_end = 1;
     for (i = 0; i < n && !st; i++) {
-        for (k = 0; k < length; k++) ids[k] = 1 + (i * 7919 + k * 104729) % (n_vocab - 1);
+        for (k = 0; k < length; k++) ids[k] = (i * 7919 + k * 104729) % n_vocab;
         st = tllm_engine_submit(e, &r, NULL, error, sizeof error);
         if (st) say(error);
     }

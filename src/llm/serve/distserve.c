@@ -8,8 +8,8 @@
  *          their pages stay with prefill, which is its back-pressure. A decode instance computes one token of all its
  *          texts, then looks again. Out of pages it puts the newest text aside; these return first.
  * Cost     of a simulation: a step of decode visits its texts, so about the number of all output tokens.
- * Left out the runtime of two processes; time of swaps; a penalty for prompts and tokens that share a device other than
- *          waiting for each other. */
+ * Left out time of swaps; a penalty for prompts and tokens that share a device other than waiting for each other.
+ *          Workers that serve a model in this way: handover.c. */
 #include "llm/serve/distserve.h"
 #include "core/rng.h"
 #include "core/state_inside.h"

@@ -124,11 +124,18 @@ static int tinyi_energon_room(tllm_energon *e, tinyi_energon_item *it)
 static int tinyi_energon_memory(tllm_energon *e)
 {
     const int S = e->d.stages;
-    size_t most = e->row[S] * (size_t)e->d.texts;
+    size_t most = 0, bytes;
     tiny_idx i;
     int s, ok = 1;
-    for (s = 0; s <= S; s++) most = TINYI_MAX(most, e->row[s] * (size_t)e->d.tokens);
-    e->room = most + 4 * (size_t)e->d.texts;
+    for (s = 0; s <= S; s++) {              /* a row for each token, of the last stage for each text */
+        ok = ok && tinyi_size_mul(e->row[s], (size_t)TINYI_MAX(e->d.tokens, s == S ? e->d.texts : 0), &bytes);
+        most = ok ? TINYI_MAX(most, bytes) : most;
+    }
+    if (!ok || !tinyi_size_add(most, 4 * (size_t)e->d.texts, &e->room)) {
+        (void)tinyi_fail(e->ctx, TINY_E_OVERFLOW, "batches of %td tokens with rows of these sizes are too large",
+                         e->d.tokens);
+        return 0;
+    }
     e->length = (int32_t *)tinyi_alloc(e->ctx, (size_t)e->d.texts, sizeof *e->length);
     e->token = (int32_t *)tinyi_alloc(e->ctx, (size_t)e->d.tokens, sizeof *e->token);
     ok = e->length && e->token;
@@ -332,8 +339,10 @@ static tiny_status tinyi_energon_take(tllm_energon *e, uint64_t uid, void *resul
         uint64_t until = UINT64_MAX;
         (void)tinyi_energon_turn(e, 1, &until);
     }
-    while (!st && waits && q->state != 3 && !e->failed) tinyi_energon_rest(e, 1);
+    while (!st && waits && q->state != 3 && !e->failed && e->stopping != 4) tinyi_energon_rest(e, 1);
     if (!st && q->state != 3) st = tinyi_energon_answer(e);
+    if (!st && waits && q->state != 3)      /* another thread called stop meanwhile */
+        st = tinyi_fail(e->ctx, TINY_E_ARGUMENT, "request %llu was dropped by the stop", (unsigned long long)uid);
     if (!st && q->state == 3) {
         memcpy(result, q->result, e->row[e->d.stages]);
         q->state = 0;

@@ -15,8 +15,8 @@
  *   tllm_engine_close(e);
  *
  * A step computes one token of every request that is generating, and a piece of the prompts that are being read, in one
- * pass over the weights. A request joins at the next step after a slot is free, and leaves as soon as it ends. Nobody
- * waits for the longest request of a batch. docs/papers/flover.md has the method and the measurements.
+ * pass over the weights. A request joins at the next step after a slot is free, and leaves as soon as it ends. No
+ * request waits for the longest one of a batch. docs/papers/flover.md has the method and the measurements.
  *
  * Order     A request with a higher priority goes first; equal ones go in the order of their arrival. A prompt is read
  *           in pieces of at most `budget` tokens in a step, all prompts together, so a long prompt delays the tokens of
@@ -147,7 +147,7 @@ typedef struct tllm_request {               /* all zero but prompt and n_prompt:
     const char *gbnf, *schema;
     size_t n_gbnf, n_schema;
     int logprobs;                           /* nonzero: the logprob of each token is reported, */
-    size_t n_top;                           /* and so many alternatives */
+    size_t n_top;                           /* and this many alternatives */
     /* nonzero: token is first called for each token of the prompt from the second on, with its logprob and n_top
      * alternatives. The prompt is then computed as a whole: n_cached is 0 */
     int prompt_logprobs;
@@ -181,8 +181,8 @@ TINY_API tiny_status tllm_engine_cancel(tllm_engine *e, uint64_t id);
  * tllm_engine_pack writes what the slot of a request with `keep` holds, if the request has ended; free *bytes with
  * tiny_free. tllm_engine_put stores it in a free slot for the request `id` (not 0), which is submitted next and begins
  * with the same tokens: only the last token of its prompt is computed. TINY_E_WORKSPACE: no slot or no pages are free
- * now. tllm_engine_room: 1 if slots and pages are there for n more requests with so many tokens together, besides a
- * page for each that runs. tllm_engine_bytes: the size of the bytes for so many tokens. */
+ * now. tllm_engine_room: 1 if slots and pages are there for n more requests with `tokens` tokens together, besides a
+ * page for each that runs. tllm_engine_bytes: the size of the bytes for that many tokens. */
 TINY_API tiny_status tllm_engine_pack(tllm_engine *e, uint64_t id, void **bytes, size_t *n_bytes);
 TINY_API tiny_status tllm_engine_put(tllm_engine *e, uint64_t id, const void *bytes, size_t n_bytes);
 /* Frees the slot that is kept for this id. TINY_E_ARGUMENT: there is none. */

@@ -46,7 +46,7 @@ typedef struct tinyi_slot {
     const tllm_adapter *adapter;            /* that they were computed with */
     float weight;
     uint64_t used;                          /* when a request last left it: the least is reused first */
-    uint64_t kept;                          /* nobody but the request with this id may use it; 0: free for all */
+    uint64_t kept;                          /* only the request with this id may use it; 0: free for all */
 } tinyi_slot;
 
 struct tllm_engine {
@@ -98,6 +98,10 @@ struct tllm_engine {
 
 TINYI_FN void tinyi_engine_lock(tllm_engine *e);
 TINYI_FN void tinyi_engine_unlock(tllm_engine *e);
+/* One step, by the thread that may. */
+TINYI_FN tiny_status tinyi_engine_round(tllm_engine *e, int *more);
+/* Copies what other threads may see. */
+TINYI_FN void tinyi_engine_publish(tllm_engine *e, int *more);
 TINYI_FN void tinyi_slot_empty(tllm_engine *e, tiny_idx i);
 /* Empties the free slot that was left longest ago, other than `keep`; 0: there is none with tokens. */
 TINYI_FN int tinyi_engine_evict(tllm_engine *e, tiny_idx keep);

@@ -308,7 +308,7 @@ static tiny_status tinyi_hand_ask(tllm_hand *h, int *moved)
         if (j->state != TINYI_JOB_WAITS || asked >= TINYI_HAND_ASKS) continue;
         /* an empty engine has room for every prompt that it accepts */
         if (busy && !tllm_engine_room(h->engine, asked + 1, tokens + j->n_prompt)) {
-            asked = TINYI_HAND_ASKS;        /* nobody overtakes */
+            asked = TINYI_HAND_ASKS;        /* no text overtakes another */
             continue;
         }
         {
@@ -383,7 +383,7 @@ static tiny_status tinyi_hand_finish(tllm_hand *h, int *runs)
 }
 
 /* Sends keys and values on until all is sent, or until nothing moves for TINYI_HAND_PATIENCE: a step of the engine that
- * reads a prompt takes long, and whoever asked waits for them. */
+ * reads a prompt takes long, and the worker that asked waits for them. */
 static void tinyi_hand_flush(tllm_hand *h, int *moved)
 {
     tiny_net *net = h->desk.to.net;

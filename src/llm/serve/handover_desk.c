@@ -3,7 +3,7 @@
  *          that continues with the fewest. First come, first served. While no worker reads, or none continues, every
  *          worker does both.
  * Tries    have ids of their own, so a message of an earlier try is known by its id and passed by. A request that
- *          begins again makes the same tokens; those that were told are not told again. */
+ *          begins again makes the same tokens; those that the caller has are not reported again. */
 #include "llm/serve/handover_inside.h"
 #include "core/time.h"
 #include <math.h>
@@ -246,11 +246,14 @@ static tiny_status tinyi_desk_message(tllm_desk *d, int worker)
         return st;
     default:
         if (r->state == TINYI_DESK_READS && h.b == 1 && !r->told) tinyi_desk_told(r, 0, h.top_k);
+        /* a text that ended well has as many tokens as were reported */
+        if (h.n_most >= (uint32_t)TINY_STATUS_COUNT || h.a > (uint32_t)TLLM_END_CALLER ||
+            (!h.n_most && !r->cancelled && (h.a == (uint32_t)TLLM_END_CALLER || h.b != r->told)))
+            return tinyi_hand_wrong(d->ctx, p, "the end of a text that it did not write to its end");
         d->worker[worker].load--;
         (void)snprintf(says, sizeof says, "%.*s", (int)TINYI_MIN(h.n_body, (uint64_t)TINYI_HAND_SAYS - 1),
                        p->body ? (const char *)p->body : "");
-        tinyi_desk_end(d, r, h.a <= (uint32_t)TLLM_END_CALLER ? (tllm_end)h.a : TLLM_END_CALLER,
-                       h.n_most ? (tiny_status)h.n_most : TINY_OK, *says ? says : "the worker gave no reason");
+        tinyi_desk_end(d, r, (tllm_end)h.a, (tiny_status)h.n_most, *says ? says : "the worker gave no reason");
         return TINY_OK;
     }
 }

@@ -58,7 +58,7 @@ TINYI_FN void *tinyi_hand_copy(tiny_ctx *ctx, const void *bytes, size_t n);
 TINYI_FN tiny_status tinyi_hand_send(tiny_ctx *ctx, tinyi_hand_post *p, int *moved);
 /* *whole: a message is in p->got and p->body, which is freed by the next call. */
 TINYI_FN tiny_status tinyi_hand_recv(tiny_ctx *ctx, tinyi_hand_post *p, int *whole);
-/* A message that does not fit: the other side is told, where the link is its own net. */
+/* For an invalid message: fails the link, and its net if that has no other link: then the other side learns of it. */
 TINYI_FN tiny_status tinyi_hand_wrong(tiny_ctx *ctx, tinyi_hand_post *p, const char *what);
 
 TINYI_C_END

@@ -1,8 +1,8 @@
 /* src/llm/serve/request.c - requests of an engine: taken in, turned into tokens and text, ended
  *
  * Intake    tllm_engine_submit may run on any thread. It works in a context of its own, under a mutex (the door) that
- *           the thread that steps never waits for: reading a large schema delays nobody's token. What has ended is put
- *           into a list, and freed by whoever goes through the door next.
+ *           the thread that steps never waits for: reading a large schema delays no token. Requests that have ended go
+ *           into a list; the next thread that takes the mutex frees them.
  * Copies    all that a request points to is copied into its block, so its arrays may go after the submit. Grammars and
  *           adapters are large and shared: they stay the caller's. */
 #include "llm/serve/engine_inside.h"
@@ -270,7 +270,7 @@ TINY_API tiny_status tllm_engine_cancel(tllm_engine *e, uint64_t id)
     return r ? TINY_OK : TINY_E_ARGUMENT;
 }
 
-/* wait: 1 goes through the door, 0 only if nobody stands in it, -1: the caller does */
+/* wait: 1: takes the door; 0: only if it is free; -1: the caller has it */
 TINYI_FN void tinyi_engine_sweep(tllm_engine *e, int wait)
 {
     tinyi_request *r, *next;

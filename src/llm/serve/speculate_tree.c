@@ -8,7 +8,6 @@
  *          makes sequence 0 a copy of its path up to there, which shares the pages and copies nothing. */
 #include "llm/serve/speculate_tree.h"
 #include "llm/serve/speculate_inside.h"
-#include "core/rng.h"
 #include "core/state_inside.h"
 #include "core/time.h"
 #include <string.h>
@@ -25,33 +24,19 @@ typedef struct tinyi_dtree_node {
 } tinyi_dtree_node;
 
 typedef struct tinyi_dtree_draft {
-    tllm_draft calls;                       /* first: what tllm_generate sees */
-    tiny_ctx *ctx;
-    tllm_session *s;
-    tllm_draft_desc d;
+    tinyi_draft_base b;                     /* first; a slot for each token that gets candidates */
     tllm_draft_tree_size size;
-    size_t width, n_vocab;
+    size_t width;
     tinyi_dtree_node node[TINYI_DTREE_NODES];
     int n_node, at;                         /* node whose results come next; n_node 0: there is no tree */
     int n_leaf, n_draft_seq;                /* sequences in use, without sequence 0 */
-    size_t exact;                           /* tokens of the draft in the order of its layers */
-    tinyi_draft_pick pick;
-    float *rows;                            /* (nodes, n_vocab) of the model, by place in the pass */
     float *level;                           /* (parents of a level, n_vocab) of the draft */
-    int weighs;
-    /* TLLM_DRAFT_MOST: q of each token with candidates, (slots, n_vocab); dense (n_vocab) zero between calls; p */
-    int32_t *q_token, *p_token;
-    double *q, *dense, *p;
-    size_t q_n[TINYI_DTREE_NODES], n_slot;
-    tllm_sampler *sampler;
-    tiny_rng rng;
+    size_t n_slot;
     tllm_item item[TINYI_DTREE_NODES];
     tinyi_lm_twin twin[TINYI_DTREE_NODES * TINYI_DTREE_NODES];
-    /* seconds of a pass over one token, and of a tree with its draft, 0: not measured; kept tokens of a tree */
-    double plain, tree, kept;
+    double tree, kept;                      /* of a tree: seconds with its draft, 0: not measured; tokens kept */
+    double reading;                         /* seconds of this tree in which the draft read a text that was new to it */
     int run;                                /* tokens kept of this tree */
-    unsigned since, patience;
-    tllm_draft_counts count;
 } tinyi_dtree_draft;
 
 /* of a path, in pages of its own: the end of the text's last page, the path, and a page that it begins */
@@ -158,15 +143,15 @@ static tiny_status tinyi_dtree_children(tinyi_dtree_draft *a, int of, const floa
 {
     const size_t most = TINYI_MIN(a->width, (size_t)(1 + a->size.n_node - a->n_node));
     size_t i, j, k, n = 0;
-    if (a->weighs) {
-        int32_t x = 0, *token = a->q_token + a->n_slot * a->n_vocab;
-        double *q = a->q + a->n_slot * a->n_vocab, taken[TLLM_DRAFT_TOKENS];
+    if (a->b.weighs) {
+        int32_t x = 0, *token = a->b.q_token + a->n_slot * a->b.n_vocab;
+        double *q = a->b.q + a->n_slot * a->b.n_vocab, taken[TLLM_DRAFT_TOKENS];
         int which[TLLM_DRAFT_TOKENS];
-        const tiny_status st = tllm_sample(a->sampler, logits, &x);
+        const tiny_status st = tllm_sample(a->b.sampler, logits, &x);
         if (st) return st;
-        while (tllm_sampler_left(a->sampler, n, &token[n], &q[n])) n++;
+        tinyi_draft_keep(&a->b, a->n_slot);
         for (k = 0; k < most; k++) {
-            const int at = tinyi_dtree_draw(q, n, tiny_rng_uniform64(&a->rng));
+            const int at = tinyi_dtree_draw(q, a->b.q_n[a->n_slot], tiny_rng_uniform64(&a->b.rng));
             if (at < 0) break;
             which[k] = at;
             taken[k] = q[at];
@@ -174,14 +159,13 @@ static tiny_status tinyi_dtree_children(tinyi_dtree_draft *a, int of, const floa
             tinyi_dtree_child(a, of, token[at], scored ? (double)tinyi_log_ref((float)taken[k]) : 0.0);
         }
         while (k-- > 0) q[which[k]] = taken[k];
-        a->node[of].slot = (int)a->n_slot;
-        a->q_n[a->n_slot++] = n;
+        a->node[of].slot = (int)a->n_slot++;
     } else {
         int32_t best[TLLM_DRAFT_TOKENS];
-        const double all = scored ? tinyi_dtree_denominator(logits, a->n_vocab) : 0.0;
-        for (i = 0; i < a->n_vocab; i++) {
+        const double all = scored ? tinyi_dtree_denominator(logits, a->b.n_vocab) : 0.0;
+        for (i = 0; i < a->b.n_vocab; i++) {
             if (!(logits[i] == logits[i]))
-                return tinyi_fail(a->ctx, TINY_E_NUMERIC, "draft: the logit of token %zu is nan", i);
+                return tinyi_fail(a->b.ctx, TINY_E_NUMERIC, "draft: the logit of token %zu is nan", i);
             if (n == most && !(logits[i] > logits[best[n - 1]])) continue;
             if (n < most) n++;
             for (j = n - 1; j > 0 && logits[i] > logits[best[j - 1]]; j--) best[j] = best[j - 1];
@@ -200,9 +184,10 @@ static void tinyi_dtree_clear(tllm_state *state, int *n)
 /* Grows a tree of at most `levels` levels after the text t (held). */
 static tiny_status tinyi_dtree_grow(tinyi_dtree_draft *a, const int32_t *t, size_t held, int levels)
 {
-    tllm_session *m = a->d.model;
+    tllm_session *m = a->b.d.model;
     const float *logits = NULL;
-    const int other = tinyi_draft_choose(&a->pick, m, a->d.always);
+    const int other = tinyi_draft_other(&a->b);
+    size_t fresh;
     double start;
     int level, from = 0, to, i, j, n_parent;
     tiny_status st;
@@ -211,7 +196,9 @@ static tiny_status tinyi_dtree_grow(tinyi_dtree_draft *a, const int32_t *t, size
     a->node[0].item = a->node[0].slot = -1;
     a->n_node = 1;
     a->n_slot = 0;
-    st = tinyi_draft_read(m, t, held, &a->exact, &logits);
+    start = tinyi_draft_clock();
+    st = tinyi_draft_read(&a->b, t, held, &logits, &fresh);
+    a->reading = fresh > TLLM_DRAFT_TOKENS ? tinyi_draft_clock() - start : 0.0;
     if (!st) st = tinyi_dtree_children(a, 0, logits, levels > 1 && a->size.parents[1] < (int)a->width);
     tinyi_draft_order(m, other);
     for (level = 1; level < levels && !st && a->size.parents[level]; level++) {
@@ -241,9 +228,9 @@ static tiny_status tinyi_dtree_grow(tinyi_dtree_draft *a, const int32_t *t, size
         }
         start = tinyi_draft_clock();
         if (!st) st = tllm_forward_batch(m->state, a->item, n_parent, a->level);
-        tinyi_draft_took(&a->pick, other, tinyi_draft_clock() - start);
+        tinyi_draft_took(&a->b.pick, other, tinyi_draft_clock() - start);
         for (i = 0; i < n_parent && !st; i++)
-            st = tinyi_dtree_children(a, parent[i], a->level + (size_t)i * a->n_vocab,
+            st = tinyi_dtree_children(a, parent[i], a->level + (size_t)i * a->b.n_vocab,
                                      level + 1 < levels && a->size.parents[level + 1] < n_parent * (int)a->width);
         from = to;
     }
@@ -257,8 +244,8 @@ static tiny_status tinyi_dtree_grow(tinyi_dtree_draft *a, const int32_t *t, size
 /* Path `leaf` up to node x: its sequence, cells for what other paths compute, and items for what is its own. */
 static tiny_status tinyi_dtree_path(tinyi_dtree_draft *a, int x, int leaf, int *n_item, int *n_twin)
 {
-    tllm_state *state = a->s->state;
-    const tiny_idx base = (tiny_idx)a->s->n, seq = 1 + leaf, block = state->pages.block;
+    tllm_state *state = a->b.s->state;
+    const tiny_idx base = (tiny_idx)a->b.s->n, seq = 1 + leaf, block = state->pages.block;
     int path[TINYI_DTREE_NODES], n = 0, shared = 0, i;
     tllm_page_copy copy;
     tiny_status st = tllm_seq_fork(state, 0, seq);
@@ -298,7 +285,7 @@ static tiny_status tinyi_dtree_path(tinyi_dtree_draft *a, int x, int leaf, int *
 /* The text is that of node x from here on. */
 static tiny_status tinyi_dtree_take(tinyi_dtree_draft *a, int x)
 {
-    tllm_session *s = a->s;
+    tllm_session *s = a->b.s;
     tiny_status st;
     s->token[s->n] = a->node[x].token;
     st = tllm_seq_fork(s->state, 1 + a->node[x].leaf, 0);
@@ -310,7 +297,7 @@ static tiny_status tinyi_dtree_take(tinyi_dtree_draft *a, int x)
 
 static tiny_status tinyi_dtree_pass(tinyi_dtree_draft *a)
 {
-    tllm_state *state = a->s->state;
+    tllm_state *state = a->b.s->state;
     int stack[TINYI_DTREE_NODES], n_stack = 0, n_item = 0, n_twin = 0, n_leaf = 0, i;
     tiny_status st = TINY_OK;
     stack[n_stack++] = 0;
@@ -321,7 +308,7 @@ static tiny_status tinyi_dtree_pass(tinyi_dtree_draft *a)
     }
     state->twin = a->twin;
     state->n_twin = n_twin;
-    if (!st) st = tllm_forward_batch(state, a->item, n_item, a->rows);
+    if (!st) st = tllm_forward_batch(state, a->item, n_item, a->b.rows);
     state->twin = NULL;
     state->n_twin = 0;
     return st ? st : tinyi_dtree_take(a, 0);
@@ -332,7 +319,7 @@ static tiny_status tinyi_dtree_pass(tinyi_dtree_draft *a)
 static tiny_status tinyi_dtree_settle(tllm_draft *draft)
 {
     tinyi_dtree_draft *a = (tinyi_dtree_draft *)draft;
-    tinyi_dtree_clear(a->s->state, &a->n_leaf);
+    tinyi_dtree_clear(a->b.s->state, &a->n_leaf);
     a->n_node = 0;
     return TINY_OK;
 }
@@ -341,62 +328,51 @@ static tiny_status tinyi_dtree_begin(tllm_draft *draft, const tllm_session *s, c
                                     uint64_t seed, int guided)
 {
     tinyi_dtree_draft *a = (tinyi_dtree_draft *)draft;
-    tllm_step own[TLLM_DRAFT_TOKENS + 1];
-    size_t n;
-    int draws = 0;
-    if (a->s != s) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "the draft was opened for another session");
-    n = tinyi_draft_chain(chain, n_steps, own, &draws);
-    a->weighs = a->d.rule == TLLM_DRAFT_MOST && !guided && draws;
     (void)tinyi_dtree_settle(draft);
-    tllm_sampler_close(a->sampler);
-    a->sampler = NULL;
-    a->rng = tiny_rng_make(seed, 0x74726565u);              /* a stream apart from that of the samplers */
-    return a->weighs ? tllm_sampler_open(a->ctx, own, n, (int32_t)a->n_vocab, seed ^ 0x6f776eu, &a->sampler) : TINY_OK;
+    return tinyi_draft_start(&a->b, s, chain, n_steps, seed, guided, 0x74726565u, 0);
 }
 
 static tiny_status tinyi_dtree_sample(tllm_draft *draft, tllm_sampler *sampler, const float *logits, int32_t *token)
 {
     tinyi_dtree_draft *a = (tinyi_dtree_draft *)draft;
+    tinyi_draft_base *b = &a->b;
     const tinyi_dtree_node *x = &a->node[a->at];
     int32_t child[TLLM_DRAFT_TOKENS], chosen;
     double u[TLLM_DRAFT_TOKENS];
-    size_t i, n = 0, from;
+    size_t i, n;
     const tiny_status st = tllm_sample(sampler, logits, token);
-    if (st || !a->weighs || !a->n_node || !x->n_child) return st;
-    from = (size_t)x->slot * a->n_vocab;
-    while (tllm_sampler_left(sampler, n, &a->p_token[n], &a->p[n])) n++;
-    for (i = 0; i < a->q_n[x->slot]; i++) a->dense[a->q_token[from + i]] = a->q[from + i];
+    if (st || !b->weighs || !a->n_node || !x->n_child) return st;
+    tinyi_draft_weigh(b, (size_t)x->slot, sampler, &n);
     for (i = 0; i < (size_t)x->n_child; i++) {
         child[i] = a->node[x->first + (int)i].token;
-        u[i] = tiny_rng_uniform64(&a->rng);
+        u[i] = tiny_rng_uniform64(&b->rng);
     }
-    chosen = tllm_draft_tree_choose(a->p_token, a->p, n, a->dense, child, (size_t)x->n_child, u,
-                                    tiny_rng_uniform64(&a->rng));
+    chosen = tllm_draft_tree_choose(b->p_token, b->p, n, b->dense, child, (size_t)x->n_child, u,
+                                    tiny_rng_uniform64(&b->rng));
     if (chosen >= 0) *token = chosen;
-    for (i = 0; i < a->q_n[x->slot]; i++) a->dense[a->q_token[from + i]] = 0.0;
+    tinyi_draft_weighed(b, (size_t)x->slot);
     return TINY_OK;
 }
 
 /* How many levels to propose: all that are allowed, or none where the trees so far gave fewer tokens a second. */
-static int tinyi_dtree_pace(tinyi_dtree_draft *a, int levels)
+static int tinyi_dtree_many(tinyi_dtree_draft *a, int levels)
 {
-    if (a->d.always || a->plain <= 0.0 || a->tree <= 0.0) return a->d.always || a->plain > 0.0 ? levels : 0;
-    if (a->since >= a->patience) {
-        a->patience = TINYI_MIN(2 * a->patience, TINYI_DRAFT_TRY_MOST);
-        return levels;
-    }
-    if ((1.0 + a->kept) * a->plain <= a->tree) return 0;
-    a->patience = TINYI_DRAFT_TRY;
+    tinyi_draft_next next;
+    if (a->b.d.always) return levels;
+    next = tinyi_draft_turn(&a->b.pace);
+    if (next != TINYI_DRAFT_AS_MEASURED) return next == TINYI_DRAFT_PROPOSE ? levels : 0;
+    if (a->tree > 0.0 && (1.0 + a->kept) * a->b.pace.plain <= a->tree) return 0;
+    tinyi_draft_gained(&a->b.pace);
     return levels;
 }
 
 /* levels for which context, pages and piece suffice */
 static int tinyi_dtree_room(const tinyi_dtree_draft *a, size_t most)
 {
-    const tllm_session *s = a->s, *m = a->d.model;
+    const tllm_session *s = a->b.s, *m = a->b.d.model;
     const tllm_state *state = s->state;
     const tiny_idx block = state->pages.block, d_block = m->state->pages.block;
-    size_t n = TINYI_MIN(TINYI_MIN((size_t)a->d.n, (size_t)s->n_ctx - s->n - 1), most);
+    size_t n = TINYI_MIN(TINYI_MIN((size_t)a->b.d.n, (size_t)s->n_ctx - s->n - 1), most);
     n = TINYI_MIN(n, (size_t)m->n_ctx > s->n + 1 ? (size_t)m->n_ctx - s->n - 1 : 0);
     if (state->ctx->recording ||
         tllm_pages_free(&state->pages) * block < a->size.n_leaf * tinyi_dtree_cells((int)n, block) ||
@@ -408,19 +384,20 @@ static int tinyi_dtree_room(const tinyi_dtree_draft *a, size_t most)
 static tiny_status tinyi_dtree_feed(tllm_draft *draft, int32_t token, size_t most, const float **logits)
 {
     tinyi_dtree_draft *a = (tinyi_dtree_draft *)draft;
-    tllm_session *s = a->s;
+    tinyi_draft_base *b = &a->b;
+    tllm_session *s = b->s;
     int levels = 0, i;
     double start, drafted;
-    tiny_status st;
+    tiny_status st = TINY_OK;
     *logits = NULL;
     for (i = 0; a->n_node && i < a->node[a->at].n_child; i++) {
         const int x = a->node[a->at].first + i;
         if (a->node[x].token != token) continue;
         st = tinyi_dtree_take(a, x);
         if (st) return st;
-        a->count.kept++;
+        b->count.kept++;
         a->run++;
-        *logits = a->rows + (size_t)a->node[x].item * a->n_vocab;
+        *logits = b->rows + (size_t)a->node[x].item * b->n_vocab;
         return TINY_OK;
     }
     if (a->n_node) a->kept += 0.1 * (a->run - a->kept);
@@ -428,22 +405,21 @@ static tiny_status tinyi_dtree_feed(tllm_draft *draft, int32_t token, size_t mos
     if (s->n < (size_t)s->n_ctx) {
         s->token[s->n] = token;             /* the text with this token, which is not computed yet */
         levels = tinyi_dtree_room(a, most);
-        if (levels) levels = tinyi_dtree_pace(a, levels);
+        if (levels) levels = tinyi_dtree_many(a, levels);
     }
     start = tinyi_draft_clock();
     if (levels) st = tinyi_dtree_grow(a, s->token, s->n + 1, levels);
-    else st = TINY_OK;
     drafted = tinyi_draft_clock() - start;
     if (st) {
         (void)tinyi_dtree_settle(draft);
         return st;
     }
-    a->count.draft_seconds += drafted;
+    b->count.draft_seconds += drafted;
     start = tinyi_draft_clock();
     a->run = 0;
     if (a->n_node > 1) {
         st = tinyi_dtree_pass(a);
-        if (!st) *logits = a->rows + (size_t)a->node[0].item * a->n_vocab;
+        if (!st) *logits = b->rows + (size_t)a->node[0].item * b->n_vocab;
         else (void)tinyi_dtree_settle(draft);
     } else {                                /* the same call as without a draft */
         a->n_node = 0;
@@ -451,28 +427,17 @@ static tiny_status tinyi_dtree_feed(tllm_draft *draft, int32_t token, size_t mos
     }
     if (st) return st;
     start = tinyi_draft_clock() - start;
-    a->count.pass_seconds += start;
-    a->count.passes++;
-    if (a->n_node) {
-        a->count.proposed += (uint64_t)(a->n_node - 1);
-        a->tree = a->tree > 0.0 ? 0.8 * a->tree + 0.2 * (start + drafted) : start + drafted;
-        a->since = 0;
-    } else {
-        a->plain = a->plain > 0.0 ? 0.8 * a->plain + 0.2 * start : start;
-        a->since++;
-    }
+    if (a->n_node) tinyi_draft_time(&a->tree, start + drafted - a->reading);
+    tinyi_draft_passed(b, a->n_node ? (size_t)a->n_node - 1 : 0, start);
     return TINY_OK;
 }
 
 static void tinyi_dtree_close(tllm_draft *draft)
 {
     tinyi_dtree_draft *a = (tinyi_dtree_draft *)draft;
-    tllm_sampler_close(a->sampler);
-    tiny_free(a->ctx, a->rows);
-    tiny_free(a->ctx, a->level);
-    tiny_free(a->ctx, a->q_token);
-    tiny_free(a->ctx, a->q);
-    tiny_free(a->ctx, a);
+    tinyi_draft_empty(&a->b);
+    tiny_free(a->b.ctx, a->level);
+    tiny_free(a->b.ctx, a);
 }
 
 /* layers of attention over pages alone, whose cells are written by one function */
@@ -502,7 +467,7 @@ TINY_API tiny_status tllm_draft_tree_open(tllm_session *s, const tllm_draft_desc
     tllm_draft_tree_size size;
     tllm_draft_desc d;
     tinyi_dtree_draft *a;
-    size_t slots, parents = 1, i;
+    size_t parents = 1, i;
     tiny_status st = tinyi_session_text(s, 1);
     if (out) *out = NULL;
     if (st) return st;
@@ -521,37 +486,20 @@ TINY_API tiny_status tllm_draft_tree_open(tllm_session *s, const tllm_draft_desc
     a = (tinyi_dtree_draft *)tinyi_alloc(s->ctx, 1, sizeof *a);
     if (!a) return tiny_ctx_status(s->ctx);
     memset(a, 0, sizeof *a);
-    a->calls.begin = tinyi_dtree_begin;
-    a->calls.sample = tinyi_dtree_sample;
-    a->calls.feed = tinyi_dtree_feed;
-    a->calls.settle = tinyi_dtree_settle;
-    a->calls.close = tinyi_dtree_close;
-    a->calls.count = &a->count;
-    a->ctx = s->ctx;
-    a->s = s;
-    a->d = d;
+    a->b.calls.begin = tinyi_dtree_begin;
+    a->b.calls.sample = tinyi_dtree_sample;
+    a->b.calls.feed = tinyi_dtree_feed;
+    a->b.calls.settle = tinyi_dtree_settle;
+    a->b.calls.close = tinyi_dtree_close;
     a->size = size;
     a->width = (size_t)(width ? width : 2);
-    a->n_vocab = (size_t)s->about.n_vocab;
-    a->patience = TINYI_DRAFT_TRY;
     a->kept = tllm_draft_gain(0.8, d.n, 0.0) - 1.0;     /* until trees were measured */
-    slots = (size_t)size.n_seq_draft;       /* tokens with candidates */
-    a->rows = (float *)tinyi_alloc(s->ctx, (size_t)(1 + size.n_node) * a->n_vocab, sizeof *a->rows);
-    a->level = a->rows ? (float *)tinyi_alloc(s->ctx, parents * a->n_vocab, sizeof *a->level) : NULL;
-    if (a->level && d.rule == TLLM_DRAFT_MOST) {
-        a->q_token = (int32_t *)tinyi_alloc(s->ctx, (slots + 1) * a->n_vocab, sizeof *a->q_token);
-        a->q = a->q_token ? (double *)tinyi_alloc(s->ctx, (slots + 2) * a->n_vocab, sizeof *a->q) : NULL;
+    st = tinyi_draft_fill(&a->b, s, &d, (size_t)(1 + size.n_node), (size_t)size.n_seq_draft);
+    if (!st) {
+        a->level = (float *)tinyi_alloc(s->ctx, parents * a->b.n_vocab, sizeof *a->level);
+        if (!a->level) st = tiny_ctx_status(s->ctx);
     }
-    if (!a->level || (d.rule == TLLM_DRAFT_MOST && !a->q)) {
-        tinyi_dtree_close(&a->calls);
-        return tiny_ctx_status(s->ctx);
-    }
-    if (a->q) {
-        a->p_token = a->q_token + slots * a->n_vocab;
-        a->dense = a->q + slots * a->n_vocab;
-        a->p = a->dense + a->n_vocab;
-        memset(a->dense, 0, a->n_vocab * sizeof *a->dense);
-    }
-    *out = &a->calls;
-    return TINY_OK;
+    if (st) tinyi_dtree_close(&a->b.calls);
+    else *out = &a->b.calls;
+    return st;
 }

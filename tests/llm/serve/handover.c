@@ -367,7 +367,7 @@ static void test_parts(void)
     T_TRUE(j.plans >= 2 && j.count[1].reads);
 }
 
-/* a kept text loses no page to others: who needs them waits until it is released, and then has the same tokens */
+/* a kept text loses no page to others: a request that needs them waits until it is released, and its tokens stay */
 static void test_kept(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -455,7 +455,7 @@ static void test_loss(void)
     same(&j);
     T_EQ_INT(j.alive, 2);
     j = job_of(PAIRS, 2, TLLM_HAND_PREFILL, TLLM_HAND_DECODE, 0);
-    j.dies = 2;                             /* nobody is left to continue: the other one does both */
+    j.dies = 2;                             /* no worker is left to continue: the other one does both */
     if (!run(&j)) return;
     same(&j);
     T_TRUE(j.count[0].wholes > 0);

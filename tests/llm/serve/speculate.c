@@ -363,7 +363,7 @@ static void test_ends(void)
 {
     int asked = 0;
     tiny_ctx_desc c;
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1), *cancels = NULL;
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1), *cancels = NULL;
     tllm_session *s = opened(ctx, big, 64), *m = opened(ctx, small, 0), *tight = opened(ctx, small, 24);
     static const char *const stop[1] = { "the" };
     tllm_generate_desc d;
@@ -422,32 +422,143 @@ static void test_ends(void)
     tiny_ctx_close(cancels);
 }
 
-/* Without `always` the draft measures: a text without repetitions and a draft as slow as the model are given up, and
- * the text stays the same. What is faster depends on the machine, so only the text and the counts are checked. */
+/* A context whose passes take long: its cancel callback, which operations poll, waits. */
+static int waits(void *user)
+{
+    const uint64_t until = tiny_now_ns() + *(const uint64_t *)user;
+    while (tiny_now_ns() < until) {}
+    return 0;
+}
+static tiny_ctx *slow_ctx(uint64_t *wait_ns)
+{
+    tiny_ctx_desc d = t_desc(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = NULL;
+    d.cancel = waits;
+    d.user = wait_ns;
+    T_OK(tiny_ctx_open(&d, &ctx));
+    return ctx;
+}
+
+/* Without `always` the draft measures. One that is slower than the model is given up, and tried again after 32, 64, ...
+ * passes; one that costs nothing is used in nearly all passes. The text stays the same. Both are far from the point
+ * where it begins to pay, so that no other program on the machine can change the answer. */
 static void test_pace(void)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1);
-    tllm_session *s = opened(ctx, small, 0), *m = opened(ctx, big, 0);
+    static const int at_once[3] = { 4, 1, 4 };
+    uint64_t wait_ns = 0;
+    tiny_ctx *fast = t_ctx(TINY_TARGET_AUTO, 1), *slow = slow_ctx(&wait_ns);
+    tllm_session *s[2], *m[2];
+    int k;
+    s[0] = opened(fast, small, 0);
+    m[0] = opened(slow, big, 0);
+    s[1] = opened(slow, small, 0);
+    m[1] = opened(fast, small, 0);          /* proposes the tokens of the model itself */
+    for (k = 0; k < 3 && s[0] && m[0] && s[1] && m[1]; k++) {
+        const int pays = k == 2, n = at_once[k];
+        tllm_generate_desc d;
+        tllm_draft_counts c;
+        static kept plain, same;
+        memset(&d, 0, sizeof d);
+        memset(&plain, 0, sizeof plain);
+        memset(&same, 0, sizeof same);
+        d.past_end = 1;
+        d.n_most = 120;
+        d.text = keep;
+        d.user = &plain;
+        T_OK(tllm_session_set(s[pays], NULL, 0, NULL, NULL));
+        wait_ns = 0;
+        T_OK(tllm_generate(s[pays], "Lily", 4, &d, NULL));
+        wait_ns = 40000;
+        d.user = &same;
+        d.draft = drafted(s[pays], m[pays], n, TLLM_DRAFT_SAME, 0);
+        T_OK(tllm_session_set(s[pays], NULL, 0, NULL, NULL));
+        T_OK(tllm_generate(s[pays], "Lily", 4, &d, NULL));
+        tllm_draft_count(d.draft, &c);
+        T_TRUE(plain.n == same.n && !memcmp(plain.text, same.text, same.n));
+        T_TRUE(c.passes + c.kept == 120 && c.draft_seconds > 0.0 && c.pass_seconds > 0.0);
+        if (pays) T_TRUE(c.passes < 50 && c.kept > 70);
+        else T_TRUE(c.proposed > 0 && c.proposed <= 5 * (uint64_t)n && c.passes > 90);
+        tllm_draft_close(d.draft);
+    }
+    T_PROOF("serving 3", "a draft that loses time is given up by itself, and tried again; one that gains is kept");
+    for (k = 0; k < 2; k++) {
+        tllm_session_close(m[k]);
+        tllm_session_close(s[k]);
+    }
+    t_close(slow);
+    t_close(fast);
+}
+
+/* A session that computes one token at a time has no room for proposals: plain decoding. */
+static void test_none(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_session *s = NULL, *m = opened(ctx, small, 0);
+    tllm_state_desc sd;
     tllm_generate_desc d;
     tllm_draft_counts c;
     static kept plain, same;
+    memset(&sd, 0, sizeof sd);
     memset(&d, 0, sizeof d);
     memset(&plain, 0, sizeof plain);
     memset(&same, 0, sizeof same);
+    sd.n_batch = 1;
+    T_OK(tllm_session_open(ctx, big, &sd, &s));
     if (!s || !m) { t_close(ctx); return; }
+    d.n_most = 30;
     d.past_end = 1;
-    d.n_most = 200;
     d.text = keep;
     d.user = &plain;
     T_OK(tllm_generate(s, "Lily", 4, &d, NULL));
     d.user = &same;
-    d.draft = drafted(s, m, 4, TLLM_DRAFT_SAME, 0);
+    d.draft = drafted(s, m, 4, TLLM_DRAFT_SAME, 1);
+    T_OK(tllm_session_set(s, NULL, 0, NULL, NULL));
     T_OK(tllm_generate(s, "Lily", 4, &d, NULL));
     tllm_draft_count(d.draft, &c);
     T_TRUE(plain.n == same.n && !memcmp(plain.text, same.text, same.n));
-    T_TRUE(c.passes + c.kept == 200 && c.proposed > 0);
-    T_TRUE(c.draft_seconds > 0.0 && c.pass_seconds > 0.0);
+    T_TRUE(c.passes == 30 && !c.proposed && !c.kept);
     tllm_draft_close(d.draft);
+    tllm_session_close(m);
+    tllm_session_close(s);
+    t_close(ctx);
+}
+
+/* a chain or a tree that draws */
+static void short_text(tllm_session *s, tllm_session *m, int tree)
+{
+    const tllm_step chain[1] = { tllm_step_temperature(0.8f) };
+    tllm_generate_desc g;
+    tllm_draft_desc d;
+    memset(&g, 0, sizeof g);
+    memset(&d, 0, sizeof d);
+    d.model = m;
+    d.n = 2;
+    d.rule = TLLM_DRAFT_MOST;
+    d.always = 1;
+    g.chain = chain;
+    g.n_steps = 1;
+    g.n_most = 4;
+    if (!(tree ? tllm_draft_tree_open(s, &d, 2, 4, &g.draft) : tllm_draft_open(s, &d, &g.draft)))
+        (void)tllm_generate(s, "x", 1, &g, NULL);
+    tllm_draft_close(g.draft);
+}
+
+/* Every allocation fails once and for ever: nothing is left over. */
+static void test_allocations(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);
+    tllm_state_desc sd;
+    tllm_session *s = NULL, *m = NULL;
+    int k;
+    memset(&sd, 0, sizeof sd);
+    sd.n_ctx = 32;
+    sd.n_seq = 5;
+    T_OK(tllm_session_open(ctx, small, &sd, &s));
+    T_OK(tllm_session_open(ctx, small, &sd, &m));
+    for (k = 0; k < 2 && s && m; k++) {
+        short_text(s, m, k);                /* takes the workspace that sessions and the context keep */
+        T_EACH_ALLOCATION(short_text(s, m, k);)
+    }
     tllm_session_close(m);
     tllm_session_close(s);
     t_close(ctx);
@@ -509,6 +620,8 @@ int main(void)
     T_RUN(test_most);
     T_RUN(test_ends);
     T_RUN(test_pace);
+    T_RUN(test_none);
+    T_RUN(test_allocations);
     T_RUN(test_refused);
     return t_done();
 }

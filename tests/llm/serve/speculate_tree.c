@@ -354,7 +354,7 @@ static void test_same(tiny_target target)
     t_close(ctx);
 }
 
-/* 1000 greedy tokens through several shifts of a context of 256 with a tree, the first 300 with a chain. */
+/* 1000 greedy tokens through several shifts of a context of 256, with a chain and with a tree. */
 static void test_long(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -373,23 +373,21 @@ static void test_long(void)
     for (k = 0; k < 2 && s && m; k++) {
         memset(&same, 0, sizeof same);
         d.user = &same;
-        d.n_most = 1000;
         if (k) d.draft = drafted(s, m, 4, 2, 8, TLLM_DRAFT_SAME, 1);
         else {
             tllm_draft_desc chain;
             memset(&chain, 0, sizeof chain);
             chain.model = m;
             chain.always = 1;
-            d.n_most = 300;
             T_OK(tllm_draft_open(s, &chain, &d.draft));
         }
         T_OK(tllm_session_set(s, NULL, 0, NULL, NULL));
         T_OK(tllm_generate(s, "Once upon a time", 16, &d, NULL));
-        T_TRUE(plain.n > 2000 && same.n <= plain.n && (k ? same.n == plain.n : same.n > 600));
+        T_TRUE(plain.n > 2000 && same.n == plain.n);
         T_TRUE(!memcmp(plain.text, same.text, same.n));
         tllm_draft_close(d.draft);
     }
-    T_PROOF("serving 3", "1000 greedy tokens with a tree, 300 with a chain, are those of plain decoding");
+    T_PROOF("serving 3", "1000 greedy tokens with a chain and with a tree are those of plain decoding");
     tllm_session_close(m);
     tllm_session_close(s);
     t_close(ctx);
@@ -555,33 +553,63 @@ static void test_ends(void)
     T_PROOF("serving 3", "trees: cache lengths and free pages after every outcome; a full draft; few pages");
 }
 
-/* Without `always` trees are given up where they lose; the text stays the same. */
+/* A context whose passes take long: its cancel callback, which operations poll, waits. */
+static int waits(void *user)
+{
+    const uint64_t until = tiny_now_ns() + *(const uint64_t *)user;
+    while (tiny_now_ns() < until) {}
+    return 0;
+}
+
+/* Without `always` trees are given up where they lose, and kept where they gain, also if the draft had to read a long
+ * text first; the text stays the same. */
 static void test_pace(void)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
-    tllm_session *s = opened(ctx, small, 0, 17), *m = opened(ctx, big, 0, 15);
-    tllm_generate_desc d;
-    tllm_draft_counts c;
-    static kept plain, same;
-    memset(&d, 0, sizeof d);
-    memset(&plain, 0, sizeof plain);
-    memset(&same, 0, sizeof same);
-    if (!s || !m) { t_close(ctx); return; }
-    d.past_end = 1;
-    d.n_most = 200;
-    d.text = keep;
-    d.user = &plain;
-    T_OK(tllm_generate(s, "Lily", 4, &d, NULL));
-    d.user = &same;
-    d.draft = drafted(s, m, 0, 0, 0, TLLM_DRAFT_SAME, 0);
-    T_OK(tllm_generate(s, "Lily", 4, &d, NULL));
-    tllm_draft_count(d.draft, &c);
-    T_TRUE(plain.n == same.n && !memcmp(plain.text, same.text, same.n));
-    T_TRUE(c.passes + c.kept == 200 && c.proposed > 0 && c.draft_seconds > 0.0 && c.pass_seconds > 0.0);
-    tllm_draft_close(d.draft);
-    tllm_session_close(m);
-    tllm_session_close(s);
-    t_close(ctx);
+    uint64_t wait_ns = 0;
+    tiny_ctx_desc cd = t_desc(TINY_TARGET_AUTO, 1);
+    tiny_ctx *fast = t_ctx(TINY_TARGET_AUTO, 1), *slow = NULL;
+    tllm_session *s[2], *m[2];
+    int k;
+    cd.cancel = waits;
+    cd.user = &wait_ns;
+    T_OK(tiny_ctx_open(&cd, &slow));
+    s[0] = opened(fast, small, 0, 17);
+    m[0] = opened(slow, big, 0, 15);
+    s[1] = opened(slow, small, 0, 17);
+    m[1] = opened(fast, small, 0, 15);
+    for (k = 0; k < 2 && s[0] && m[0] && s[1] && m[1]; k++) {
+        tllm_generate_desc d;
+        tllm_draft_counts c;
+        static kept plain, same;
+        memset(&d, 0, sizeof d);
+        memset(&plain, 0, sizeof plain);
+        memset(&same, 0, sizeof same);
+        d.past_end = 1;
+        d.n_most = 120;
+        d.text = keep;
+        d.user = &plain;
+        T_OK(tllm_session_set(s[k], NULL, 0, NULL, NULL));
+        wait_ns = 0;
+        T_OK(tllm_generate(s[k], "Lily", 4, &d, NULL));
+        wait_ns = 40000;
+        d.user = &same;
+        d.draft = drafted(s[k], m[k], 4, 2, 8, TLLM_DRAFT_SAME, 0);
+        T_OK(tllm_session_set(s[k], NULL, 0, NULL, NULL));
+        T_OK(tllm_generate(s[k], "Lily", 4, &d, NULL));
+        tllm_draft_count(d.draft, &c);
+        T_TRUE(plain.n == same.n && !memcmp(plain.text, same.text, same.n));
+        T_TRUE(c.passes + c.kept == 120 && c.draft_seconds > 0.0 && c.pass_seconds > 0.0);
+        if (k) T_TRUE(c.passes < 50 && c.kept > 70);
+        else T_TRUE(c.proposed > 0 && c.proposed <= 5 * 8 && c.passes > 90);
+        tllm_draft_close(d.draft);
+    }
+    T_PROOF("serving 3", "a tree that loses time is given up by itself, and tried again; one that gains is kept");
+    for (k = 0; k < 2; k++) {
+        tllm_session_close(m[k]);
+        tllm_session_close(s[k]);
+    }
+    t_close(slow);
+    t_close(fast);
 }
 
 static void test_refused(void)
