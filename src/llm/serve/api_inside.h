@@ -220,7 +220,7 @@ TINYI_FN void tinyi_api_put(tllm_api *a, const char *text);
 TINYI_FN void tinyi_api_quote(tllm_api *a, const char *text, size_t n); /* as JSON; bytes that are no UTF-8: U+FFFD */
 TINYI_FN void tinyi_api_int(tllm_api *a, int64_t i);
 TINYI_FN void tinyi_api_float(tllm_api *a, double f);                                    /* finite in any case */
-TINYI_FN void tinyi_api_warnings(tinyi_ask *a);                                          /* a member, if there are any */
+TINYI_FN void tinyi_api_warnings(tinyi_ask *a); /* the member "warnings", if there are any */
 TINYI_FN void tinyi_api_send(tllm_api *a, tllm_reply *r, const char *extra, int status); /* a->w */
 TINYI_FN void tinyi_api_error(tllm_api *a, tllm_reply *r, const char *extra, int status, const char *param,
                               const char *code, const char *says);
