@@ -48,6 +48,8 @@
 #include "llm/lab/kvcodec/kvtables.c"
 #include "llm/lab/kvcodec/kvsession.c"
 #include "llm/serve/ask.c"
+#include "llm/serve/prompt.c"
+#include "llm/serve/vectors.c"
 #include "llm/serve/distserve_search.c"
 #include "llm/serve/kept.c"
 #include "llm/serve/handover_post.c"

@@ -34,7 +34,9 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
 {
     static const char *const paths[] = { "/v1/chat/completions", "/v1/completions",           "/v1/responses",
                                          "/v1/messages",         "/v1/messages/count_tokens", "/v1/embeddings",
-                                         "/tokenize",            "/detokenize",               "/apply-template" };
+                                         "/tokenize",            "/detokenize",               "/apply-template",
+                                         "/completion",          "/infill",                   "/v1/rerank",
+                                         "/chat/completions/input_tokens" };
     static char got[1 << 16];
     static size_t held;
     static int runs;
@@ -48,7 +50,7 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
     if (!fuzz_api) fuzz_start();
     n_head = (size_t)snprintf(head, sizeof head,
                               "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %lu\r\n\r\n",
-                              paths[data[0] % 9], (unsigned long)size - 1);
+                              paths[data[0] % (sizeof paths / sizeof *paths)], (unsigned long)size - 1);
     if (tiny_address_find(NULL, tllm_api_address(fuzz_api), a, &found) || tiny_socket_connect(NULL, &a[0], &s)) exit(2);
     (void)tllm_api_step(fuzz_api, 0);
     if (tiny_socket_write(NULL, s, head, n_head, &put) || put != n_head) abort();

@@ -118,7 +118,7 @@ def main():
             refused(lambda: chat(model="story", messages=TALK, extra_body={"num_ctx": 5}), openai.BadRequestError,
                     "num_ctx is not a field")
             refused(lambda: client.completions.create(model="story", prompt="day " * 3000), openai.BadRequestError,
-                    "the context of this server has 256")
+                    "the available context size of 256 tokens")
             refused(lambda: client.audio.speech.create(model="x", voice="y", input="z"), openai.NotFoundError,
                     "there is no")
 

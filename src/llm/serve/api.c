@@ -2,13 +2,11 @@
 #include "llm/serve/api_inside.h"
 #include "llm/token/parts_inside.h"
 #include "core/time.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #define TINYI_API_ANSWER ((size_t)256 << 20) /* bytes of the longest answer */
-#define TINYI_API_INPUTS 2048               /* texts of one request for embeddings */
 
 /* ---- answers ---- */
 
@@ -77,26 +75,29 @@ void tinyi_api_send(tllm_api *a, tllm_reply *r, const char *extra, int status)
     (void)tllm_reply_send(r, status, "application/json", extra, a->w.out, a->w.n_out);
 }
 
-void tinyi_api_error_text(tllm_api *a, int status, const char *param, const char *code, const char *says)
+void tinyi_api_error_text(tllm_api *a, int status, const char *param, const char *code, const char *says,
+                          const char *more)
 {
     tinyi_api_put(a, "{\"error\":{\"message\":");
     tinyi_api_quote(a, says, strlen(says));
     tinyi_api_put(a, ",\"type\":");
-    tinyi_api_put(a, status == 401   ? "\"authentication_error\""
-                     : status == 403 ? "\"permission_error\""
-                     : status == 404 ? "\"not_found_error\""
-                     : status >= 500 ? "\"server_error\""
-                                     : "\"invalid_request_error\"");
+    tinyi_api_put(a, !strcmp(code, "context_length_exceeded") ? "\"exceed_context_size_error\""
+                     : status == 401                          ? "\"authentication_error\""
+                     : status == 403                          ? "\"permission_error\""
+                     : status == 404                          ? "\"not_found_error\""
+                     : status >= 500                          ? "\"server_error\""
+                                                              : "\"invalid_request_error\"");
     tinyi_api_put(a, ",\"param\":");
     if (param && *param) tinyi_api_quote(a, param, strlen(param));
     else tinyi_api_put(a, "null");
     tinyi_api_put(a, ",\"code\":");
     tinyi_api_quote(a, code, strlen(code));
+    if (more) tinyi_api_put(a, more);
     tinyi_api_put(a, "}}");
 }
 
-void tinyi_api_error(tllm_api *a, tllm_reply *r, const char *extra, int status, const char *param, const char *code,
-                     const char *says)
+static void tinyi_api_error_more(tllm_api *a, tllm_reply *r, const char *extra, int status, const char *param,
+                                 const char *code, const char *says, const char *more)
 {
     char head[400];
     (void)snprintf(head, sizeof head, "%s%s", extra ? extra : "",
@@ -105,14 +106,28 @@ void tinyi_api_error(tllm_api *a, tllm_reply *r, const char *extra, int status, 
                                    : "");
     a->n_http_refused++;
     tinyi_api_start(a);
-    tinyi_api_error_text(a, status, param, code, says);
+    tinyi_api_error_text(a, status, param, code, says, more);
     tinyi_api_put(a, "\n");
     tinyi_api_send(a, r, head, status);
 }
 
+void tinyi_api_error(tllm_api *a, tllm_reply *r, const char *extra, int status, const char *param, const char *code,
+                     const char *says)
+{
+    tinyi_api_error_more(a, r, extra, status, param, code, says, NULL);
+}
+
 void tinyi_ask_refuse(tinyi_ask *a)
 {
-    tinyi_api_error(a->api, a->reply, a->extra, a->status, a->param, a->code, a->says);
+    tinyi_api_error_more(a->api, a->reply, a->extra, a->status, a->param, a->code, a->says, a->more);
+}
+
+void tinyi_api_warnings(tinyi_ask *a)
+{
+    if (!a->warnings.n) return;
+    tinyi_api_put(a->api, ",\"warnings\":[");
+    (void)tinyi_doc_put(&a->api->w, a->warnings.at, a->warnings.n);
+    tinyi_api_put(a->api, "]");
 }
 
 /* ---- endpoints ---- */
@@ -147,7 +162,9 @@ static void tinyi_api_tokenize(tinyi_ask *a)
             tinyi_api_quote(api, piece, TINYI_MIN(n, sizeof piece));
             tinyi_api_put(api, "}");
         }
-        tinyi_api_put(api, "]}\n");
+        tinyi_api_put(api, "]");
+        tinyi_api_warnings(a);
+        tinyi_api_put(api, "}\n");
         tinyi_api_send(api, a->reply, a->extra, 200);
     }
     tllm_tokens_free(api->ctx, &t);
@@ -170,6 +187,7 @@ static void tinyi_api_detokenize(tinyi_ask *a)
             tinyi_api_start(api);
             tinyi_api_put(api, "{\"content\":");
             tinyi_api_quote(api, text.at, text.n);
+            tinyi_api_warnings(a);
             tinyi_api_put(api, "}\n");
             tinyi_api_send(api, a->reply, a->extra, 200);
         }
@@ -186,6 +204,7 @@ static void tinyi_api_template(tinyi_ask *a)
         tinyi_api_start(a->api);
         tinyi_api_put(a->api, "{\"prompt\":");
         tinyi_api_quote(a->api, text, n);
+        tinyi_api_warnings(a);
         tinyi_api_put(a->api, "}\n");
         tinyi_api_send(a->api, a->reply, a->extra, 200);
     }
@@ -200,211 +219,16 @@ static void tinyi_api_count_tokens(tinyi_ask *a)
     memset(&t, 0, sizeof t);
     if (tinyi_ask_prompt(a, &text, &n) && tinyi_ask_encode(a, text, n, 1, &t)) {
         tinyi_api_start(a->api);
-        tinyi_api_put(a->api, "{\"input_tokens\":");
+        tinyi_api_put(a->api, a->style == TINYI_STYLE_RESPONSES
+                                  ? "{\"object\":\"response.input_tokens\",\"input_tokens\":"
+                                  : "{\"input_tokens\":");
         tinyi_api_int(a->api, (int64_t)t.n);
+        tinyi_api_warnings(a);
         tinyi_api_put(a->api, "}\n");
         tinyi_api_send(a->api, a->reply, a->extra, 200);
     }
     tllm_tokens_free(a->api->ctx, &t);
     tiny_free(a->api->ctx, text);
-}
-
-/* float32, little endian, in base64 */
-static void tinyi_api_base64(tllm_api *a, const float *x, size_t n)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const size_t n_bytes = 4 * n;
-    size_t i, k;
-    tinyi_api_put(a, "\"");
-    for (i = 0; i < n_bytes; i += 3) {
-        uint32_t v = 0;
-        char four[4];
-        for (k = 0; k < 3; k++) {
-            uint32_t bits = 0;
-            if (i + k < n_bytes) memcpy(&bits, x + (i + k) / 4, 4);
-            v = v << 8 | (i + k < n_bytes ? bits >> 8 * ((i + k) % 4) & 255 : 0);
-        }
-        for (k = 0; k < 4; k++) four[k] = i + k > n_bytes ? '=' : digits[v >> (18 - 6 * k) & 63];
-        (void)tinyi_doc_put(&a->w, four, 4);
-    }
-    tinyi_api_put(a, "\"");
-}
-
-static void tinyi_api_embeddings(tinyi_ask *a)
-{
-    tllm_api *api = a->api;
-    const tinyi_tv *input = tinyi_ask_get(a, "input"), *format = tinyi_ask_get(a, "encoding_format");
-    const int base64 = format && tinyi_tv_is(format, "base64");
-    tllm_about about;
-    tllm_tokens t;
-    float *x = NULL;
-    size_t i, k, n, tokens = 0;
-    if (!api->embedder) {
-        (void)tinyi_ask_fail(a, 400, NULL, "unsupported", "this server has no embedding model: start it with one");
-        return;
-    }
-    tllm_model_about(tllm_session_model(api->embedder), &about);
-    n = input && input->type == TINYI_DOC_LIST ? input->u.list->n : 1;
-    if (!input || (input->type != TINYI_DOC_STRING && input->type != TINYI_DOC_LIST) || !n || n > TINYI_API_INPUTS)
-        (void)tinyi_ask_fail(a, 400, "input", "invalid_type", "input must be a text or a list of 1 to %d texts",
-                             TINYI_API_INPUTS);
-    if (format && !base64 && !tinyi_tv_is(format, "float"))
-        (void)tinyi_ask_fail(a, 400, "encoding_format", "invalid_value", "encoding_format must be float or base64");
-    (void)tinyi_ask_whole(a, "dimensions", about.n_out, about.n_out, about.n_out);
-    if (a->status) return;
-    memset(&t, 0, sizeof t);
-    x = (float *)tinyi_alloc(api->ctx, (size_t)about.n_out, sizeof *x);
-    if (!x) {
-        (void)tinyi_ask_status(a, tiny_ctx_status(api->ctx), NULL);
-        return;
-    }
-    tinyi_api_start(api);
-    tinyi_api_put(api, "{\"object\":\"list\",\"model\":");
-    tinyi_api_quote(api, api->name, strlen(api->name));
-    tinyi_api_put(api, ",\"data\":[");
-    for (i = 0; i < n && !a->status; i++) {
-        const tinyi_tv *one = input->type == TINYI_DOC_LIST ? &input->u.list->item[i] : input;
-        tiny_status st;
-        if (one->type != TINYI_DOC_STRING) {
-            (void)tinyi_ask_fail(a, 400, "input", "invalid_type", "item %zu of input is not a text", i);
-            break;
-        }
-        t.n = 0;
-        st = tllm_embed(api->embedder, one->u.s, one->n, -1, x);
-        if (!st) st = tllm_encode(api->ctx, tllm_session_vocab(api->embedder), one->u.s, one->n, TLLM_ENCODE_ENDS, &t);
-        if (st) {
-            (void)tinyi_ask_status(a, st, "input");
-            break;
-        }
-        tokens += t.n;
-        if (i) tinyi_api_put(api, ",");
-        tinyi_api_put(api, "{\"object\":\"embedding\",\"index\":");
-        tinyi_api_int(api, (int64_t)i);
-        tinyi_api_put(api, ",\"embedding\":");
-        if (base64) tinyi_api_base64(api, x, (size_t)about.n_out);
-        else
-            for (k = 0; k < (size_t)about.n_out; k++) {
-                tinyi_api_put(api, k ? "," : "[");
-                tinyi_api_float(api, (double)x[k]);
-            }
-        tinyi_api_put(api, base64 ? "}" : "]}");
-    }
-    tinyi_api_put(api, "],\"usage\":{\"prompt_tokens\":");
-    tinyi_api_int(api, (int64_t)tokens);
-    tinyi_api_put(api, ",\"total_tokens\":");
-    tinyi_api_int(api, (int64_t)tokens);
-    tinyi_api_put(api, "}");
-    if (a->warnings.n) {
-        tinyi_api_put(api, ",\"warnings\":[");
-        (void)tinyi_doc_put(&api->w, a->warnings.at, a->warnings.n);
-        tinyi_api_put(api, "]");
-    }
-    tinyi_api_put(api, "}\n");
-    if (!a->status) tinyi_api_send(api, a->reply, a->extra, 200);
-    tllm_tokens_free(api->ctx, &t);
-    tiny_free(api->ctx, x);
-}
-
-/* Text i of the documents: a text, or an object with one; NULL: neither, and the request is refused. */
-static const tinyi_tv *tinyi_api_document(tinyi_ask *a, const tinyi_tv *list, size_t i)
-{
-    const tinyi_tv *v = &list->u.list->item[i];
-    if (v->type == TINYI_DOC_MAP) v = tinyi_ask_member(a, v, "text");
-    if (v && v->type == TINYI_DOC_STRING) return v;
-    (void)tinyi_ask_fail(a, 400, "documents", "invalid_type", "document %zu has no text", i);
-    return NULL;
-}
-
-/* Scores of the documents, by the head of a reranker, or by the cosine of embeddings, which have norm 1. */
-static int tinyi_api_scores(tinyi_ask *a, const tinyi_tv *query, const tinyi_tv *list, const tllm_about *about,
-                            float *score, size_t *tokens)
-{
-    tllm_api *api = a->api;
-    const size_t d = (size_t)about->n_out;
-    float *x = (float *)tinyi_alloc(api->ctx, d, 2 * sizeof *x);
-    tllm_tokens t;
-    tiny_status st = x ? TINY_OK : tiny_ctx_status(api->ctx);
-    size_t i, k;
-    memset(&t, 0, sizeof t);
-    if (!st && about->output != TLLM_RANK) st = tllm_embed(api->embedder, query->u.s, query->n, -1, x);
-    for (i = 0; !st && !a->status && i < list->u.list->n; i++) {
-        const tinyi_tv *one = tinyi_api_document(a, list, i);
-        if (!one) break;
-        if (about->output == TLLM_RANK) st = tllm_rank(api->embedder, query->u.s, query->n, one->u.s, one->n, x);
-        else st = tllm_embed(api->embedder, one->u.s, one->n, -1, x + d);
-        if (about->output == TLLM_RANK) score[i] = x[0];
-        else for (score[i] = 0.0f, k = 0; !st && k < d; k++) score[i] += x[k] * x[d + k];
-        if (!st) st = tllm_encode(api->ctx, tllm_session_vocab(api->embedder), one->u.s, one->n, TLLM_ENCODE_ENDS, &t);
-    }
-    if (!st && !a->status)
-        st = tllm_encode(api->ctx, tllm_session_vocab(api->embedder), query->u.s, query->n, TLLM_ENCODE_ENDS, &t);
-    if (st) (void)tinyi_ask_status(a, st, "documents");
-    *tokens = t.n;
-    tllm_tokens_free(api->ctx, &t);
-    tiny_free(api->ctx, x);
-    return !a->status;
-}
-
-static void tinyi_api_rerank(tinyi_ask *a)
-{
-    tllm_api *api = a->api;
-    const tinyi_tv *query = tinyi_ask_get(a, "query"), *list = tinyi_ask_get(a, "documents"), *text;
-    const int gives = tinyi_ask_flag(a, "return_documents", 0);
-    tllm_about about;
-    float *score;
-    size_t i, k, n, best, tokens = 0;
-    int64_t top;
-    if (!api->embedder) {
-        (void)tinyi_ask_fail(a, 400, NULL, "unsupported",
-                             "this server has no model that compares texts: start it with an embedding model");
-        return;
-    }
-    tllm_model_about(tllm_session_model(api->embedder), &about);
-    n = list && list->type == TINYI_DOC_LIST ? list->u.list->n : 0;
-    if (!query || query->type != TINYI_DOC_STRING)
-        (void)tinyi_ask_fail(a, 400, "query", "invalid_type", "query must be a text");
-    if (!n || n > TINYI_API_INPUTS)
-        (void)tinyi_ask_fail(a, 400, "documents", "invalid_type", "documents must be a list of 1 to %d texts",
-                             TINYI_API_INPUTS);
-    top = tinyi_ask_whole(a, "top_n", 1, INT32_MAX, INT32_MAX);
-    if (a->status) return;
-    score = (float *)tinyi_alloc(api->ctx, n, sizeof *score);
-    if (!score) {
-        (void)tinyi_ask_status(a, tiny_ctx_status(api->ctx), NULL);
-        return;
-    }
-    if (tinyi_api_scores(a, query, list, &about, score, &tokens)) {
-        tinyi_api_start(api);
-        tinyi_api_put(api, "{\"object\":\"list\",\"model\":");
-        tinyi_api_quote(api, api->name, strlen(api->name));
-        tinyi_api_put(api, about.output == TLLM_RANK ? ",\"method\":\"rank\"" : ",\"method\":\"cosine of embeddings\"");
-        tinyi_api_put(api, ",\"results\":[");
-        for (k = 0; k < n && (int64_t)k < top; k++) {       /* the best of the rest; of equals the first */
-            for (best = n, i = 0; i < n; i++)
-                if (score[i] == score[i] && (best == n || score[i] > score[best])) best = i;
-            if (best == n) break;
-            if (k) tinyi_api_put(api, ",");
-            tinyi_api_put(api, "{\"index\":");
-            tinyi_api_int(api, (int64_t)best);
-            tinyi_api_put(api, ",\"relevance_score\":");
-            tinyi_api_float(api, (double)score[best]);
-            text = gives ? tinyi_api_document(a, list, best) : NULL;
-            if (text) {
-                tinyi_api_put(api, ",\"document\":{\"text\":");
-                tinyi_api_quote(api, text->u.s, text->n);
-                tinyi_api_put(api, "}");
-            }
-            tinyi_api_put(api, "}");
-            score[best] = (float)NAN;       /* taken */
-        }
-        tinyi_api_put(api, "],\"usage\":{\"prompt_tokens\":");
-        tinyi_api_int(api, (int64_t)tokens);
-        tinyi_api_put(api, ",\"total_tokens\":");
-        tinyi_api_int(api, (int64_t)tokens);
-        tinyi_api_put(api, "}}\n");
-        tinyi_api_send(api, a->reply, a->extra, 200);
-    }
-    tiny_free(api->ctx, score);
 }
 
 static void tinyi_api_model(tllm_api *a)
@@ -448,7 +272,11 @@ static void tinyi_api_props(tllm_api *a, tllm_reply *r, const char *extra)
     tinyi_api_put(a, ",\"defaults\":{\"temperature\":1.0,\"top_p\":1.0,\"top_k\":0,\"min_p\":0.0,\"max_tokens\":");
     if (a->n_most) tinyi_api_int(a, (int64_t)a->n_most);
     else tinyi_api_put(a, "null");
-    tinyi_api_put(a, "},\"bos_token\":");
+    tinyi_api_put(a, "},\"default_generation_settings\":{\"n_ctx\":");
+    tinyi_api_int(a, a->engine ? tllm_engine_context(a->engine) : tllm_session_context(a->embedder));
+    tinyi_api_put(a, ",\"params\":{\"temperature\":1.0,\"top_p\":1.0,\"top_k\":0,\"min_p\":0.0,\"n_predict\":");
+    tinyi_api_int(a, a->n_most ? (int64_t)a->n_most : -1);
+    tinyi_api_put(a, "}},\"bos_token\":");
     tinyi_api_quote(a, a->bos ? a->bos : "", a->bos ? strlen(a->bos) : 0);
     tinyi_api_put(a, ",\"eos_token\":");
     tinyi_api_quote(a, a->eos ? a->eos : "", a->eos ? strlen(a->eos) : 0);
@@ -476,6 +304,8 @@ static void tinyi_api_slots(tllm_api *a, tllm_reply *r, const char *extra)
         tinyi_api_put(a, slot[i].work == TLLM_SLOT_FREE ? "false" : "true");
         tinyi_api_put(a, ",\"state\":");
         tinyi_api_put(a, does[slot[i].work]);
+        tinyi_api_put(a, ",\"n_ctx\":");
+        tinyi_api_int(a, tllm_engine_context(a->engine));
         tinyi_api_put(a, ",\"n_held\":");
         tinyi_api_int(a, (int64_t)slot[i].n_held);
         tinyi_api_put(a, ",\"n_prompt\":");
@@ -506,6 +336,7 @@ static void tinyi_api_metric(tllm_api *a, const char *name, const char *kind, co
 static void tinyi_api_metrics(tllm_api *a, tllm_reply *r, const char *extra)
 {
     tllm_engine_counters c;
+    char head[400];
     memset(&c, 0, sizeof c);
     if (a->engine) tllm_engine_count(a->engine, &c);
     tinyi_api_start(a);
@@ -514,6 +345,16 @@ static void tinyi_api_metrics(tllm_api *a, tllm_reply *r, const char *extra)
     tinyi_api_metric(a, "prompt_tokens_cached_total", "counter", "Tokens of prompts that were computed before.",
                      (double)c.cached_tokens);
     tinyi_api_metric(a, "tokens_predicted_total", "counter", "Tokens of answers.", (double)c.made_tokens);
+    tinyi_api_metric(a, "prompt_seconds_total", "counter", "Time from the slot to the first token, of all texts.",
+                     a->prompt_seconds);
+    tinyi_api_metric(a, "tokens_predicted_seconds_total", "counter",
+                     "Time from the first token to the last, of all texts.", a->made_seconds);
+    tinyi_api_metric(a, "prompt_tokens_seconds", "gauge", "Tokens of prompts a second, on average of a text.",
+                     a->prompt_seconds > 0 ? (double)c.prompt_tokens / a->prompt_seconds : 0);
+    tinyi_api_metric(a, "predicted_tokens_seconds", "gauge", "Tokens of answers a second, on average of a text.",
+                     a->made_seconds > 0 ? (double)a->made_after / a->made_seconds : 0);
+    tinyi_api_metric(a, "n_tokens_max", "gauge", "Tokens of the longest text, prompt and answer.",
+                     (double)a->longest);
     tinyi_api_metric(a, "n_decode_total", "counter", "Steps of the engine.", (double)c.steps);
     tinyi_api_metric(a, "n_busy_slots_per_decode", "gauge", "Rows that a step computes, on average.",
                      c.steps ? (double)c.rows / (double)c.steps : 0);
@@ -530,7 +371,11 @@ static void tinyi_api_metrics(tllm_api *a, tllm_reply *r, const char *extra)
                      (double)a->n_gone);
     tinyi_api_metric(a, "http_connections", "gauge", "Open connections.", (double)tllm_server_connections(a->server));
     if (a->w.status) tinyi_api_send(a, r, extra, 503);
-    else (void)tllm_reply_send(r, 200, "text/plain; version=0.0.4", extra, a->w.out, a->w.n_out);
+    else {
+        (void)snprintf(head, sizeof head, "%sProcess-Start-Time-Unix: %lld\r\n", extra ? extra : "",
+                       (long long)a->began);
+        (void)tllm_reply_send(r, 200, "text/plain; version=0.0.4", head, a->w.out, a->w.n_out);
+    }
 }
 
 static void tinyi_api_page(tllm_api *a, tllm_reply *r)
@@ -623,30 +468,43 @@ static int tinyi_api_knows_origin(const tllm_api *a, const tllm_http_request *q,
 typedef struct tinyi_api_route {
     const char *path, *method;
     unsigned where;
-    int open;
+    int open, counts;                       /* open: without a key; counts: says how many tokens the prompt has */
 } tinyi_api_route;
 enum { TINYI_OPEN_NO, TINYI_OPEN_YES };     /* without a key */
 
 static const tinyi_api_route tinyi_api_routes[] = {
-    { "/v1/chat/completions", "POST", TINYI_AT_CHAT, TINYI_OPEN_NO },
-    { "/v1/completions", "POST", TINYI_AT_TEXT, TINYI_OPEN_NO },
-    { "/v1/responses", "POST", TINYI_AT_RESPONSES, TINYI_OPEN_NO },
-    { "/v1/messages", "POST", TINYI_AT_MESSAGES, TINYI_OPEN_NO },
-    { "/v1/messages/count_tokens", "POST", TINYI_AT_COUNT, TINYI_OPEN_NO },
-    { "/v1/embeddings", "POST", TINYI_AT_EMBED, TINYI_OPEN_NO },
-    { "/v1/rerank", "POST", TINYI_AT_RANK, TINYI_OPEN_NO },
-    { "/infill", "POST", TINYI_AT_INFILL, TINYI_OPEN_NO },
-    { "/tokenize", "POST", TINYI_AT_TOKENS, TINYI_OPEN_NO },
-    { "/detokenize", "POST", TINYI_AT_WORDS, TINYI_OPEN_NO },
-    { "/apply-template", "POST", TINYI_AT_TEMPLATE, TINYI_OPEN_NO },
-    { "/v1/models", "GET", 0, TINYI_OPEN_NO },
-    { "/props", "GET", 0, TINYI_OPEN_NO },
-    { "/slots", "GET", 0, TINYI_OPEN_NO },
-    { "/metrics", "GET", 0, TINYI_OPEN_NO },
-    { "/health", "GET", 0, TINYI_OPEN_YES },
-    { "/v1/health", "GET", 0, TINYI_OPEN_YES },
-    { "/", "GET", 0, TINYI_OPEN_YES },
-    { "/index.html", "GET", 0, TINYI_OPEN_YES },
+    { "/v1/chat/completions", "POST", TINYI_AT_CHAT, TINYI_OPEN_NO, 0 },
+    { "/v1/completions", "POST", TINYI_AT_TEXT, TINYI_OPEN_NO, 0 },
+    { "/v1/responses", "POST", TINYI_AT_RESPONSES, TINYI_OPEN_NO, 0 },
+    { "/v1/messages", "POST", TINYI_AT_MESSAGES, TINYI_OPEN_NO, 0 },
+    { "/v1/chat/completions/input_tokens", "POST", TINYI_AT_CHAT, TINYI_OPEN_NO, 1 },
+    { "/v1/responses/input_tokens", "POST", TINYI_AT_RESPONSES, TINYI_OPEN_NO, 1 },
+    { "/v1/messages/count_tokens", "POST", TINYI_AT_COUNT, TINYI_OPEN_NO, 1 },
+    { "/v1/embeddings", "POST", TINYI_AT_EMBED, TINYI_OPEN_NO, 0 },
+    { "/v1/rerank", "POST", TINYI_AT_RANK, TINYI_OPEN_NO, 0 },
+    { "/completion", "POST", TINYI_AT_NATIVE, TINYI_OPEN_NO, 0 },
+    { "/infill", "POST", TINYI_AT_INFILL, TINYI_OPEN_NO, 0 },
+    { "/tokenize", "POST", TINYI_AT_TOKENS, TINYI_OPEN_NO, 0 },
+    { "/detokenize", "POST", TINYI_AT_WORDS, TINYI_OPEN_NO, 0 },
+    { "/apply-template", "POST", TINYI_AT_TEMPLATE, TINYI_OPEN_NO, 0 },
+    { "/v1/models", "GET", 0, TINYI_OPEN_NO, 0 },
+    { "/props", "GET", 0, TINYI_OPEN_NO, 0 },
+    { "/slots", "GET", 0, TINYI_OPEN_NO, 0 },
+    { "/metrics", "GET", 0, TINYI_OPEN_NO, 0 },
+    { "/health", "GET", 0, TINYI_OPEN_YES, 0 },
+    { "/v1/health", "GET", 0, TINYI_OPEN_YES, 0 },
+    { "/", "GET", 0, TINYI_OPEN_YES, 0 },
+    { "/index.html", "GET", 0, TINYI_OPEN_YES, 0 },
+    /* the same under other names that clients call */
+    { "/chat/completions", "POST", TINYI_AT_CHAT, TINYI_OPEN_NO, 0 },
+    { "/chat/completions/input_tokens", "POST", TINYI_AT_CHAT, TINYI_OPEN_NO, 1 },
+    { "/completions", "POST", TINYI_AT_NATIVE, TINYI_OPEN_NO, 0 },
+    { "/responses", "POST", TINYI_AT_RESPONSES, TINYI_OPEN_NO, 0 },
+    { "/responses/input_tokens", "POST", TINYI_AT_RESPONSES, TINYI_OPEN_NO, 1 },
+    { "/rerank", "POST", TINYI_AT_RANK, TINYI_OPEN_NO, 0 },
+    { "/reranking", "POST", TINYI_AT_RANK, TINYI_OPEN_NO, 0 },
+    { "/v1/reranking", "POST", TINYI_AT_RANK, TINYI_OPEN_NO, 0 },
+    { "/models", "GET", 0, TINYI_OPEN_NO, 0 },
 };
 
 static void tinyi_api_post(tllm_api *a, tllm_reply *r, const char *extra, const tinyi_api_route *route,
@@ -660,7 +518,7 @@ static void tinyi_api_post(tllm_api *a, tllm_reply *r, const char *extra, const 
     ask.where = route->where;
     ask.path = route->path;
     if (tinyi_ask_read(&ask, body, n)) {
-        switch (ask.where) {
+        switch (route->counts ? (unsigned)TINYI_AT_COUNT : ask.where) {
         case TINYI_AT_COUNT: tinyi_api_count_tokens(&ask); break;
         case TINYI_AT_EMBED: tinyi_api_embeddings(&ask); break;
         case TINYI_AT_RANK: tinyi_api_rerank(&ask); break;
@@ -745,7 +603,7 @@ static void tinyi_api_request(void *user, tllm_reply *r)
         return;
     }
     if (route->where) tinyi_api_post(a, r, extra, route, bytes + q->body_at, q->body_bytes);
-    else if (!strcmp(route->path, "/v1/models")) tinyi_api_models(a, r, extra);
+    else if (strstr(route->path, "models")) tinyi_api_models(a, r, extra);
     else if (!strcmp(route->path, "/props")) tinyi_api_props(a, r, extra);
     else if (!strcmp(route->path, "/slots")) tinyi_api_slots(a, r, extra);
     else if (!strcmp(route->path, "/metrics")) tinyi_api_metrics(a, r, extra);

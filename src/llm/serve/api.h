@@ -8,8 +8,8 @@
  *   tllm_api_close(api);
  *   tllm_engine_close(engine);
  *
- *   POST /v1/chat/completions  /v1/completions  /v1/responses  /v1/messages  /v1/messages/count_tokens
- *        /v1/embeddings  /tokenize  /detokenize  /apply-template
+ *   POST /v1/chat/completions  /v1/completions  /completion  /infill  /v1/responses  /v1/messages  /v1/rerank
+ *        /v1/embeddings  /tokenize  /detokenize  /apply-template, and counts of tokens for the first kinds
  *   GET  /v1/models  /health  /props  /slots  /metrics  /
  *
  * docs/guide/serve.md lists the fields of each. A field that is not known is refused, and one that has no effect is

@@ -47,6 +47,10 @@ struct tllm_api {
     uint64_t n_http, n_http_refused, n_gone;
     struct tinyi_job *jobs;
     int more;                               /* the engine has work */
+    /* over all texts that ended: for prompts, and for tokens after the first; so many tokens; the longest text */
+    double prompt_seconds, made_seconds;
+    uint64_t made_after;
+    size_t longest;
 };
 
 /* ---- a request that is read: ask.c ---- */
@@ -57,12 +61,14 @@ typedef struct tinyi_ask {
     const char *extra;                      /* lines for the head of the answer */
     unsigned where;                         /* the endpoint: a TINYI_AT_ bit */
     int style;                              /* a TINYI_STYLE_ */
+    int native;                             /* a completion whose answer has the members of /completion, too */
     const char *path;
     tinyi_doc m;
     tinyi_tv root;
     int status;                             /* of the answer if the request is refused; 0: it is not */
     const char *code;
     char param[64], says[512];
+    char more[80];                          /* further members of the error, ",\"a\":1" */
     tllm_bytes warnings;                    /* JSON texts, separated by commas */
 } tinyi_ask;
 
@@ -77,7 +83,8 @@ enum {
     TINYI_AT_MESSAGES = 128,
     TINYI_AT_COUNT = 256,                   /* /v1/messages/count_tokens */
     TINYI_AT_RANK = 512,                    /* /v1/rerank */
-    TINYI_AT_INFILL = 1024                  /* answered as /v1/completions */
+    TINYI_AT_INFILL = 1024,                 /* this and the next one: answered as /v1/completions */
+    TINYI_AT_NATIVE = 2048                  /* /completion */
 };
 
 /* the form of an answer to a chat: as /v1/chat/completions, /v1/responses or /v1/messages have it */
@@ -99,14 +106,38 @@ TINYI_FN const tinyi_tv *tinyi_ask_member(tinyi_ask *a, const tinyi_tv *map, con
 TINYI_FN double tinyi_ask_number(tinyi_ask *a, const char *name, double least, double most, double otherwise);
 TINYI_FN int64_t tinyi_ask_whole(tinyi_ask *a, const char *name, int64_t least, int64_t most, int64_t otherwise);
 TINYI_FN int tinyi_ask_flag(tinyi_ask *a, const char *name, int otherwise);
+/* Answers a request that was refused. */
+TINYI_FN void tinyi_ask_refuse(tinyi_ask *a);
+/* Submits what was asked for; the job answers. */
+TINYI_FN void tinyi_ask_generate(tinyi_ask *a);
+
+/* ---- prompts: prompt.c ---- */
+
+typedef struct tinyi_ask_prompts {
+    tllm_tokens *at;
+    const tinyi_tv **text;                  /* NULL for tokens */
+    size_t n;
+} tinyi_ask_prompts;
+
 /* the prompt of the messages, to be freed by tiny_free */
 TINYI_FN int tinyi_ask_prompt(tinyi_ask *a, char **text, size_t *n);
 TINYI_FN int tinyi_ask_encode(tinyi_ask *a, const char *text, size_t n, int chat, tllm_tokens *t);
 TINYI_FN int tinyi_ask_tokens(tinyi_ask *a, const tinyi_tv *list, const char *param, tllm_tokens *t);
-/* Submits what was asked for; the job answers. */
-TINYI_FN void tinyi_ask_generate(tinyi_ask *a);
-/* Answers a request that was refused. */
-TINYI_FN void tinyi_ask_refuse(tinyi_ask *a);
+TINYI_FN int tinyi_ask_add(tinyi_ask *a, tllm_tokens *t, int32_t id);
+TINYI_FN int tinyi_ask_add_text(tinyi_ask *a, tllm_tokens *t, const tinyi_tv *v, const char *param); /* v may be NULL */
+/* the field "prompt", and the fields of /infill */
+TINYI_FN void tinyi_ask_prompt_list(tinyi_ask *a, tinyi_ask_prompts *p);
+TINYI_FN void tinyi_ask_infill(tinyi_ask *a, tllm_tokens *t);
+/* The tools that the model may use; NULL: none. *forced: it must use one; *only: that one. */
+TINYI_FN const tinyi_tv *tinyi_ask_tools(tinyi_ask *a, int *forced, const tinyi_tv **only);
+/* In the memory of the document: a value as JSON, and a text with a final 0. */
+TINYI_FN tinyi_tv tinyi_ask_json(tinyi_ask *a, const tinyi_tv *v);
+TINYI_FN const char *tinyi_ask_text(tinyi_ask *a, const tinyi_tv *v, const char *param);
+
+/* ---- vectors.c ---- */
+
+TINYI_FN void tinyi_api_embeddings(tinyi_ask *a);
+TINYI_FN void tinyi_api_rerank(tinyi_ask *a);
 
 /* ---- a request that is answered: job.c ---- */
 
@@ -121,8 +152,9 @@ typedef struct tinyi_choice {
     size_t n_calls;
     tllm_bytes stop;                        /* the stop text that was found */
     tllm_bytes logprobs[4];                 /* chat: [0]; completions: tokens, logprobs, alternatives, offsets */
-    size_t n_logprobs, n_chars;
-    double first_seconds, seconds;
+    size_t n_chars;
+    tllm_bytes tokens;                      /* of a native answer: "1,2,", those that were not sent */
+    double start_seconds, first_seconds, seconds;
 } tinyi_choice;
 
 typedef struct tinyi_job {
@@ -134,8 +166,9 @@ typedef struct tinyi_job {
     int style, n_items;                     /* n_items: parts of the answer that a stream has begun */
     int64_t n_events;
     int stream, begun, include_usage, echo, logprobs, n_top, parallel;
+    int probs;                              /* logprobs are given as n_probs of /completion has them */
     int submitted;                          /* all of it */
-    int infill;                             /* the answer has its text as content, too */
+    int native, gives_tokens;               /* as in tinyi_ask; an answer that is no stream lists its tokens */
     int failed;                             /* status of the answer */
     char says[400];
     tllm_tool_form tools;
@@ -187,10 +220,13 @@ TINYI_FN void tinyi_api_put(tllm_api *a, const char *text);
 TINYI_FN void tinyi_api_quote(tllm_api *a, const char *text, size_t n); /* as JSON; bytes that are no UTF-8: U+FFFD */
 TINYI_FN void tinyi_api_int(tllm_api *a, int64_t i);
 TINYI_FN void tinyi_api_float(tllm_api *a, double f);                                    /* finite in any case */
+TINYI_FN void tinyi_api_warnings(tinyi_ask *a); /* the member "warnings", if there are any */
 TINYI_FN void tinyi_api_send(tllm_api *a, tllm_reply *r, const char *extra, int status); /* a->w */
 TINYI_FN void tinyi_api_error(tllm_api *a, tllm_reply *r, const char *extra, int status, const char *param,
                               const char *code, const char *says);
-TINYI_FN void tinyi_api_error_text(tllm_api *a, int status, const char *param, const char *code, const char *says);
+/* more: further members, ",\"a\":1", or NULL */
+TINYI_FN void tinyi_api_error_text(tllm_api *a, int status, const char *param, const char *code, const char *says,
+                                   const char *more);
 
 /* ---- tools.c ---- */
 

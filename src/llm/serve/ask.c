@@ -64,9 +64,10 @@ void tinyi_ask_end(tinyi_ask *a)
 
 /* ---- fields ---- */
 
-#define TINYI_AT_MADE (TINYI_AT_CHAT | TINYI_AT_TEXT | TINYI_AT_INFILL)
+#define TINYI_AT_MADE (TINYI_AT_CHAT | TINYI_AT_TEXT | TINYI_AT_INFILL | TINYI_AT_NATIVE)
+#define TINYI_AT_NATIVES (TINYI_AT_INFILL | TINYI_AT_NATIVE)
 #define TINYI_AT_OTHER (TINYI_AT_RESPONSES | TINYI_AT_MESSAGES | TINYI_AT_COUNT)
-#define TINYI_AT_ANY 2047u
+#define TINYI_AT_ANY 4095u
 
 static const struct {
     const char *name;
@@ -75,11 +76,13 @@ static const struct {
 } tinyi_ask_fields[] = {
     { "model", TINYI_AT_ANY, 0 },
     { "messages", TINYI_AT_CHAT | TINYI_AT_TEMPLATE | TINYI_AT_MESSAGES | TINYI_AT_COUNT, 0 },
-    { "prompt", TINYI_AT_TEXT | TINYI_AT_INFILL, 0 },
+    { "prompt", TINYI_AT_TEXT | TINYI_AT_NATIVES, 0 },
     { "input_prefix", TINYI_AT_INFILL, 0 },
     { "input_suffix", TINYI_AT_INFILL, 0 },
     { "input_extra", TINYI_AT_INFILL, 0 },
-    { "n_predict", TINYI_AT_INFILL, 0 },
+    { "n_predict", TINYI_AT_MADE, 0 },
+    { "n_probs", TINYI_AT_NATIVES, 0 },
+    { "return_tokens", TINYI_AT_NATIVES, 0 },
     { "query", TINYI_AT_RANK, 0 },
     { "documents", TINYI_AT_RANK, 0 },
     { "top_n", TINYI_AT_RANK, 0 },
@@ -93,6 +96,7 @@ static const struct {
     { "encoding_format", TINYI_AT_EMBED, 0 },
     { "dimensions", TINYI_AT_EMBED, 0 },
     { "add_generation_prompt", TINYI_AT_CHAT | TINYI_AT_TEMPLATE, 0 },
+    { "continue_final_message", TINYI_AT_CHAT | TINYI_AT_TEMPLATE, 0 },
     { "chat_template_kwargs", TINYI_AT_CHAT | TINYI_AT_TEMPLATE, 0 },
     { "tools", TINYI_AT_CHAT | TINYI_AT_TEMPLATE | TINYI_AT_OTHER, 0 },
     { "tool_choice", TINYI_AT_CHAT | TINYI_AT_TEMPLATE | TINYI_AT_OTHER, 0 },
@@ -145,6 +149,9 @@ static const struct {
     { "safety_identifier", TINYI_AT_ANY, 1 },
     { "prompt_cache_key", TINYI_AT_ANY, 1 },
     { "cache_prompt", TINYI_AT_MADE, 1 },
+    { "id_slot", TINYI_AT_MADE, 1 },
+    { "timings_per_token", TINYI_AT_MADE | TINYI_AT_RESPONSES, 1 },
+    { "return_progress", TINYI_AT_MADE | TINYI_AT_RESPONSES, 1 },
 };
 
 int tinyi_ask_read(tinyi_ask *a, const char *body, size_t n)
@@ -154,6 +161,7 @@ int tinyi_ask_read(tinyi_ask *a, const char *body, size_t n)
     a->m.what = "request";
     a->m.max_steps = UINT64_C(1) << 30;
     a->m.max_held = a->m.max_out = TINYI_ASK_HELD;
+    a->native = (a->where & TINYI_AT_NATIVES) != 0;
     a->style = a->where & TINYI_AT_RESPONSES ? TINYI_STYLE_RESPONSES
                : a->where & TINYI_AT_OTHER   ? TINYI_STYLE_MESSAGES
                                              : 0;
@@ -230,270 +238,6 @@ int tinyi_ask_flag(tinyi_ask *a, const char *name, int otherwise)
     return v->u.i != 0;
 }
 
-/* ---- prompts ---- */
-
-int tinyi_ask_encode(tinyi_ask *a, const char *text, size_t n, int chat, tllm_tokens *t)
-{
-    const tllm_api *api = a->api;
-    const size_t n_bos = api->bos ? strlen(api->bos) : 0, before = t->n;
-    /* most templates write BOS themselves */
-    const int begins = chat && n_bos && n >= n_bos && !memcmp(text, api->bos, n_bos);
-    const tiny_status st =
-        tllm_encode(api->ctx, api->vocab, text, n, TLLM_ENCODE_SPECIAL | (begins ? 0 : TLLM_ENCODE_ENDS), t);
-    if (st) return tinyi_ask_status(a, st, chat ? "messages" : "prompt");
-    if (!begins && tllm_vocab_adds_eos(api->vocab) && t->n > before + 1) t->n--; /* the answer comes after it */
-    return 1;
-}
-
-int tinyi_ask_tokens(tinyi_ask *a, const tinyi_tv *list, const char *param, tllm_tokens *t)
-{
-    const int64_t n_vocab = (int64_t)tllm_vocab_size(a->api->vocab);
-    size_t i;
-    if (list->type != TINYI_DOC_LIST)
-        return tinyi_ask_fail(a, 400, param, "invalid_type", "%s must be a list of tokens", param);
-    t->id = (int32_t *)tinyi_alloc(a->api->ctx, list->u.list->n, sizeof *t->id);
-    if (!t->id) return tinyi_ask_status(a, tiny_ctx_status(a->api->ctx), param);
-    t->room = list->u.list->n;
-    for (i = 0; i < list->u.list->n; i++) {
-        const tinyi_tv *v = &list->u.list->item[i];
-        if (v->type != TINYI_DOC_INT || v->u.i < 0 || v->u.i >= n_vocab)
-            return tinyi_ask_fail(a, 400, param, "invalid_value",
-                                  "item %zu of %s is not a token: a number from 0 to %lld", i, param,
-                                  (long long)n_vocab - 1);
-        t->id[t->n++] = (int32_t)v->u.i;
-    }
-    return 1;
-}
-
-/* A value as JSON, in the memory of the document. */
-static tinyi_tv tinyi_ask_json(tinyi_ask *a, const tinyi_tv *v)
-{
-    const tinyi_doc_form form = tinyi_api_form();
-    const size_t start = a->m.n_out;
-    (void)tinyi_tv_put_json(&a->m, v, &form);
-    return tinyi_doc_take(&a->m, start);
-}
-
-/* The text of a list of parts. */
-static int tinyi_ask_parts(tinyi_ask *a, tinyi_tv *content)
-{
-    const size_t start = a->m.n_out;
-    size_t i;
-    for (i = 0; i < content->u.list->n; i++) {
-        const tinyi_tv *part = &content->u.list->item[i], *text = tinyi_ask_member(a, part, "text"),
-                       *type = tinyi_ask_member(a, part, "type");
-        char shown[80];
-        if (!type || type->type != TINYI_DOC_STRING)
-            return tinyi_ask_fail(a, 400, "messages", "invalid_value", "a part of a message has no type");
-        if ((!tinyi_tv_is(type, "text") && !tinyi_tv_is(type, "input_text")) || !text ||
-            text->type != TINYI_DOC_STRING) {
-            tinyi_doc_show(type->u.s, type->n, shown);
-            return tinyi_ask_fail(a, 400, "messages", "unsupported_content",
-                                  "a part of a message is %s; this server reads parts of type text, with their text",
-                                  shown);
-        }
-        (void)tinyi_doc_put(&a->m, text->u.s, text->n);
-    }
-    *content = tinyi_doc_take(&a->m, start);
-    return tinyi_ask_doc(a);
-}
-
-/* Checks the messages and brings them into the form that templates expect. */
-static int tinyi_ask_messages(tinyi_ask *a, const tinyi_tv *messages)
-{
-    static const char *const roles[] = { "system", "user", "assistant", "tool", "developer" };
-    size_t i, k;
-    if (!messages || messages->type != TINYI_DOC_LIST || !messages->u.list->n)
-        return tinyi_ask_fail(a, 400, "messages", "invalid_value", "messages must be a list of at least one message");
-    for (i = 0; i < messages->u.list->n; i++) {
-        tinyi_tv *m = &messages->u.list->item[i], *content, *role, *calls;
-        if (m->type != TINYI_DOC_MAP)
-            return tinyi_ask_fail(a, 400, "messages", "invalid_type", "message %zu is not an object", i);
-        role = tinyi_map_find_text(&a->m, m->u.map, "role", 4);
-        content = tinyi_map_find_text(&a->m, m->u.map, "content", 7);
-        calls = tinyi_map_find_text(&a->m, m->u.map, "tool_calls", 10);
-        for (k = 0; role && k < TINYI_COUNT(roles) && !tinyi_tv_is(role, roles[k]); k++) {}
-        if (!role || k == TINYI_COUNT(roles))
-            return tinyi_ask_fail(a, 400, "messages", "invalid_value",
-                                  "message %zu has no role: system, user, assistant, tool or developer", i);
-        if (k == 4) *role = tinyi_tv_view("system", 6);
-        if (content && content->type == TINYI_DOC_LIST && !tinyi_ask_parts(a, content)) return 0;
-        if (content && content->type != TINYI_DOC_STRING && content->type != TINYI_DOC_NONE)
-            return tinyi_ask_fail(a, 400, "messages", "invalid_type", "the content of message %zu is not a text", i);
-        if ((!content || content->type == TINYI_DOC_NONE) && !(calls && calls->type == TINYI_DOC_LIST && k == 2))
-            return tinyi_ask_fail(a, 400, "messages", "invalid_value", "message %zu has no content", i);
-        if (!content) (void)tinyi_map_set(&a->m, m->u.map, tinyi_tv_view("content", 7), tinyi_tv_view("", 0));
-        for (k = 0; calls && calls->type == TINYI_DOC_LIST && k < calls->u.list->n; k++) {
-            const tinyi_tv *f = tinyi_ask_member(a, &calls->u.list->item[k], "function");
-            tinyi_tv *args =
-                f && f->type == TINYI_DOC_MAP ? tinyi_map_find_text(&a->m, f->u.map, "arguments", 9) : NULL;
-            tinyi_tv read;
-            if (!f || !args || !tinyi_ask_member(a, f, "name"))
-                return tinyi_ask_fail(a, 400, "messages", "invalid_value",
-                                      "call %zu of message %zu has no function with a name and arguments", k, i);
-            /* clients send a text of JSON, and templates want the object */
-            if (args->type != TINYI_DOC_STRING || !args->n) continue;
-            if (!tinyi_tv_read_json(&a->m, "arguments", args->u.s, args->n, &read)) return tinyi_ask_doc(a);
-            *args = read;
-        }
-    }
-    return tinyi_ask_doc(a);
-}
-
-/* The tools, for a model whose template does not write them: a system message before the others. */
-static void tinyi_ask_describe_tools(tinyi_ask *a, tinyi_tlist *messages, const tinyi_tv *tools)
-{
-    static const char
-        before[] = "You can call these functions:\n",
-        after[] =
-            "\nTo call one, write <tool_call>{\"name\": NAME, \"arguments\": {...}}</tool_call> and nothing else.\n";
-    const tinyi_tv json = tinyi_ask_json(a, tools);
-    tinyi_tv *first = messages->item, one, text;
-    const size_t start = a->m.n_out;
-    const tinyi_tv *role = tinyi_ask_member(a, first, "role"), *was = tinyi_ask_member(a, first, "content");
-    const int joined = role && tinyi_tv_is(role, "system");
-    if (joined && was) {
-        (void)tinyi_doc_put(&a->m, was->u.s, was->n);
-        (void)tinyi_doc_put(&a->m, "\n\n", 2);
-    }
-    (void)tinyi_doc_put(&a->m, before, sizeof before - 1);
-    (void)tinyi_doc_put(&a->m, json.u.s, json.n);
-    (void)tinyi_doc_put(&a->m, after, sizeof after - 1);
-    text = tinyi_doc_take(&a->m, start);
-    if (a->m.status) return;
-    if (joined) {
-        (void)tinyi_map_set(&a->m, first->u.map, tinyi_tv_view("content", 7), text);
-        return;
-    }
-    one = tinyi_tv_map(&a->m);
-    if (a->m.status) return;
-    (void)tinyi_map_set(&a->m, one.u.map, tinyi_tv_view("role", 4), tinyi_tv_view("system", 6));
-    (void)tinyi_map_set(&a->m, one.u.map, tinyi_tv_view("content", 7), text);
-    if (!tinyi_list_add(&a->m, messages, one)) return;
-    memmove(messages->item + 1, messages->item, (messages->n - 1) * sizeof one);
-    messages->item[0] = one;
-}
-
-/* The tools that the model may use; NULL: none. *forced: it must use one; *only: that one. */
-static const tinyi_tv *tinyi_ask_tools(tinyi_ask *a, int *forced, const tinyi_tv **only)
-{
-    const tinyi_tv *tools = tinyi_ask_get(a, "tools"), *choice = tinyi_ask_get(a, "tool_choice");
-    size_t i;
-    *forced = 0;
-    *only = NULL;
-    if (tools && (tools->type != TINYI_DOC_LIST || tools->u.list->n > 128)) {
-        (void)tinyi_ask_fail(a, 400, "tools", "invalid_type", "tools must be a list of at most 128 functions");
-        return NULL;
-    }
-    if (tools && !tools->u.list->n) tools = NULL;
-    for (i = 0; tools && i < tools->u.list->n; i++) {
-        const tinyi_tv *t = &tools->u.list->item[i], *type = tinyi_ask_member(a, t, "type"),
-                       *f = tinyi_ask_member(a, t, "function"), *name = f ? tinyi_ask_member(a, f, "name") : NULL;
-        if (!type || !tinyi_tv_is(type, "function") || !name || name->type != TINYI_DOC_STRING || !name->n ||
-            memchr(name->u.s, 0, name->n)) {
-            (void)tinyi_ask_fail(a, 400, "tools", "invalid_value", "tool %zu is not a function with a name", i);
-            return NULL;
-        }
-    }
-    if (!choice) return tools;
-    if (tinyi_tv_is(choice, "none")) return NULL;
-    if (!tools) {
-        (void)tinyi_ask_fail(a, 400, "tool_choice", "invalid_value", "tool_choice without tools");
-        return NULL;
-    }
-    if (tinyi_tv_is(choice, "auto")) return tools;
-    *forced = 1;
-    if (tinyi_tv_is(choice, "required")) return tools;
-    if (choice->type == TINYI_DOC_MAP) {
-        const tinyi_tv *f = tinyi_ask_member(a, choice, "function"), *name = f ? tinyi_ask_member(a, f, "name") : NULL;
-        for (i = 0; name && i < tools->u.list->n; i++) {
-            const tinyi_tv *t = tinyi_ask_member(a, &tools->u.list->item[i], "function");
-            if (tinyi_tv_equal(&a->m, tinyi_ask_member(a, t, "name"), name)) *only = &tools->u.list->item[i];
-        }
-        if (*only) return tools;
-    }
-    (void)tinyi_ask_fail(a, 400, "tool_choice", "invalid_value",
-                         "tool_choice must be none, auto, required, or a function of tools");
-    return NULL;
-}
-
-/* A text with a final 0, in the memory of the document. */
-static const char *tinyi_ask_text(tinyi_ask *a, const tinyi_tv *v, const char *param)
-{
-    char *s;
-    if (v->type != TINYI_DOC_STRING || memchr(v->u.s, 0, v->n)) {
-        (void)tinyi_ask_fail(a, 400, param, "invalid_type", "%s must be a text without a 0 byte", param);
-        return "";
-    }
-    s = (char *)tinyi_doc_alloc(&a->m, v->n + 1, 1);
-    if (!s) return "";
-    memcpy(s, v->u.s, v->n);
-    s[v->n] = 0;
-    return s;
-}
-
-/* For forms without the language of templates: roles and texts only. */
-static int tinyi_ask_plain(tinyi_ask *a, const tinyi_tlist *messages, tllm_template_values *v)
-{
-    tllm_chat_message *m = (tllm_chat_message *)tinyi_doc_alloc(&a->m, messages->n, sizeof *m);
-    size_t i;
-    for (i = 0; m && i < messages->n; i++) {
-        const tinyi_tv *role = tinyi_ask_member(a, &messages->item[i], "role"),
-                       *content = tinyi_ask_member(a, &messages->item[i], "content");
-        m[i].role = role ? tinyi_ask_text(a, role, "messages") : "";
-        m[i].content = content && content->n ? content->u.s : "";
-        m[i].content_bytes = content ? content->n : 0;
-    }
-    v->message = m;
-    v->n_messages = messages->n;
-    return !a->status && tinyi_ask_doc(a);
-}
-
-int tinyi_ask_prompt(tinyi_ask *a, char **text, size_t *n)
-{
-    tllm_api *api = a->api;
-    const tinyi_tv *messages = tinyi_ask_get(a, "messages"), *more = tinyi_ask_get(a, "chat_template_kwargs"), *only;
-    const tinyi_tv *tools;
-    tllm_template_values v;
-    tinyi_tv json;
-    tiny_status st;
-    int forced;
-    *text = NULL;
-    *n = 0;
-    if (!tinyi_ask_messages(a, messages)) return 0;
-    tools = tinyi_ask_tools(a, &forced, &only);
-    if (a->status) return 0;
-    if (!api->chat)
-        return tinyi_ask_fail(a, 400, "messages", "no_chat_template",
-                              "the model has no chat template: use /v1/completions, or start the server with one");
-    memset(&v, 0, sizeof v);
-    if (tools && !api->tools_in_template) tinyi_ask_describe_tools(a, messages->u.list, tools);
-    if (TINYI_HAS(TEMPLATES)) {
-        json = tinyi_ask_json(a, messages);
-        v.messages_json = json.u.s;
-        v.messages_json_bytes = json.n;
-    } else if (!tinyi_ask_plain(a, messages->u.list, &v)) return 0;
-    if (tools && api->tools_in_template) {
-        json = tinyi_ask_json(a, tools);
-        v.tools_json = json.u.s;
-        v.tools_json_bytes = json.n;
-    }
-    if (more && more->type != TINYI_DOC_MAP)
-        return tinyi_ask_fail(a, 400, "chat_template_kwargs", "invalid_type", "chat_template_kwargs must be an object");
-    if (more && more->u.map->n) {
-        json = tinyi_ask_json(a, more);
-        v.more_json = json.u.s;
-        v.more_json_bytes = json.n;
-    }
-    if (!tinyi_ask_doc(a)) return 0;
-    v.add_generation_prompt = tinyi_ask_flag(a, "add_generation_prompt", 1);
-    v.bos_token = api->bos ? api->bos : "";
-    v.eos_token = api->eos ? api->eos : "";
-    if (a->status) return 0;
-    st = tllm_template_run(api->ctx, api->chat, &v, text, n);
-    return st ? tinyi_ask_status(a, st, "messages") : 1;
-}
-
 /* ---- how the answer is made ---- */
 
 typedef struct tinyi_ask_how {
@@ -502,6 +246,7 @@ typedef struct tinyi_ask_how {
     const char *stop[TINYI_ASK_STOPS];
     tllm_bias *bias;
     tllm_tool_form form;
+    int probs;                              /* n_probs was asked for */
     const tinyi_tv *tools;
 } tinyi_ask_how;
 
@@ -534,10 +279,28 @@ static void tinyi_ask_chain(tinyi_ask *a, tinyi_ask_how *h)
     h->r.n_steps = (size_t)(to - h->chain);
 }
 
+/* The tokens of an item of logit_bias: a number, in an object as a text of digits; of /completion also a text. */
+static void tinyi_ask_bias_tokens(tinyi_ask *a, const tinyi_tv *v, tllm_tokens *t)
+{
+    int64_t token = -1;
+    size_t k;
+    t->n = 0;
+    if (v->type == TINYI_DOC_INT) token = v->u.i;
+    else if (v->type == TINYI_DOC_STRING) {
+        for (k = 0, token = 0; k < v->n && k < 10 && v->u.s[k] >= '0' && v->u.s[k] <= '9'; k++)
+            token = 10 * token + (v->u.s[k] - '0');
+        if (!k || k < v->n) token = -1;
+        if (token < 0 && a->native) (void)tinyi_ask_add_text(a, t, v, "logit_bias");
+    }
+    if (token >= 0 && token < (int64_t)tllm_vocab_size(a->api->vocab)) (void)tinyi_ask_add(a, t, (int32_t)token);
+}
+
+/* {"123": -100} or [[123, -100]]; of /completion also [["text", -100]], and false for "never" */
 static void tinyi_ask_bias(tinyi_ask *a, tinyi_ask_how *h)
 {
     const tinyi_tv *v = tinyi_ask_get(a, "logit_bias");
     const size_t n = !v ? 0 : v->type == TINYI_DOC_MAP ? v->u.map->n : v->type == TINYI_DOC_LIST ? v->u.list->n : 0;
+    tllm_tokens t;
     size_t i, k;
     if (!v) return;
     if ((v->type != TINYI_DOC_MAP && v->type != TINYI_DOC_LIST) || n > TINYI_ASK_BIAS) {
@@ -545,32 +308,35 @@ static void tinyi_ask_bias(tinyi_ask *a, tinyi_ask_how *h)
                              TINYI_ASK_BIAS);
         return;
     }
-    h->bias = (tllm_bias *)tinyi_doc_alloc(&a->m, n, sizeof *h->bias);
-    for (i = 0; h->bias && i < n; i++) {
+    memset(&t, 0, sizeof t);
+    h->bias = (tllm_bias *)tinyi_doc_alloc(&a->m, TINYI_ASK_BIAS, sizeof *h->bias);
+    for (i = 0; h->bias && i < n && !a->status; i++) {
         const tinyi_tv *pair = v->type == TINYI_DOC_LIST ? &v->u.list->item[i] : NULL, *value = NULL;
-        int64_t token = -1;
         double f = 0;
-        if (!pair) { /* {"123": -100} */
-            const tinyi_tv *key = &v->u.map->pair[i].key;
+        if (!pair) {
             value = &v->u.map->pair[i].value;
-            for (k = 0, token = 0; k < key->n && k < 10 && key->u.s[k] >= '0' && key->u.s[k] <= '9'; k++)
-                token = 10 * token + (key->u.s[k] - '0');
-            if (!k || k < key->n) token = -1;
-        } else if (pair->type == TINYI_DOC_LIST && pair->u.list->n == 2) { /* [[123, -100]] */
+            tinyi_ask_bias_tokens(a, &v->u.map->pair[i].key, &t);
+        } else if (pair->type == TINYI_DOC_LIST && pair->u.list->n == 2) {
             value = &pair->u.list->item[1];
-            if (pair->u.list->item[0].type == TINYI_DOC_INT) token = pair->u.list->item[0].u.i;
+            tinyi_ask_bias_tokens(a, &pair->u.list->item[0], &t);
         }
-        if (!value || token < 0 || token >= (int64_t)tllm_vocab_size(a->api->vocab) || value->type == TINYI_DOC_BOOL ||
-            !tinyi_tv_number(value, &f) || !(f >= -1e9 && f <= 1e9)) {
+        if (value && a->native && value->type == TINYI_DOC_BOOL && !value->u.i) f = -1e9;
+        else if (!value || value->type == TINYI_DOC_BOOL || !tinyi_tv_number(value, &f) || !(f >= -1e9 && f <= 1e9))
+            t.n = 0;
+        if (!t.n)
             (void)tinyi_ask_fail(a, 400, "logit_bias", "invalid_value",
                                  "item %zu of logit_bias is not a token of the vocabulary and a number", i);
-            return;
+        if (h->r.n_bias + t.n > TINYI_ASK_BIAS)
+            (void)tinyi_ask_fail(a, 400, "logit_bias", "invalid_value", "logit_bias has more than %d tokens",
+                                 TINYI_ASK_BIAS);
+        for (k = 0; k < t.n && !a->status; k++, h->r.n_bias++) {
+            h->bias[h->r.n_bias].token = t.id[k];
+            h->bias[h->r.n_bias].add = (float)f;
         }
-        h->bias[i].token = (int32_t)token;
-        h->bias[i].add = (float)f;
+        t.n = 0;
     }
     h->r.bias = h->bias;
-    h->r.n_bias = n;
+    tllm_tokens_free(a->api->ctx, &t);
 }
 
 static void tinyi_ask_stops(tinyi_ask *a, tinyi_ask_how *h)
@@ -710,9 +476,13 @@ static void tinyi_ask_how_to(tinyi_ask *a, tinyi_ask_how *h)
         if (h->r.n_top && !h->r.logprobs)
             (void)tinyi_ask_fail(a, 400, "top_logprobs", "invalid_value", "top_logprobs needs logprobs: true");
     } else {
-        const int64_t k = tinyi_ask_whole(a, "logprobs", 0, TINYI_ASK_TOP, -1);
-        h->r.logprobs = k >= 0;
-        h->r.n_top = k > 0 ? (size_t)k : 0;
+        const int64_t k = tinyi_ask_whole(a, "logprobs", 0, TINYI_ASK_TOP, -1),
+                      probs = tinyi_ask_whole(a, "n_probs", 0, TINYI_ASK_TOP, 0);
+        if (probs && k >= 0)
+            (void)tinyi_ask_fail(a, 400, "n_probs", "invalid_value", "both n_probs and logprobs");
+        h->probs = probs > 0;
+        h->r.logprobs = k >= 0 || probs > 0;
+        h->r.n_top = (size_t)TINYI_MAX(TINYI_MAX(k, probs), 0);
         text = tinyi_ask_get(a, "suffix");
         if (text && (text->type != TINYI_DOC_STRING || text->n))
             (void)tinyi_ask_fail(a, 400, "suffix", "unsupported", "text before a suffix is not supported");
@@ -723,126 +493,17 @@ static void tinyi_ask_how_to(tinyi_ask *a, tinyi_ask_how *h)
 
 /* ---- submitting ---- */
 
-typedef struct tinyi_ask_prompts {
-    tllm_tokens *at;
-    const tinyi_tv **text;
-    size_t n;
-} tinyi_ask_prompts;
-
-/* prompt: a text, a list of texts, a list of tokens, a list of lists of tokens */
-static void tinyi_ask_prompt_list(tinyi_ask *a, tinyi_ask_prompts *p)
-{
-    const tinyi_tv *v = tinyi_ask_get(a, "prompt");
-    size_t i;
-    int many;
-    if (!v || (v->type != TINYI_DOC_STRING && (v->type != TINYI_DOC_LIST || !v->u.list->n))) {
-        (void)tinyi_ask_fail(a, 400, "prompt", "invalid_type",
-                             "prompt must be a text, a list of texts, a list of tokens, or a list of such lists");
-        return;
-    }
-    many = v->type == TINYI_DOC_LIST && v->u.list->item[0].type != TINYI_DOC_INT;
-    p->n = many ? v->u.list->n : 1;
-    if (p->n > TINYI_API_CHOICES) {
-        (void)tinyi_ask_fail(a, 400, "prompt", "invalid_value", "%zu prompts; the limit is %d", p->n,
-                             TINYI_API_CHOICES);
-        return;
-    }
-    p->at = (tllm_tokens *)tinyi_doc_alloc(&a->m, p->n, sizeof *p->at);
-    p->text = (const tinyi_tv **)tinyi_doc_alloc(&a->m, p->n, sizeof *p->text);
-    if (!p->at || !p->text) {
-        p->n = 0;
-        (void)tinyi_ask_doc(a);
-        return;
-    }
-    memset(p->at, 0, p->n * sizeof *p->at);
-    for (i = 0; i < p->n && !a->status; i++) {
-        const tinyi_tv *one = many ? &v->u.list->item[i] : v;
-        p->text[i] = one->type == TINYI_DOC_STRING ? one : NULL;
-        if (p->text[i]) (void)tinyi_ask_encode(a, one->u.s, one->n, 0, &p->at[i]);
-        else (void)tinyi_ask_tokens(a, one, "prompt", &p->at[i]);
-    }
-}
-
-static int tinyi_ask_add(tinyi_ask *a, tllm_tokens *t, int32_t id)
-{
-    if (t->n == t->room) {
-        int32_t *more = (int32_t *)tinyi_alloc(a->api->ctx, 2 * t->room + 64, sizeof *more);
-        if (!more) return tinyi_ask_status(a, tiny_ctx_status(a->api->ctx), NULL);
-        if (t->n) memcpy(more, t->id, t->n * sizeof *more);
-        tiny_free(a->api->ctx, t->id);
-        t->id = more;
-        t->room = 2 * t->room + 64;
-    }
-    t->id[t->n++] = id;
-    return 1;
-}
-
-static int tinyi_ask_add_text(tinyi_ask *a, tllm_tokens *t, const tinyi_tv *v, const char *param)
-{
-    tiny_status st = v ? tllm_encode(a->api->ctx, a->api->vocab, v->u.s, v->n, 0, t) : TINY_OK;
-    return st ? tinyi_ask_status(a, st, param) : 1;
-}
-
-/* The text between two others: the tokens that the model was trained with, around the texts of this request. Each
- * earlier file comes first, with its name, if the vocabulary has tokens for files. */
-static void tinyi_ask_infill(tinyi_ask *a, tllm_tokens *t)
-{
-    const tllm_vocab *vocab = a->api->vocab;
-    const int32_t pre = tllm_vocab_special(vocab, TLLM_FIM_PRE), suf = tllm_vocab_special(vocab, TLLM_FIM_SUF),
-                  mid = tllm_vocab_special(vocab, TLLM_FIM_MID), sep = tllm_vocab_special(vocab, TLLM_FIM_SEP);
-    static const char *const names[3] = { "input_prefix", "input_suffix", "prompt" };
-    const tinyi_tv *part[3], *extra = tinyi_ask_get(a, "input_extra"), *v;
-    size_t i, n = extra && extra->type == TINYI_DOC_LIST ? extra->u.list->n : 0;
-    int k;
-    if (pre < 0 || suf < 0 || mid < 0) {
-        (void)tinyi_ask_fail(a, 400, NULL, "unsupported", "%s has no tokens for the %s of a text: it cannot fill in",
-                             a->api->name, pre < 0 ? "beginning" : suf < 0 ? "end" : "middle");
-        return;
-    }
-    for (k = 0; k < 3; k++) {
-        part[k] = tinyi_ask_get(a, names[k]);
-        if (part[k] && part[k]->type != TINYI_DOC_STRING)
-            (void)tinyi_ask_fail(a, 400, names[k], "invalid_type", "%s must be a text", names[k]);
-    }
-    if (!part[0] && !part[1])
-        (void)tinyi_ask_fail(a, 400, "input_prefix", "invalid_value", "input_prefix or input_suffix is needed");
-    if (extra && extra->type != TINYI_DOC_LIST)
-        (void)tinyi_ask_fail(a, 400, "input_extra", "invalid_type", "input_extra must be a list of files");
-    if (n && sep < 0) tinyi_ask_warn(a, "input_extra: the vocabulary has no token between files; they come without");
-    for (i = 0; i < n && !a->status; i++) {
-        const tinyi_tv *file = &extra->u.list->item[i];
-        const tinyi_tv *text = file->type == TINYI_DOC_MAP ? tinyi_ask_member(a, file, "text") : NULL;
-        v = file->type == TINYI_DOC_MAP ? tinyi_ask_member(a, file, "filename") : NULL;
-        if (!text || text->type != TINYI_DOC_STRING || (v && v->type != TINYI_DOC_STRING)) {
-            (void)tinyi_ask_fail(a, 400, "input_extra", "invalid_type",
-                                 "file %zu of input_extra must have a text, and may have a filename", i);
-            return;
-        }
-        if (sep >= 0 && !tinyi_ask_add(a, t, sep)) return;
-        if (sep >= 0 && v) {
-            tiny_status st;
-            if (!tinyi_ask_add_text(a, t, v, "input_extra")) return;
-            st = tllm_encode(a->api->ctx, vocab, "\n", 1, 0, t);
-            if (st) (void)tinyi_ask_status(a, st, "input_extra");
-        }
-        if (!a->status) (void)tinyi_ask_add_text(a, t, text, "input_extra");
-    }
-    if (a->status || !tinyi_ask_add(a, t, pre) || !tinyi_ask_add_text(a, t, part[0], names[0]) ||
-        !tinyi_ask_add(a, t, suf) || !tinyi_ask_add_text(a, t, part[1], names[1]) || !tinyi_ask_add(a, t, mid))
-        return;
-    (void)tinyi_ask_add_text(a, t, part[2], names[2]);      /* the beginning of the answer */
-}
-
 static int tinyi_ask_fits(tinyi_ask *a, const tllm_tokens *t)
 {
     const size_t context = (size_t)tllm_engine_context(a->api->engine);
     const char *param = a->where == TINYI_AT_CHAT ? "messages" : "prompt";
     if (!t->n) return tinyi_ask_fail(a, 400, param, "invalid_value", "the prompt has no tokens");
     if (t->n < context) return 1;
-    return tinyi_ask_fail(
-        a, 400, param, "context_length_exceeded",
-        "the prompt has %zu tokens; the context of this server has %zu, and an answer needs one of them", t->n,
-        context);
+    (void)snprintf(a->more, sizeof a->more, ",\"n_prompt_tokens\":%llu,\"n_ctx\":%llu", (unsigned long long)t->n,
+                   (unsigned long long)context);
+    return tinyi_ask_fail(a, 400, param, "context_length_exceeded",
+                          "the prompt has %zu tokens, which exceeds the available context size of %zu tokens, of which "
+                          "an answer needs one", t->n, context);
 }
 
 static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, const tinyi_ask_prompts *p)
@@ -872,7 +533,9 @@ static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, const tinyi_ask_pro
     j = tinyi_job_open(a, p->n * (size_t)n);
     if (!j) return;
     j->stream = stream;
-    j->infill = !strcmp(a->path, "/infill");
+    j->native = a->native;
+    j->gives_tokens = tinyi_ask_flag(a, "return_tokens", 0);
+    j->probs = h->probs;
     j->echo = echo;
     j->logprobs = h->r.logprobs;
     j->n_top = (int)h->r.n_top;
@@ -881,7 +544,8 @@ static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, const tinyi_ask_pro
     j->parallel = tinyi_ask_flag(a, "parallel_tool_calls", h->form != TLLM_TOOL_FORCED);
     j->include_usage = options && tinyi_ask_member(a, options, "include_usage") &&
                        tinyi_tv_true(tinyi_ask_member(a, options, "include_usage"));
-    j->seed = seed ? (uint64_t)seed->u.i : tiny_rng_u64(&a->api->random) >> 11; /* exact as a double, too */
+    j->seed = tiny_rng_u64(&a->api->random) >> 11;  /* exact as a double, too */
+    if (seed && seed->u.i != -1) j->seed = (uint64_t)seed->u.i;
     for (i = 0; h->tools && i < h->tools->u.list->n; i++) {
         const tinyi_tv *name = tinyi_ask_member(a, tinyi_ask_member(a, &h->tools->u.list->item[i], "function"), "name");
         if (!tinyi_api_append(a->api, &j->tool_names, name->u.s, name->n) ||
@@ -952,11 +616,11 @@ void tinyi_ask_generate(tinyi_ask *a)
         p.n = 1;
     } else if (!a->status && a->where == TINYI_AT_INFILL) {
         tinyi_ask_infill(a, &one);
-        a->where = TINYI_AT_TEXT;           /* answered as a completion */
         p.at = &one;
         p.text = &none;
         p.n = 1;
     } else if (!a->status) tinyi_ask_prompt_list(a, &p);
+    if (a->native) a->where = TINYI_AT_TEXT;        /* answered as a completion */
     if (!a->status) (void)tinyi_ask_doc(a);
     if (!a->status) tinyi_ask_submit(a, h, &p);
     for (i = 0; i < p.n; i++) tllm_tokens_free(a->api->ctx, &p.at[i]);

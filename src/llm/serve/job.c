@@ -59,6 +59,7 @@ static void tinyi_job_free(tinyi_job *j)
     for (i = 0; i < j->n_choices; i++) {
         tllm_bytes_free(api->ctx, &j->choice[i].text);
         tllm_bytes_free(api->ctx, &j->choice[i].stop);
+        tllm_bytes_free(api->ctx, &j->choice[i].tokens);
         for (k = 0; k < 4; k++) tllm_bytes_free(api->ctx, &j->choice[i].logprobs[k]);
     }
     tllm_bytes_free(api->ctx, &j->tool_names);
@@ -105,6 +106,7 @@ void tinyi_job_ping(tllm_api *a, uint64_t now)
 static void tinyi_job_head(tinyi_job *j)
 {
     tllm_api *w = j->api;
+    char text[120];
     tinyi_api_put(w, "{\"id\":");
     tinyi_api_quote(w, j->id, strlen(j->id));
     tinyi_api_put(w, j->where == TINYI_AT_TEXT ? ",\"object\":\"text_completion\""
@@ -114,21 +116,44 @@ static void tinyi_job_head(tinyi_job *j)
     tinyi_api_int(w, j->created);
     tinyi_api_put(w, ",\"model\":");
     tinyi_api_quote(w, w->name, strlen(w->name));
+    /* the same seed gives the same text by the same version on the same kind of processor */
+    (void)snprintf(text, sizeof text, ",\"system_fingerprint\":\"b%d.%d.%d-%s\"", TINY_VERSION_MAJOR,
+                   TINY_VERSION_MINOR, TINY_VERSION_PATCH, tiny_target_name(tiny_ctx_target(w->ctx)));
+    tinyi_api_put(w, text);
 }
 
-static void tinyi_job_usage(tinyi_job *j)
+/* "x_n", "x_ms", and from the tokens that this time was for: "x_per_token_ms", "x_per_second" */
+static void tinyi_job_rate(tllm_api *w, const char *what, size_t n, double seconds, size_t timed)
+{
+    char text[300];
+    (void)snprintf(text, sizeof text, ",\"%s_n\":%llu,\"%s_ms\":", what, (unsigned long long)n, what);
+    tinyi_api_put(w, text);
+    tinyi_api_float(w, seconds * 1e3);
+    (void)snprintf(text, sizeof text, ",\"%s_per_token_ms\":", what);
+    tinyi_api_put(w, text);
+    tinyi_api_float(w, timed ? seconds * 1e3 / (double)timed : 0);
+    (void)snprintf(text, sizeof text, ",\"%s_per_second\":", what);
+    tinyi_api_put(w, text);
+    tinyi_api_float(w, seconds > 0 ? (double)timed / seconds : 0);
+}
+
+/* "usage" and "timings" of n choices. Times are those of a text: of several, the longest. Prompts wait before they run,
+ * and that time is part of first_ms and total_ms only. */
+static void tinyi_job_usage(tinyi_job *j, size_t from, size_t n)
 {
     tllm_api *w = j->api;
     size_t i, prompt = 0, cached = 0, made = 0;
-    double first = 0, seconds = 0;
-    for (i = 0; i < j->n_choices; i++) {
+    double first = 0, seconds = 0, reading = 0, writing = 0;
+    for (i = from; i < from + n; i++) {
         const tinyi_choice *c = &j->choice[i];
-        if (i % j->n_per_prompt == 0) prompt += c->n_prompt; /* n answers have one prompt */
-        if (i % j->n_per_prompt == 0) cached += c->n_cached;
+        if (i == from || i % j->n_per_prompt == 0) prompt += c->n_prompt; /* n answers have one prompt */
+        if (i == from || i % j->n_per_prompt == 0) cached += c->n_cached;
         made += c->n_made;
-        first = i ? TINYI_MIN(first, c->first_seconds) : c->first_seconds;
+        first = i > from ? TINYI_MIN(first, c->first_seconds) : c->first_seconds;
         seconds = TINYI_MAX(seconds, c->seconds);
+        reading = TINYI_MAX(reading, c->first_seconds - c->start_seconds);
     }
+    writing = made > n && seconds > first ? seconds - first : 0;
     tinyi_api_put(w, ",\"usage\":{\"prompt_tokens\":");
     tinyi_api_int(w, (int64_t)prompt);
     tinyi_api_put(w, ",\"completion_tokens\":");
@@ -141,8 +166,10 @@ static void tinyi_job_usage(tinyi_job *j)
     tinyi_api_float(w, first * 1e3);
     tinyi_api_put(w, ",\"total_ms\":");
     tinyi_api_float(w, seconds * 1e3);
-    tinyi_api_put(w, ",\"predicted_per_second\":");
-    tinyi_api_float(w, made > j->n_choices && seconds > first ? (double)(made - j->n_choices) / (seconds - first) : 0);
+    tinyi_api_put(w, ",\"cache_n\":");
+    tinyi_api_int(w, (int64_t)cached);
+    tinyi_job_rate(w, "prompt", prompt - cached, reading, prompt - cached);
+    tinyi_job_rate(w, "predicted", made, writing, made > n ? made - n : 0);
     tinyi_api_put(w, "}");
 }
 
@@ -190,6 +217,8 @@ static void tinyi_chat_logprob(tllm_api *w, int32_t token, double logprob)
 {
     tinyi_api_put(w, "{\"token\":");
     tinyi_piece_quote(w, token);
+    tinyi_api_put(w, ",\"id\":");
+    tinyi_api_int(w, token);
     tinyi_api_put(w, ",\"logprob\":");
     tinyi_api_float(w, logprob);
     tinyi_api_put(w, ",\"bytes\":");
@@ -212,7 +241,7 @@ static void tinyi_choice_logprob(tinyi_choice *c, int32_t token, int known, doub
     char piece[256];
     size_t i, n;
     tinyi_api_start(w);
-    if (c->job->where == TINYI_AT_CHAT) {
+    if (c->job->where == TINYI_AT_CHAT || c->job->probs) {
         if (c->logprobs[0].n) tinyi_api_put(w, ",");
         tinyi_chat_logprob(w, token, logprob);
         tinyi_api_put(w, ",\"top_logprobs\":[");
@@ -261,7 +290,7 @@ static void tinyi_choice_put_logprobs(tinyi_choice *c)
     tllm_api *w = c->job->api;
     int k;
     tinyi_api_put(w, ",\"logprobs\":");
-    if (!c->job->logprobs) {
+    if (!c->job->logprobs || c->job->probs) {
         tinyi_api_put(w, "null");
         return;
     }
@@ -276,13 +305,64 @@ static void tinyi_choice_put_logprobs(tinyi_choice *c)
 
 /* ---- one choice of a stream ---- */
 
+/* What /completion has beside the members of /v1/completions. last: the text is complete. */
+static void tinyi_native_put(tinyi_choice *c, const char *text, size_t n, int last)
+{
+    tinyi_job *j = c->job;
+    tllm_api *w = j->api;
+    tinyi_api_put(w, ",\"index\":");
+    tinyi_api_int(w, (int64_t)c->index);
+    tinyi_api_put(w, ",\"content\":");
+    tinyi_api_quote(w, text, n);
+    tinyi_api_put(w, ",\"tokens\":[");
+    if (c->tokens.n) (void)tinyi_doc_put(&w->w, c->tokens.at, c->tokens.n - 1); /* without the last comma */
+    c->tokens.n = 0;
+    if (j->probs) {
+        tinyi_api_put(w, "],\"completion_probabilities\":[");
+        (void)tinyi_doc_put(&w->w, c->logprobs[0].at, c->logprobs[0].n);
+        c->logprobs[0].n = 0;
+    }
+    tinyi_api_put(w, last ? "],\"stop\":true,\"stop_type\":" : "],\"stop\":false");
+    if (!last) return;
+    tinyi_api_put(w, c->end == TLLM_END_LENGTH || c->end == TLLM_END_CONTEXT ? "\"limit\""
+                     : c->end == TLLM_END_STRING                             ? "\"word\""
+                     : c->end == TLLM_END_TOKEN                              ? "\"eos\""
+                                                                             : "\"none\"");
+    tinyi_api_put(w, ",\"stopping_word\":");
+    tinyi_api_quote(w, c->stop.at, c->stop.n);
+    tinyi_api_put(w, c->end == TLLM_END_CONTEXT ? ",\"truncated\":true" : ",\"truncated\":false");
+    tinyi_api_put(w, c->text.n && memchr(c->text.at, '\n', c->text.n) ? ",\"has_new_line\":true"
+                                                                      : ",\"has_new_line\":false");
+    tinyi_api_put(w, ",\"tokens_evaluated\":");
+    tinyi_api_int(w, (int64_t)c->n_prompt);
+    tinyi_api_put(w, ",\"tokens_predicted\":");
+    tinyi_api_int(w, (int64_t)c->n_made);
+    tinyi_job_usage(j, c->index, 1);
+}
+
 static void tinyi_calls_put(tinyi_calls *calls, tinyi_job *j);
+
+/* The first event of a chat says who speaks, and nothing else. */
+static void tinyi_choice_role(tinyi_choice *c)
+{
+    tllm_api *w = c->job->api;
+    c->role_sent = 1;
+    tinyi_api_start(w);
+    tinyi_api_put(w, "data: ");
+    tinyi_job_head(c->job);
+    tinyi_api_put(w, ",\"choices\":[{\"index\":");
+    tinyi_api_int(w, (int64_t)c->index);
+    tinyi_api_put(w, ",\"delta\":{\"role\":\"assistant\",\"content\":null},\"logprobs\":null,");
+    tinyi_api_put(w, "\"finish_reason\":null}]}");
+    tinyi_job_event(c->job);
+}
 
 /* text: shown with this event; calls: or NULL; last: the event that has the reason */
 static void tinyi_choice_event(tinyi_choice *c, const char *text, size_t n, tinyi_calls *calls, int last)
 {
     tinyi_job *j = c->job;
     tllm_api *w = j->api;
+    if (j->where == TINYI_AT_CHAT && !c->role_sent) tinyi_choice_role(c);
     tinyi_api_start(w);
     tinyi_api_put(w, "data: ");
     tinyi_job_head(j);
@@ -290,17 +370,15 @@ static void tinyi_choice_event(tinyi_choice *c, const char *text, size_t n, tiny
     tinyi_api_int(w, (int64_t)c->index);
     if (j->where == TINYI_AT_CHAT) {
         tinyi_api_put(w, ",\"delta\":{");
-        if (!c->role_sent) tinyi_api_put(w, n || calls || last ? "\"role\":\"assistant\"," : "\"role\":\"assistant\"");
         if (calls) {
             tinyi_api_put(w, "\"tool_calls\":[");
             tinyi_calls_put(calls, j);
             tinyi_api_put(w, "]");
-        } else if (n || !c->role_sent) {
+        } else if (n) {
             tinyi_api_put(w, "\"content\":");
             tinyi_api_quote(w, text, n);
         }
         tinyi_api_put(w, "}");
-        c->role_sent = 1;
     } else {
         tinyi_api_put(w, ",\"text\":");
         tinyi_api_quote(w, text, n);
@@ -310,6 +388,7 @@ static void tinyi_choice_event(tinyi_choice *c, const char *text, size_t n, tiny
     tinyi_api_put(w, ",\"finish_reason\":");
     tinyi_api_put(w, last ? tinyi_choice_reason(c) : "null");
     tinyi_api_put(w, "}]");
+    if (j->native) tinyi_native_put(c, text, n, last);
     if (last) tinyi_job_tail(j);
     tinyi_api_put(w, "}");
     tinyi_job_event(j);
@@ -322,6 +401,11 @@ int tinyi_job_token(void *user, const tllm_engine_token *t)
     size_t plain;
     int closed = 0;
     if (!j->reply || j->failed) return 1;
+    if (j->native && !t->prompt && (j->stream || j->gives_tokens)) {
+        char text[24];
+        const int n = snprintf(text, sizeof text, "%d,", (int)t->token);
+        if (!tinyi_api_append(j->api, &c->tokens, text, (size_t)n)) j->failed = 503;
+    }
     if (j->logprobs) tinyi_choice_logprob(c, t->token, 1, t->logprob, t->top, t->n_top);
     if (t->prompt) return j->failed;
     if (!tinyi_api_append(j->api, &c->text, t->text, t->n_text)) j->failed = 503;
@@ -399,13 +483,15 @@ static void tinyi_calls_put(tinyi_calls *calls, tinyi_job *j)
 
 static void tinyi_choice_finish_stream(tinyi_choice *c)
 {
+    tinyi_job *j = c->job;
     tinyi_calls calls;
     tinyi_choice_read_calls(c, &calls);
-    if (c->job->style) tinyi_style_finish(c, &calls);
+    if (j->style) tinyi_style_finish(c, &calls);
     else {
-        if (calls.content > c->shown) tinyi_choice_event(c, c->text.at + c->shown, calls.content - c->shown, NULL, 0);
+        const size_t n = calls.content > c->shown ? calls.content - c->shown : 0;
+        if (n && !j->native) tinyi_choice_event(c, c->text.at + c->shown, n, NULL, 0);
         if (calls.n) tinyi_choice_event(c, "", 0, &calls, 0);
-        tinyi_choice_event(c, "", 0, NULL, 1);
+        tinyi_choice_event(c, j->native && n ? c->text.at + c->shown : "", j->native ? n : 0, NULL, 1);
     }
     tinyi_doc_end(&calls.m);
 }
@@ -440,6 +526,24 @@ static void tinyi_choice_put(tinyi_choice *c)
     tinyi_doc_end(&calls.m);
 }
 
+/* n choices in one object. */
+static void tinyi_job_object(tinyi_job *j, size_t from, size_t n)
+{
+    tllm_api *w = j->api;
+    size_t i;
+    tinyi_job_head(j);
+    tinyi_api_put(w, ",\"choices\":[");
+    for (i = from; i < from + n; i++) {
+        if (i > from) tinyi_api_put(w, ",");
+        tinyi_choice_put(&j->choice[i]);
+    }
+    tinyi_api_put(w, "]");
+    if (j->native) tinyi_native_put(&j->choice[from], j->choice[from].text.at, j->choice[from].text.n, 1);
+    else tinyi_job_usage(j, from, n);
+    tinyi_job_tail(j);
+    tinyi_api_put(w, "}");
+}
+
 static void tinyi_job_answer(tinyi_job *j)
 {
     tllm_api *w = j->api;
@@ -455,18 +559,18 @@ static void tinyi_job_answer(tinyi_job *j)
             tinyi_api_start(w);
             tinyi_api_put(w, j->style ? "event: error\ndata: " : "data: ");
             tinyi_api_error_text(w, j->failed, NULL, "server_error",
-                                 *j->says ? j->says : "there is no memory for the answer");
+                                 *j->says ? j->says : "there is no memory for the answer", NULL);
             tinyi_job_event(j);
         } else if (!j->style) {
             tinyi_api_start(w);
             tinyi_api_put(w, "data: ");
             tinyi_job_head(j);
             tinyi_api_put(w, ",\"choices\":[]");
-            tinyi_job_usage(j);
+            tinyi_job_usage(j, 0, j->n_choices);
             tinyi_api_put(w, "}");
             if (j->include_usage) tinyi_job_event(j);
         }
-        if (!j->style) {
+        if (!j->style && !j->native) {
             tinyi_api_start(w);
             tinyi_api_put(w, "data: [DONE]");
             tinyi_job_event(j);
@@ -477,20 +581,13 @@ static void tinyi_job_answer(tinyi_job *j)
     tinyi_api_start(w);
     if (j->style) tinyi_style_answer(&j->choice[0]);
     else {
-        tinyi_job_head(j);
-        if (j->infill) {
-            tinyi_api_put(w, ",\"content\":");
-            tinyi_api_quote(w, j->choice[0].text.at, j->choice[0].text.n);
-        }
-        tinyi_api_put(w, ",\"choices\":[");
-        for (i = 0; i < j->n_choices; i++) {
+        const size_t n = j->native ? 1 : j->n_choices;      /* in one object */
+        if (n < j->n_choices) tinyi_api_put(w, "[");
+        for (i = 0; i < j->n_choices; i += n) {
             if (i) tinyi_api_put(w, ",");
-            tinyi_choice_put(&j->choice[i]);
+            tinyi_job_object(j, i, n);
         }
-        tinyi_api_put(w, "]");
-        tinyi_job_usage(j);
-        tinyi_job_tail(j);
-        tinyi_api_put(w, "}\n");
+        tinyi_api_put(w, n < j->n_choices ? "]\n" : "\n");
     }
     if (j->failed && !w->w.status) w->w.status = TINY_E_MEMORY;
     tinyi_api_send(w, r, j->extra, 200);
@@ -515,8 +612,13 @@ void tinyi_job_end(void *user, const tllm_engine_result *r)
     c->n_prompt = r->n_prompt;
     c->n_cached = r->n_cached;
     c->n_made = r->n_made;
+    c->start_seconds = r->start_seconds;
     c->first_seconds = r->first_seconds;
     c->seconds = r->seconds;
+    j->api->prompt_seconds += r->first_seconds - r->start_seconds;
+    j->api->made_seconds += r->seconds - r->first_seconds;
+    j->api->made_after += r->n_made ? r->n_made - 1 : 0;
+    j->api->longest = TINYI_MAX(j->api->longest, r->n_prompt + r->n_made);
     if (r->stop && !tinyi_api_append(j->api, &c->stop, r->stop, strlen(r->stop))) j->failed = 503;
     if (!tinyi_api_append(j->api, &c->text, r->text, r->n_text)) j->failed = 503;
     if (r->status && !j->failed) {

@@ -22,7 +22,7 @@ static void tinyi_style_move(tinyi_ask *a, tinyi_tv *to, const char *name, const
     if (v) tinyi_style_set(a, to, as, *v);
 }
 
-/* The text of a value: a text, or a list of parts of type text, input_text or output_text. */
+/* The text of a value: a text, or a list of parts of type text, input_text or output_text, a line for each. */
 static tinyi_tv tinyi_style_words(tinyi_ask *a, const tinyi_tv *v, const char *param)
 {
     const size_t start = a->m.n_out;
@@ -38,6 +38,7 @@ static tinyi_tv tinyi_style_words(tinyi_ask *a, const tinyi_tv *v, const char *p
         char shown[80] = "none";
         if (type && text && text->type == TINYI_DOC_STRING &&
             (tinyi_tv_is(type, "text") || tinyi_tv_is(type, "input_text") || tinyi_tv_is(type, "output_text"))) {
+            if (i) (void)tinyi_doc_put(&a->m, "\n", 1);
             (void)tinyi_doc_put(&a->m, text->u.s, text->n);
             continue;
         }
@@ -79,12 +80,14 @@ static void tinyi_style_call(tinyi_ask *a, tinyi_tv *calls, const tinyi_tv *id, 
     (void)tinyi_list_add(&a->m, calls->u.list, one);
 }
 
-/* One message of /v1/messages: texts, calls, and results of tools, which come before the text. */
+/* One message of /v1/messages: texts, calls, thoughts, and results of tools, which come before the text. Templates know
+ * thoughts as reasoning_content. */
 static void tinyi_style_message(tinyi_ask *a, tinyi_tv *messages, const tinyi_tv *m)
 {
     const tinyi_tv *role = tinyi_ask_member(a, m, "role"), *content = tinyi_ask_member(a, m, "content");
     const int user = role && tinyi_tv_is(role, "user");
-    tinyi_tv texts, calls;
+    tinyi_tv texts, calls, thoughts;
+    size_t start;
     size_t i;
     if (!role || (!user && !tinyi_tv_is(role, "assistant")) || !content) {
         (void)tinyi_ask_fail(a, 400, "messages", "invalid_value",
@@ -95,6 +98,7 @@ static void tinyi_style_message(tinyi_ask *a, tinyi_tv *messages, const tinyi_tv
         tinyi_style_say(a, messages, *role, tinyi_style_words(a, content, "messages"), NULL);
         return;
     }
+    start = a->m.n_out;
     texts = tinyi_tv_list(&a->m, content->u.list->n);
     calls = tinyi_tv_list(&a->m, content->u.list->n);
     if (a->m.status) return;
@@ -102,15 +106,26 @@ static void tinyi_style_message(tinyi_ask *a, tinyi_tv *messages, const tinyi_tv
         const tinyi_tv *part = &content->u.list->item[i], *type = tinyi_ask_member(a, part, "type");
         if (user && type && tinyi_tv_is(type, "tool_result")) {
             const tinyi_tv *said = tinyi_ask_member(a, part, "content");
+            const tinyi_tv *failed = tinyi_ask_member(a, part, "is_error");
+            if (failed && tinyi_tv_true(failed))
+                tinyi_ask_warn(a, "is_error: the template gets the text of a tool_result only");
             tinyi_style_say(a, messages, tinyi_style_name("tool"),
                             said ? tinyi_style_words(a, said, "messages") : tinyi_tv_view("", 0), NULL);
         } else if (!user && type && tinyi_tv_is(type, "tool_use"))
             tinyi_style_call(a, &calls, tinyi_ask_member(a, part, "id"), tinyi_ask_member(a, part, "name"),
                              tinyi_ask_member(a, part, "input"), "messages");
+        else if (!user && type && tinyi_tv_is(type, "thinking")) {
+            const tinyi_tv *said = tinyi_ask_member(a, part, "thinking");
+            if (said && said->type == TINYI_DOC_STRING) (void)tinyi_doc_put(&a->m, said->u.s, said->n);
+            else (void)tinyi_ask_fail(a, 400, "messages", "invalid_type", "a part of type thinking has no text");
+        }
         else (void)tinyi_list_add(&a->m, texts.u.list, *part);
     }
+    thoughts = tinyi_doc_take(&a->m, start);
     if (a->status || a->m.status || (user && !texts.u.list->n)) return;
     tinyi_style_say(a, messages, *role, tinyi_style_words(a, &texts, "messages"), calls.u.list->n ? &calls : NULL);
+    if (thoughts.n && !a->status && !a->m.status)
+        tinyi_style_set(a, &messages->u.list->item[messages->u.list->n - 1], "reasoning_content", thoughts);
 }
 
 /* One item of the input of /v1/responses. */

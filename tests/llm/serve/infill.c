@@ -1,7 +1,7 @@
 /* tests/llm/serve/infill.c - /infill and /v1/rerank over loopback
  *
  * Truth    the text of /v1/completions for the same tokens, put together here; embeddings of a session and their
- *          products in double. */
+ *          products in double; for a head that ranks, the first row of the model without it, times the head. */
 #include "t.h"
 
 static tllm_api *api;
@@ -9,6 +9,7 @@ static tllm_api *api;
 #include "kit.h"
 
 static const char a_story[] = "examples/models/story-small.gguf";
+static const char a_bert[] = "tests/golden/oracle/llm/bert.gguf";
 static const char an_embedder[] = "tests/fuzz/corpus/gguf/model-pooling-decoder.gguf";
 
 static client line;
@@ -131,8 +132,8 @@ static void test_infill(void)
             T_EQ_INT(post("/infill", "{\"input_prefix\":\"a\",\"messages\":[]}"), 400);
             SAYS("messages is not a field");
             T_EQ_INT(post("/infill", "{\"input_prefix\":\"a\",\"n_predict\":2,\"stream\":true}"), 200);
-            SAYS("[DONE]");
-            T_EQ_INT(post("/v1/completions", "{\"prompt\":\"a\",\"n_predict\":2}"), 400);
+            SAYS("\"stop\":true");
+            T_EQ_INT(post("/v1/completions", "{\"prompt\":\"a\",\"n_probs\":2}"), 400);
         }
         T_EQ_INT(post("/v1/rerank", "{\"query\":\"a\",\"documents\":[\"b\"]}"), 400);
         SAYS("no model that compares texts");
@@ -191,6 +192,18 @@ static void test_rerank(void)
     T_EQ_INT(post("/v1/rerank", "{\"query\":\"b a\",\"documents\":[\"a b\",\"b a\"],\"top_n\":1}"), 200);
     SAYS("\"results\":[{\"index\":1,");                 /* the query itself */
     T_TRUE(strstr(kit_body, "\"index\":0") == NULL);
+    for (k = 0, i = 0; i < 2; i++) {                    /* "a b", and "b a" as document and query */
+        T_EQ_INT(post("/tokenize", i ? "{\"content\":\"b a\",\"add_special\":true}"
+                                     : "{\"content\":\"a b\",\"add_special\":true}"), 200);
+        for (at = kit_body, found = 1; *at; at++) found += *at == ',';
+        k += i ? 2 * found : found;
+    }
+    T_EQ_INT(post("/v1/rerank", "{\"query\":\"b a\",\"documents\":[\"a b\",\"b a\"],\"user\":\"me\"}"), 200);
+    {
+        char want[80];
+        (void)snprintf(want, sizeof want, "\"prompt_tokens\":%d,\"total_tokens\":%d},\"warnings\":[\"user ", k, k);
+        SAYS(want);
+    }
     T_EQ_INT(post("/v1/rerank", "{\"query\":7,\"documents\":[\"a\"]}"), 400);
     SAYS("query must be a text");
     T_EQ_INT(post("/v1/rerank", "{\"query\":\"a\",\"documents\":[]}"), 400);
@@ -209,9 +222,105 @@ static void test_rerank(void)
     t_close(ctx);
 }
 
+/* A head that ranks: the rows of an encoder, and one row of weights for the first of them. */
+static void test_head(void)
+{
+    static const char *const text[2] = { "b a", "a cab" };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_gguf *file = NULL;
+    tllm_model *model = NULL;
+    tllm_state *state = NULL;
+    tllm_state_desc sd;
+    tllm_vocab *vocab = NULL;
+    tllm_writer *w = NULL;
+    tllm_session *s = NULL;
+    tllm_api_desc d;
+    tllm_about about;
+    tllm_text name;
+    float head[256];
+    double score[2];
+    const uint64_t dim[2] = { 64, 1 };
+    const void *bytes;
+    size_t i, k, n = 0, used = 0;
+    T_OK(tllm_gguf_open(ctx, a_bert, &file));
+    T_OK(tllm_model_open(ctx, file, &model));
+    T_OK(tllm_vocab_open(ctx, file, &vocab));
+    if (!vocab) { t_close(ctx); return; }
+    tllm_model_about(model, &about);
+    T_EQ_INT(about.n_embd, 64);
+    for (i = 0; i < 64; i++) head[i] = (float)((int)(i * 37 % 23) - 11) / 16.0f;
+    memset(&sd, 0, sizeof sd);
+    T_OK(tllm_state_open(ctx, model, &sd, &state));
+    for (i = 0; i < 2; i++) {                           /* CLS query SEP text SEP */
+        tllm_tokens q, t;
+        float *rows;
+        memset(&q, 0, sizeof q);
+        memset(&t, 0, sizeof t);
+        T_OK(tllm_encode(ctx, vocab, "a b", 3, TLLM_ENCODE_ENDS, &q));
+        T_OK(tllm_encode(ctx, vocab, text[i], strlen(text[i]), TLLM_ENCODE_ENDS, &t));
+        n = q.n + t.n - 1;
+        used += n;
+        {
+            int32_t id[64];
+            T_TRUE(n <= 64);
+            memcpy(id, q.id, q.n * sizeof *id);
+            memcpy(id + q.n, t.id + 1, (t.n - 1) * sizeof *id);
+            rows = (float *)t_keep(n * 64 * sizeof *rows);
+            T_OK(tllm_forward_all(state, id, (tiny_idx)n, rows));
+        }
+        for (score[i] = 0, k = 0; k < 64; k++) score[i] += (double)rows[k] * (double)head[k];
+        tllm_tokens_free(ctx, &q);
+        tllm_tokens_free(ctx, &t);
+    }
+    T_OK(tllm_writer_open(ctx, NULL, &w));
+    for (i = 0; i < tllm_gguf_n_meta(file); i++) T_OK(tllm_writer_put_meta(ctx, w, tllm_gguf_meta_at(file, i)));
+    T_OK(tllm_writer_put_u32(ctx, w, "bert.pooling_type", TLLM_POOL_RANK));
+    for (i = 0; i < tllm_gguf_n_tensors(file); i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(file, i);
+        T_OK(tllm_writer_put_tensor(ctx, w, t->name, t->type, t->rank, t->dim, t->data));
+    }
+    name.at = "cls.output.weight";
+    name.n = strlen(name.at);
+    T_OK(tllm_writer_put_tensor(ctx, w, name, TLLM_FORMAT_F32, 2, dim, head));
+    T_OK(tllm_writer_finish(ctx, w));
+    bytes = tllm_writer_memory(w, &n);
+    memset(&d, 0, sizeof d);
+    T_OK(tllm_session_open_memory(ctx, bytes, n, NULL, &s));
+    d.server.address = "127.0.0.1:0";
+    d.embedder = s;
+    T_OK(tllm_api_open(ctx, NULL, &d, &api));
+    if (api) {
+        char want[100];
+        T_EQ_INT(post("/rerank", "{\"query\":\"a b\",\"documents\":[\"b a\",\"a cab\"]}"), 200);
+        SAYS("\"method\":\"rank\"");
+        (void)snprintf(want, sizeof want, "\"results\":[{\"index\":%d,", score[1] > score[0]);
+        SAYS(want);
+        for (i = 0; i < 2; i++) {
+            const char *at;
+            (void)snprintf(want, sizeof want, "{\"index\":%d,\"relevance_score\":", (int)i);
+            at = strstr(kit_body, want);
+            T_CLOSE(at ? strtod(at + strlen(want), NULL) : 1e30, score[i], 1e-4 * (1 + fabs(score[i])));
+        }
+        /* the query is counted with each document, as it is read */
+        (void)snprintf(want, sizeof want, "\"usage\":{\"prompt_tokens\":%d,", (int)used);
+        SAYS(want);
+        kit_hang_up(&line);
+    }
+    tllm_api_close(api);
+    api = NULL;
+    tllm_session_close(s);
+    tllm_writer_close(ctx, w);
+    tllm_state_close(ctx, state);
+    tllm_vocab_close(ctx, vocab);
+    tllm_model_close(ctx, model);
+    tllm_gguf_close(ctx, file);
+    t_close(ctx);
+}
+
 int main(void)
 {
     T_RUN(test_infill);
     T_RUN(test_rerank);
+    T_RUN(test_head);
     return t_done();
 }
