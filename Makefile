@@ -57,8 +57,8 @@ COMPILE_TEST = $(patsubst -O2,-O1,$(COMPILE))
 
 .PHONY: help all picture pictures ways smaller try demo machine retrain retrain-check test test-clone sweep \
     run-tests programs bench bench-quick bench-compile bench-peers bench-targets bench-arm bench-mpi check-scripts \
-    mutants conformance test-ports test-python fuzz soak asan tsan stitch stitch-check docs setup examples examples-all \
-    examples-alone mpi test-mpi style-check page test-serve test-page clean install uninstall shared dist
+    mutants conformance test-ports test-python fuzz soak asan tsan stitch stitch-check docs setup examples \
+    examples-all examples-alone mpi test-mpi style-check page test-serve test-page clean install uninstall shared dist
 .DELETE_ON_ERROR:
 .SECONDARY:
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# setup.sh test|ports|accel|mpi|serve: what the tests, the emulated ports, the accelerator ports, ranks over MPI or tests
-# of build/serve want beyond a C compiler and make. As root on Debian or Ubuntu installs what is missing; elsewhere says which line would. Nothing
-# here is needed: what is missing is skipped by name.
+# setup.sh test|ports|accel|mpi|serve: what the tests, the emulated ports, the accelerator ports, ranks over MPI or the
+# tests of build/serve want beyond a C compiler and make. As root on Debian or Ubuntu installs what is missing,
+# elsewhere says which line would. Nothing here is needed: what is missing is skipped by name.
 what=${1:-test}
 missing=
 want() { # package, then a test that it is there

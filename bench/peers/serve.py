@@ -65,8 +65,8 @@ def main():
         return theirs(o.model, o.theirs, o.context, o.threads)
     print("clients  server     tokens/s  first token, ms: mean    p95   between, ms   request, ms")
     for n in (int(x) for x in o.clients.split(",")):
-        load = [o.build + "/load", "--json", "--clients", str(n), "--requests", str(o.requests * n), "--prompt", o.prompt,
-                "--answer", o.answer, "--field", "ignore_eos=true", "--timeout", "1200"]
+        load = [o.build + "/load", "--json", "--clients", str(n), "--requests", str(o.requests * n), "--prompt",
+                o.prompt, "--answer", o.answer, "--field", "ignore_eos=true", "--timeout", "1200"]
         ours = [o.build + "/serve", o.model, "--address", "127.0.0.1:0", "--slots", str(n), "--context",
                 str(o.context), "--threads", str(o.threads), *(["--target", o.target] if o.target else []), *rest]
         other = [sys.executable, __file__, o.model, "--theirs", str(n), "--context", str(o.context), "--threads",

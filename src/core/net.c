@@ -348,7 +348,7 @@ TINY_API void tiny_local_close(tiny_ctx *ctx, tiny_local *l)
 TINYI_FN tiny_status tinyi_net_end(const tiny_ctx *ctx, tiny_net *net, tiny_status st)
 {
     if (!net || net->why) return st;
-    if (!*net->says) (void)snprintf(net->says, sizeof net->says, "%s", tiny_ctx_message(ctx));
+    if (!*net->says) tinyi_keep_says(net->says, sizeof net->says, tiny_ctx_message(ctx));
     net->why = st;
     net->close(net);
     return st;
