@@ -403,8 +403,8 @@ static void test_faults(void)
             }
 }
 
-/* The first of three messages of rank 1 to rank 0 is lost. The sums are equal in length and tag, but the next message is
- * not taken for the lost one. The other ranks may have finished before they hear of it. */
+/* The first of three messages of rank 1 to rank 0 is lost. The sums are equal in length and tag, but the next message
+ * is not taken for the lost one. The other ranks may have finished before they hear of it. */
 static void lost_rank(int rank, void *arg)
 {
     group *g = (group *)arg;
