@@ -11,7 +11,8 @@
  *
  * What is protected: nobody without the secret can join, change, repeat or insert a message. What is not: everything is
  * readable on the wire. Use an encrypted tunnel where that matters. The secret has at least 16 bytes, and must be
- * random: it is not made for passwords.
+ * random: it is not made for passwords. It is not kept. The keys that are made from it are wiped at the close and, on
+ * Linux, left out of core files; the secret itself is the caller's to wipe.
  *
  * A rank that dies, lies, or is silent for three pings ends the group. net->says and net->gone tell which rank, on
  * every rank. The rank that answers too slowly is found by the time-out of tiny_comm. */

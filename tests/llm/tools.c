@@ -883,6 +883,21 @@ static void test_cluster(void)
     T_EQ_INT(cluster("--wait 2", words, &ended), 1);
     T_EQ_INT(ended, 1);
     has(worker, "it has other settings", __LINE__);
+    has(worker, "all machines need the same --wire", __LINE__);
+    (void)snprintf(words, sizeof words, "unix:%s/c --fetch %s", folder, folder);
+    T_EQ_INT(cluster("--wait 2", words, &ended), 1);    /* a worker without the file, and a master without --slices */
+    T_EQ_INT(ended, 1);
+    has(worker, "with the model file need --slices", __LINE__);
+    (void)snprintf(words, sizeof words, "%s/short", folder);
+    {
+        FILE *f = fopen(words, "w");
+        if (f) {
+            (void)fputs("fifteen letters\n", f);
+            (void)fclose(f);
+        }
+        T_EQ_INT(run("", "cluster master examples/models/story.gguf x --key %s/short --ranks 2", folder), 1);
+        COMPLAINS("a secret of 15 bytes: it must have at least 16");
+    }
     if (run("", "ranks --help") == 0) {     /* the same over threads and over processes of one program */
         T_EQ_INT(run("", "ranks examples/models/story.gguf --tokens 24 --share 3,1 --check"), 0);
         SAYS("the same text as on one rank");
