@@ -21,7 +21,7 @@
 #include "math/rows_inside.h"
 #include "gnn/operator/deeponet_inside.h"
 
-#define TINYI_DON_NAME 48
+#define TINYI_DON_NAME 56
 #define TINYI_DON_CHUNK 4096                /* points of one pass of the trunk */
 #define TINYI_DON_MOST (1 << 24)
 #define TINYI_DON_NUMBERS 39                /* of a description in a file */
