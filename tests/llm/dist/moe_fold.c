@@ -482,6 +482,34 @@ static void test_worked(void)
     T_PROOF("distributed 5", "worked: four tokens, capacity 2, expert 0 keeps 2 and 3, or 0 and 1; 6 of 8 rows");
 }
 
+/* Equal probabilities: the lower expert, and of its tokens the first ones. */
+static void test_ties(void)
+{
+    static const float same[10] = { 0.0f };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_moe_desc d;
+    tllm_moe *moe = NULL;
+    tllm_moe_plan p;
+    int drop, t;
+    memset(&d, 0, sizeof d);
+    d.n_expert = 2;
+    d.k = d.width = 1;
+    for (drop = TLLM_MOE_DROP_PROBS; drop < TLLM_MOE_DROPS; drop++) {
+        d.drop = drop;
+        if (!T_OK(tllm_moe_open(ctx, &d, &moe))) return;
+        T_OK(tllm_moe_route(moe, same, 5));
+        p = tllm_moe_plan_of(moe);
+        T_EQ_INT(p.capacity, 3);
+        for (t = 0; t < 5; t++) {
+            T_EQ_INT(p.expert[t], 0);
+            T_EQ_INT(p.keep[t], t < 3);
+        }
+        tllm_moe_close(moe);
+    }
+    t_close(ctx);
+    T_PROOF("distributed 5", "ties: the lower expert, the lower token");
+}
+
 /* The same sequence cut over 1, 2, 4, 8 ranks keeps the same pairs; and those of the reference. */
 static void test_sequence(void)
 {
@@ -845,6 +873,7 @@ int main(void)
     T_RUN(test_tcp);
     T_RUN(test_identity);
     T_RUN(test_worked);
+    T_RUN(test_ties);
     T_RUN(test_sequence);
     T_RUN(test_capacity);
     T_RUN(test_balance);
