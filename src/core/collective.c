@@ -111,6 +111,7 @@ static tiny_status tinyi_coll_pass(tinyi_coll_call *k, int phase, int to, const 
         }
         /* on its way: it will be here then */
         until = !recv.whole && !net->virtual_clock && recv.at ? TINYI_MIN(recv.at, k->until) : k->until;
+        if (net->whole && net->whole->push) net->whole->push(net->whole->push_user);
         net->pause(net, seen, until);
     }
     if (from >= 0 && net->virtual_clock) k->c->clock = TINYI_MAX(k->c->clock, recv.at);

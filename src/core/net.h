@@ -56,8 +56,8 @@ struct tiny_net {
     tiny_status why;
     int gone;                               /* after a failure: 1 + the rank that caused it; 0: not known */
     tiny_net *whole;                        /* NULL, or the net of which this one is a part */
-    /* NULL, or moves messages that another call left under way. Calls on parts of this net make it before they sleep:
-     * the rank that they wait for may wait for the rest of such a message. */
+    /* NULL, or moves messages that another call left under way. Collective calls on parts of this net make it before
+     * they sleep: the rank that they wait for may wait for the rest of such a message. */
     void (*push)(void *user);
     void *push_user;
     char says[200];

@@ -1,4 +1,4 @@
-/* tests/golden/ranks.h - written by tests/golden/make/ranks.py, PyTorch 2.15.0, Megatron Core 0.16.1: do not edit */
+/* tests/golden/ranks.h - by tests/golden/make/ranks.py with PyTorch 2.15.0, Megatron Core 0.16.1: do not edit */
 static const char *const schedules[] = {
     "2 4 2 0: F0.0 F1.0 F0.1 F1.1 F2.0 B0.1 F3.0 B1.1 F2.1 B0.0 F3.1 B1.0 B2.1 B3.1 B2.0 B3.0",
     "2 4 2 1: F0.0 F1.0 F0.1 B0.1 F1.1 B1.1 F2.0 B0.0 F3.0 B1.0 F2.1 B2.1 F3.1 B3.1 B2.0 B3.0",

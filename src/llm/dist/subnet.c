@@ -67,7 +67,6 @@ static uint64_t tinyi_subnet_changes(tiny_net *net)
 static void tinyi_subnet_pause(tiny_net *net, uint64_t seen, uint64_t until)
 {
     tiny_net *of = ((tinyi_subnet *)net)->of;
-    if (net->whole->push) net->whole->push(net->whole->push_user);
     of->pause(of, seen, until);
 }
 static void tinyi_subnet_wake(tiny_net *net)

@@ -163,7 +163,7 @@ def steps(name, optim, **more):
     put(name, torch.cat([w1.detach().reshape(-1), w2.detach().reshape(-1)]))
 
 
-print('/* tests/golden/ranks.h - written by tests/golden/make/ranks.py, PyTorch %s, Megatron Core %s: '
+print('/* tests/golden/ranks.h - by tests/golden/make/ranks.py with PyTorch %s, Megatron Core %s: '
       'do not edit */' % (torch.__version__.split('+')[0], core.__version__))
 put_lines('schedules', [schedule(p, m, v, r) for p, m, v in
                         ((2, 4, 2), (4, 8, 2), (4, 4, 3), (3, 6, 4), (4, 6, 1), (4, 2, 1)) for r in range(p)])
