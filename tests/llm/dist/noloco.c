@@ -571,7 +571,7 @@ static void after_rank(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
     tllm_noloco_desc d;
     tllm_noloco *o = NULL;
     tiny_coll c;
-    float work[4];
+    float work[4], from[4], to[4];
     tiny_status st;
     int s;
     memset(&d, 0, sizeof d);
@@ -589,6 +589,9 @@ static void after_rank(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
     c.n_work = sizeof work;
     c.until = tiny_now_ns() + UINT64_C(60000000000);
     if (!st) st = tiny_coll_allreduce(ctx, &c, TINY_COMM_TREE, &j->sum[rank], 1);
+    for (s = 0; s < 4; s++) from[s] = (float)(4 * rank + s);
+    if (!st) st = tiny_coll_alltoall(ctx, &c, TINY_COLL_RING, from, to, 1);        /* each pair: nothing old is left */
+    for (s = 0; s < 4 && !st; s++) j->same[rank] &= !(to[s] < (float)(4 * s + rank) || to[s] > (float)(4 * s + rank));
     t->st[rank] = st;
     tllm_noloco_close(o);
 }
@@ -602,6 +605,7 @@ static void test_leave(void)
         j.net.arg = &j;
         if (!t_net_run(&j.net, 4)) return;
         t_net_ok(&j.net);
+        for (r = 0; r < 4; r++) T_TRUE(j.same[r]);
         for (r = 0; r < 4; r++) T_CLOSE(j.sum[r], 6.0, 0.0);
         t_free_blocks();
     }
