@@ -372,7 +372,7 @@ $(BUILD)/deeponet: examples/solvers.h examples/picture.h
 $(BUILD)/wave: examples/picture.h
 $(BUILD)/sbp: examples/world.h
 $(BUILD)/ranks: examples/world.h
-$(BUILD)/onebyte $(BUILD)/noloco: examples/world.h
+$(BUILD)/onebyte $(BUILD)/noloco: examples/world.h examples/curve.h
 $(BUILD)/pipeline $(BUILD)/energon: examples/world.h
 $(BUILD)/pipeline $(BUILD)/moe_fold $(BUILD)/zero_topo: examples/svg.h
 $(BUILD)/moe_fold $(BUILD)/zero_topo: examples/world.h
@@ -381,7 +381,6 @@ $(BUILD)/cluster: examples/devices.h
 $(BUILD)/easyspec $(BUILD)/distserve: examples/world.h
 $(BUILD)/serve: examples/serve-page.h
 $(BUILD)/cluster: examples/cluster.h
-$(BUILD)/ranks: examples/world.h
 
 # the page of build/serve as texts of C; committed, so that the program compiles without this rule
 page:            ## makes examples/serve-page.h from examples/serve-page.html
@@ -409,6 +408,7 @@ $(MPI_PROGRAMS:%=$(MPI)/%): $(MPI)/%: examples/%.c examples/options.h examples/w
     $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
 	$(MPI_COMPILE) -DWORLD_MPI $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
+$(MPI)/onebyte $(MPI)/noloco: examples/curve.h
 mpi: $(MPI)/net $(MPI_PROGRAMS:%=$(MPI)/%)  ## programs with ranks for mpirun, in build/mpi; MPICC=mpicc.mpich
 
 MPI_RANKS ?= 2 4 8

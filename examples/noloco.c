@@ -17,6 +17,7 @@
 #define PROGRAM "noloco"
 #include "options.h"
 #include "world.h"
+#include "curve.h"
 #include <math.h>
 
 static const char usage[] =
@@ -35,7 +36,7 @@ static const char usage[] =
     "  --check        run it again on threads of one process; end with status 1 if a bit of the weights differs\n"
     "  --quiet        print the last lines only\n" WORLD_USAGE;
 
-enum { LETTERS = 12, BACK = 8, IN = LETTERS * BACK, HIDDEN = 320, SECOND = 200, BATCH = 32, TENSORS = 6, POINTS = 128 };
+enum { LETTERS = 12, BACK = 8, IN = LETTERS * BACK, HIDDEN = 320, SECOND = 200, BATCH = 32, TENSORS = 6 };
 enum { NOLOCO, DILOCO, FULL };
 static world w = { 4, 0, 0, 0 };
 static int method, steps = 1500, inner, late, wait_ms = -1, check, quiet;
@@ -198,10 +199,6 @@ typedef struct result {
     uint64_t bytes, hash;
     int alone;
 } result;
-typedef struct course {
-    int n;
-    double at[POINTS], y[POINTS];
-} course;
 
 static uint64_t digest(const float *x, size_t n)
 {
@@ -214,7 +211,7 @@ static uint64_t digest(const float *x, size_t n)
     return h;
 }
 
-static tiny_status train(tiny_ctx *ctx, tiny_net *net, int loud, result *out, course *c)
+static tiny_status train(tiny_ctx *ctx, tiny_net *net, int loud, result *out, curve *c)
 {
     net_model m;
     tllm_noloco *o = NULL;
@@ -284,10 +281,7 @@ static tiny_status train(tiny_ctx *ctx, tiny_net *net, int loud, result *out, co
             if (ms > most) most = ms;
             if (!st && !net->rank && loud) {
                 st = model_judge(&m, &loss);
-                if (c->n < POINTS) {
-                    c->at[c->n] = s + 1;
-                    c->y[c->n++] = loss;
-                }
+                curve_add(c, s + 1, loss);
                 if (!quiet) {
                     printf("%8d %12.4f %12.1f\n", s + 1, loss, ms);
                     (void)fflush(stdout);
@@ -345,7 +339,7 @@ static void twin_rank(tiny_team *team, void *arg)
     tiny_ctx *ctx = NULL;
     tiny_net *net = tiny_local_net(t->local, team->i);
     result out;
-    course c;
+    curve c;
     memset(&d, 0, sizeof d);
     memset(&c, 0, sizeof c);
     d.n_threads = 1;
@@ -383,40 +377,11 @@ static tiny_status again(int ranks, uint64_t hash)
     return st;
 }
 
-static int draw(const course *c, double floor_)
-{
-    char path[1100];
-    FILE *f;
-    int i, ok;
-    double high = floor_ + 1e-3;
-    for (i = 0; i < c->n; i++)
-        if (c->y[i] > high) high = c->y[i];
-    if (snprintf(path, sizeof path, "%s.part", svg) >= (int)sizeof path) return 0;
-    f = fopen(path, "w");
-    if (!f) return 0;
-    fprintf(
-        f,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"560\" height=\"260\" font-family=\"sans-serif\" "
-        "font-size=\"12\"><rect width=\"560\" height=\"260\" fill=\"white\"/><path stroke=\"#888\" d=\"M60 "
-        "20V220H540\" "
-        "fill=\"none\"/><text x=\"60\" y=\"14\">%s: nats a letter of rank 0; the floor is %.3f</text><text x=\"54\" "
-        "y=\"30\" text-anchor=\"end\">%.3g</text><text x=\"540\" y=\"240\" text-anchor=\"end\">step %d</text>"
-        "<polyline fill=\"none\" stroke=\"#1f77b4\" stroke-width=\"2\" points=\"",
-        method_name, floor_, high, steps);
-    for (i = 0; i < c->n; i++)
-        fprintf(f, "%.1f,%.1f ", 60 + 480 * c->at[i] / steps, 220 - 195 * (c->y[i] - floor_) / (high - floor_));
-    fputs("\"/></svg>\n", f);
-    ok = !ferror(f);
-    ok = !fclose(f) && ok;
-    ok = ok && !rename(path, svg);
-    if (!ok) (void)remove(path);
-    return ok;
-}
-
 static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
 {
     result out;
-    course c;
+    curve c;
+    char title[120];
     tiny_status st;
     (void)arg;
     memset(&c, 0, sizeof c);
@@ -432,9 +397,9 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
     printf("a replica waited %.1f ms an outer step, one of them %.1f; rank 0 sent %.1f MB\n", out.waited_ms,
            out.most_ms, 1e-6 * (double)out.bytes);
     if (out.alone) printf("rank 0 was left alone %d times\n", out.alone);
-    if (svg && !draw(&c, entropy())) {
-        fprintf(stderr, PROGRAM ": %s: cannot be written\n", svg);
-        return TINY_E_IO;
+    if (svg) {
+        (void)snprintf(title, sizeof title, "%s: nats a letter of rank 0; the floor is %.3f", method_name, entropy());
+        if (!curve_draw(&c, svg, title, "#1f77b4", entropy(), entropy() + 1e-3)) return TINY_E_IO;
     }
     return check ? again(net->world, out.hash) : TINY_OK;
 }

@@ -16,6 +16,7 @@
 #define PROGRAM "onebyte"
 #include "options.h"
 #include "world.h"
+#include "curve.h"
 #include <math.h>
 
 static const char usage[] =
@@ -47,8 +48,7 @@ enum {
     TEST = 2000,
     CONTEXT = 96,
     RANK = 1,
-    MOST_PLACES = 128,
-    POINTS = 65
+    MOST_PLACES = 128
 };
 
 static world w = { 2, 0, 0, 0 };
@@ -333,53 +333,6 @@ static void task_close(task *t)
 
 /* ---- a run ------------------------------------------------------------------------------------------------------- */
 
-typedef struct course {
-    int n;
-    double at[POINTS], y[POINTS];
-} course;
-
-static int write_whole(const char *path, const void *bytes, size_t n)
-{
-    char *part_of = (char *)need(malloc(strlen(path) + sizeof ".part"));
-    FILE *f;
-    int ok;
-    (void)sprintf(part_of, "%s.part", path);
-    f = fopen(part_of, "wb");
-    ok = f && fwrite(bytes, 1, n, f) == n;
-    if (f && fclose(f)) ok = 0;
-    ok = ok && !rename(part_of, path);
-    if (!ok) {
-        fprintf(stderr, PROGRAM ": %s: cannot be written\n", path);
-        (void)remove(part_of);
-    }
-    free(part_of);
-    return ok;
-}
-static int draw(const course *c, const char *what)
-{
-    char text[8192];
-    int n, i;
-    double low = c->y[0], high = c->y[0];
-    for (i = 1; i < c->n; i++) {
-        if (c->y[i] < low) low = c->y[i];
-        if (c->y[i] > high) high = c->y[i];
-    }
-    if (high <= low) high = low + 1;
-    n = snprintf(text, sizeof text,
-                 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"560\" height=\"260\" font-family=\"sans-serif\" "
-                 "font-size=\"12\"><rect width=\"560\" height=\"260\" fill=\"white\"/><path stroke=\"#888\" "
-                 "d=\"M60 20V220H540\" fill=\"none\"/><text x=\"60\" y=\"14\">%s</text><text x=\"54\" y=\"30\" "
-                 "text-anchor=\"end\">%.3g</text><text x=\"54\" y=\"220\" text-anchor=\"end\">%.3g</text><text "
-                 "x=\"540\" y=\"240\" text-anchor=\"end\">step %.0f</text><polyline fill=\"none\" stroke=\"#d62728\" "
-                 "stroke-width=\"2\" points=\"",
-                 what, high, low, c->at[c->n - 1]);
-    for (i = 0; i < c->n; i++)
-        n += snprintf(text + n, sizeof text - (size_t)n, "%.1f,%.1f ", 60 + 480 * c->at[i] / (c->at[c->n - 1] + 1e-9),
-                      220 - 195 * (c->y[i] - low) / (high - low));
-    n += snprintf(text + n, sizeof text - (size_t)n, "\"/></svg>\n");
-    return write_whole(svg, text, (size_t)n);
-}
-
 static tiny_status open_task(tiny_ctx *ctx, task **made)
 {
     task *t = (task *)need(calloc(1, sizeof *t));
@@ -445,7 +398,7 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
     tllm_onebyte *o = NULL;
     tllm_onebyte_desc d;
     tllm_onebyte_report r;
-    course c;
+    curve c;
     double y = 0;
     uint64_t said = 0, start = tiny_now_ns(), bytes = 0;
     int i, differs = 0;
@@ -462,10 +415,9 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
                "step", what, "loss");
     while (!st && !r.ended && (net->rank || tllm_onebyte_at(o) <= (uint64_t)steps)) {
         const uint64_t at = tllm_onebyte_at(o), every = (uint64_t)(steps + 31) / 32;
-        if (!net->rank && (at % every == 0 || at == (uint64_t)steps) && c.n < POINTS) {
+        if (!net->rank && (at % every == 0 || at == (uint64_t)steps)) {
             st = command ? story_judge(t, &y) : blobs_judge(t, &y);
-            c.at[c.n] = (double)at;
-            c.y[c.n++] = y;
+            curve_add(&c, (double)at, y);
             if (!quiet && (at % (4 * every) == 0 || at == (uint64_t)steps)) {
                 printf("%8llu %16.3f %12.4f\n", (unsigned long long)at, y, r.loss);
                 (void)fflush(stdout);
@@ -493,7 +445,7 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
             for (n = 0; n < t->n_tensor; n++) at[n] = (const float *)t->tensor[n].data;
             st = adapter(t, at, out, NULL);
         }
-        if (!st && svg && !draw(&c, what)) st = TINY_E_IO;
+        if (!st && svg && !curve_draw(&c, svg, what, "#d62728", y, y)) st = TINY_E_IO;
         if (!st && check) {
             st = again(ctx, samples * net->world, (uint64_t)steps, tllm_onebyte_hash(o), &differs);
             if (!st)

@@ -211,6 +211,36 @@ static void tinyi_nl_hear(tllm_noloco *o, tinyi_nl_peer *p)
     tinyi_nl_message(o, &p->in, TINYI_NL_WORD_TAG, p->word, 8);
 }
 
+/* to replica r: the words of its queue, and phi after a WELCOME */
+static void tinyi_nl_speak(tllm_noloco *o, int r)
+{
+    tiny_net *net = o->desc.net;
+    tinyi_nl_peer *p = &o->peer[r];
+    while (!p->gone && (p->count || p->joins)) {
+        if (!p->count && p->joins == 1) {
+            tinyi_nl_say(o, r, TINYI_NL_WELCOME, o->step);
+            p->joins = 2;
+            tinyi_nl_message(o, &p->phi, TINYI_NL_PHI_TAG, o->phi, o->desc.n * sizeof(float));
+        }
+        if (p->count && !p->sending) {
+            tinyi_nl_message(o, &p->out, TINYI_NL_WORD_TAG, p->queue[p->first], 8);
+            p->out.at = p->queue_at[p->first];
+            p->sending = 1;
+        }
+        if (p->count) {
+            if (net->send(net, r, &p->out)) p->gone = 1;
+            if (p->gone || !p->out.whole) break;
+            p->sending = 0;
+            p->first = (p->first + 1) % TINYI_NL_QUEUE;
+            p->count--;
+        } else {
+            if (net->send(net, r, &p->phi)) p->gone = 1;
+            if (p->gone || !p->phi.whole) break;
+            p->joins = 0;
+        }
+    }
+}
+
 /* Words of all replicas, as far as they go. A replica whose link fails is gone; the others go on. */
 static void tinyi_nl_words(tllm_noloco *o, uint64_t *next)
 {
@@ -219,29 +249,7 @@ static void tinyi_nl_words(tllm_noloco *o, uint64_t *next)
     for (r = 0; r < o->world && !o->strict; r++) {
         tinyi_nl_peer *p = &o->peer[r];
         if (r == o->rank) continue;
-        while (!p->gone && (p->count || p->joins)) {
-            if (!p->count && p->joins == 1) {
-                tinyi_nl_say(o, r, TINYI_NL_WELCOME, o->step);
-                p->joins = 2;
-                tinyi_nl_message(o, &p->phi, TINYI_NL_PHI_TAG, o->phi, o->desc.n * sizeof(float));
-            }
-            if (p->count && !p->sending) {
-                tinyi_nl_message(o, &p->out, TINYI_NL_WORD_TAG, p->queue[p->first], 8);
-                p->out.at = p->queue_at[p->first];
-                p->sending = 1;
-            }
-            if (p->count) {
-                if (net->send(net, r, &p->out)) p->gone = 1;
-                if (p->gone || !p->out.whole) break;
-                p->sending = 0;
-                p->first = (p->first + 1) % TINYI_NL_QUEUE;
-                p->count--;
-            } else {
-                if (net->send(net, r, &p->phi)) p->gone = 1;
-                if (p->gone || !p->phi.whole) break;
-                p->joins = 0;
-            }
-        }
+        tinyi_nl_speak(o, r);
         /* after two CONFIRMs, and after a WELCOME, numbers come */
         while (!p->gone && !p->left && !(p->mine && p->confirm == p->mine) && !p->welcome) {
             if (net->recv(net, r, &p->in)) p->gone = 1;
@@ -251,6 +259,7 @@ static void tinyi_nl_words(tllm_noloco *o, uint64_t *next)
             }
             tinyi_nl_hear(o, p);
         }
+        if (p->joins == 1) tinyi_nl_speak(o, r); /* a JOIN is answered before this replica sleeps */
     }
 }
 

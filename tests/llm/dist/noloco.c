@@ -11,9 +11,9 @@ typedef struct job {
     t_net net;
     int world, n, steps, group, inner, kind; /* kind: what a rank does between outer steps */
     double alpha, beta, gamma, rate, fall;
-    uint64_t wait_ns;
+    uint64_t seed, wait_ns;
     int held, joiner;                       /* rank that is held back at step 3; that joins; 0: none */
-    tiny_idx gave_up, joined, done, made[MOST]; /* a rank went on alone; ranks that met often enough; outer steps */
+    tiny_idx joined, done, made[MOST];      /* ranks that met often enough; outer steps of each */
     float *theta[MOST];
     float *phi[MOST], *momentum[MOST];      /* at the end */
     tiny_target ran[MOST];
@@ -67,8 +67,8 @@ static void rank_main(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
     d.alpha = j->alpha;
     d.beta = j->beta;
     d.gamma = j->gamma;
-    d.seed = 4;
-    d.wait_ns = rank == j->held && j->held ? UINT64_C(60000000000) : j->wait_ns;
+    d.seed = j->seed;
+    d.wait_ns = rank == j->held && j->held ? 10 * j->wait_ns : j->wait_ns;
     d.join = j->joiner && rank == j->joiner;
     while (d.join && !others_made(j, rank, 2)) pause_of(net);
     st = tllm_noloco_open(ctx, &d, &o);
@@ -81,8 +81,8 @@ static void rank_main(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
     for (s = 0; !st && s < HISTORY; s++) {
         const int go_on = j->held || j->joiner ? together < 3 : s < j->steps;
         if (!go_on) break;
-        if (j->held && rank == j->held && s == 3) /* until another replica went on without it */
-            while (!__atomic_load_n(&j->gave_up, __ATOMIC_ACQUIRE)) pause_of(net);
+        if (j->held && rank == j->held && s == 3) /* until the other replica has made two steps without it */
+            while (!others_made(j, rank, 5)) pause_of(net);
         inner(j, rank, s, &rng);
         if (j->spend[rank]) tllm_noloco_spend(o, j->spend[rank]);
         st = tllm_noloco_poll(o);
@@ -98,7 +98,7 @@ static void rank_main(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
         j->refused[rank] += r.refused;
         j->n_met[rank] += r.met > 1;
         if (r.with >= 0) j->met_mask[rank] |= (uint64_t)1 << r.with;
-        if (j->held && rank != j->held && r.late) __atomic_store_n(&j->gave_up, 1, __ATOMIC_RELEASE);
+
         if (j->held) together += j->late[rank] && r.met > 1;
         if (j->joiner) together += r.with == j->joiner || (rank == j->joiner && r.met > 1);
         __atomic_store_n(&j->made[rank], (tiny_idx)r.step + 1, __ATOMIC_RELEASE);
@@ -134,6 +134,7 @@ static job job_start(int world, int n)
     j.world = world;
     j.n = n;
     j.steps = 5;
+    j.seed = 4;
     j.wait_ns = UINT64_C(60000000000);
     j.net.line.queue_bytes = 512;
     for (r = 0; r < world; r++) {
@@ -358,22 +359,28 @@ static void test_quadratic(void)
 
 /* ---- trouble ----------------------------------------------------------------------------------------------------- */
 
-/* A replica is held back until the other one's deadline is over: both make that step alone, and meet again later. */
+/* A replica is held back until the other one's deadline is over: both make that step alone, and meet again later. On a
+ * machine that is so busy that a deadline is over elsewhere too, they do not meet again: once more. */
 static void test_late(void)
 {
-    job j = job_start(2, 6);
-    int s, both = 0, differ = 0;
-    j.held = 1;
-    j.wait_ns = WAIT;
-    if (!run_job(&j)) return;
-    T_TRUE(j.late[0] >= 1);
-    for (s = 0; s < HISTORY; s++) {
-        if (j.met[0][s] && j.met[1][s]) differ += j.met[0][s] != j.met[1][s];
-        both += j.met[0][s] == 2 && j.met[1][s] == 2;
+    int again, good = 0;
+    for (again = 0; again < 10 && !good; again++) {
+        job j = job_start(2, 6);
+        int s, both = 0, differ = 0, skipped = 0;
+        j.held = 1;
+        j.wait_ns = WAIT;
+        if (!run_job(&j)) return;
+        for (s = 0; s < HISTORY; s++) {
+            if (j.met[0][s] && j.met[1][s]) differ += j.met[0][s] != j.met[1][s];
+            both += j.met[0][s] == 2 && j.met[1][s] == 2;
+            skipped += j.met[0][s] == 1 && !j.met[1][s];
+        }
+        T_EQ_INT(differ, 0);                /* never one with the other and the other alone */
+        /* the late one does not repeat what the other one gave up */
+        good = both >= 3 && skipped >= 1 && j.late[0] >= 1;
+        t_free_blocks();
     }
-    T_EQ_INT(differ, 0); /* never one with the other and the other alone */
-    T_TRUE(both >= 3);
-    t_free_blocks();
+    T_TRUE(good);
     T_PROOF("distributed 6", "after a deadline both replicas make the step alone, and meet again later");
 }
 
@@ -392,13 +399,13 @@ static void test_faults(void)
         T_TRUE(j.n_met[0] >= 1 && j.n_met[2] >= 1);
         t_free_blocks();
     }
-    {
-        job j = job_start(2, 200); /* 1.0 with its highest exponent bit is infinite */
+    for (k = 0; k < 2; k++) {
+        job j = job_start(2, 3000);         /* 1.0 with its highest exponent bit is infinite */
         j.net.has_fault = 1;
         j.net.fault.to = 0;
         j.net.fault.message = 2;
         j.net.fault.kind = TINY_FAULT_FLIP;
-        j.net.fault.by = 30;
+        j.net.fault.by = k ? 32 * 2499 + 30 : 30;
         if (!run_job(&j)) return;
         T_EQ_INT(j.refused[0], 1);
         T_EQ_INT(j.met[0][0], 1);
@@ -409,8 +416,8 @@ static void test_faults(void)
     T_PROOF("distributed 6", "bad input: a replica that ends, numbers that are not finite");
 }
 
-/* Rank 1 sends a word that no replica sends: a step that is a billion years away, or a kind that does not exist. Rank
- * 0 goes on without it, at once. */
+/* Rank 1 sends a word that no replica sends: a step that is a billion years away, or a kind that does not exist. Or it
+ * is ready for step 0 and then says nothing. Rank 0 goes on without it, and waits for it once at most. */
 static void liar_rank(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
 {
     job *j = (job *)t->arg;
@@ -428,6 +435,7 @@ static void liar_rank(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
         m.data = word;
         m.n = 8;
         while (!m.whole && !net->send(net, 0, &m)) {}
+        __atomic_store_n(&j->joined, 1, __ATOMIC_RELEASE);
         while (!__atomic_load_n(&j->done, __ATOMIC_ACQUIRE)) pause_of(net);
         return;
     }
@@ -435,10 +443,12 @@ static void liar_rank(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
     d.theta = j->theta[0];
     d.n = (size_t)j->n;
     d.wait_ns = j->wait_ns;
+    while (!__atomic_load_n(&j->joined, __ATOMIC_ACQUIRE)) pause_of(net);
     t->st[0] = tllm_noloco_open(ctx, &d, &o);
     for (s = 0; s < 2 && !t->st[0]; s++) {
         t->st[0] = tllm_noloco_outer(o, &r);
         j->n_met[0] += r.met;
+        j->late[0] += r.late;
         j->first[0] = r.step;
     }
     __atomic_store_n(&j->done, 1, __ATOMIC_RELEASE);
@@ -446,10 +456,11 @@ static void liar_rank(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
 }
 static void test_liar(void)
 {
-    static const uint64_t words[2] = { UINT64_MAX << 8 | 2, 77 };
+    static const uint64_t words[3] = { UINT64_MAX << 8 | 2, 77, 0 };
     int k;
-    for (k = 0; k < 2; k++) {
+    for (k = 0; k < 3; k++) {
         job j = job_start(2, 8);
+        if (k == 2) j.wait_ns = WAIT;
         j.spend[0] = words[k];
         j.net.body = liar_rank;
         j.net.arg = &j;
@@ -457,9 +468,10 @@ static void test_liar(void)
         t_net_ok(&j.net);
         T_EQ_INT(j.n_met[0], 2);
         T_EQ_INT(j.first[0], 1);
+        T_EQ_INT(j.late[0], k == 2);
         t_free_blocks();
     }
-    T_PROOF("distributed 6", "bad input: words that no replica sends");
+    T_PROOF("distributed 6", "bad input: words that no replica sends, a replica that is ready and then silent");
 }
 
 static void test_join(void)
@@ -468,9 +480,16 @@ static void test_join(void)
     for (tcp = 0; tcp < 2; tcp++) {
         job j = job_start(3, 4);
         int r, s, found = 0;
+        uint32_t order[4][3], asks[3];
+        do {    /* ranks 0 and 1 meet in steps 0, 1, 3; in step 2 one waits for the joiner, which asks that one first */
+            tiny_rng rng = tiny_rng_make(++j.seed ^ 0x6a6f696e, 2);
+            tiny_rng_permutation(&rng, asks, 3);
+            for (s = 0; s < 4; s++) tllm_noloco_order(j.seed, (uint64_t)s, 3, order[s]);
+        } while (order[0][2] != 2 || order[1][2] != 2 || order[2][2] == 2 || order[3][2] != 2 ||
+                 order[2][2] == (asks[0] == 2 ? asks[1] : asks[0]));
         j.net.tcp = tcp;
         j.joiner = 2;
-        j.wait_ns = WAIT;
+        j.wait_ns = UINT64_C(2000000000);
         if (!run_job(&j)) return;
         T_TRUE(j.first[2] >= 2);           /* it goes on with the step of the others */
         for (r = 0; r < 2; r++)
@@ -552,7 +571,7 @@ static void after_rank(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
     tllm_noloco_desc d;
     tllm_noloco *o = NULL;
     tiny_coll c;
-    float work[4];
+    float work[4], from[4], to[4];
     tiny_status st;
     int s;
     memset(&d, 0, sizeof d);
@@ -570,6 +589,9 @@ static void after_rank(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
     c.n_work = sizeof work;
     c.until = tiny_now_ns() + UINT64_C(60000000000);
     if (!st) st = tiny_coll_allreduce(ctx, &c, TINY_COMM_TREE, &j->sum[rank], 1);
+    for (s = 0; s < 4; s++) from[s] = (float)(4 * rank + s);
+    if (!st) st = tiny_coll_alltoall(ctx, &c, TINY_COLL_RING, from, to, 1);        /* each pair: nothing old is left */
+    for (s = 0; s < 4 && !st; s++) j->same[rank] &= !(to[s] < (float)(4 * s + rank) || to[s] > (float)(4 * s + rank));
     t->st[rank] = st;
     tllm_noloco_close(o);
 }
@@ -583,6 +605,7 @@ static void test_leave(void)
         j.net.arg = &j;
         if (!t_net_run(&j.net, 4)) return;
         t_net_ok(&j.net);
+        for (r = 0; r < 4; r++) T_TRUE(j.same[r]);
         for (r = 0; r < 4; r++) T_CLOSE(j.sum[r], 6.0, 0.0);
         t_free_blocks();
     }

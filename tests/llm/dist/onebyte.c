@@ -487,6 +487,10 @@ static void test_join(void)
             j.least = 3;
             j.leaves[1] = 80;
             j.check = tcp ? 3 : how == TLLM_ONEBYTE_REPLAY;             /* 0: the default */
+            if (how == TLLM_ONEBYTE_STATE) {
+                j.samples = 4;              /* more than 256 slopes: the codes that come with theta have wrapped */
+                j.lie_rank = 2;             /* and the median counts in each step */
+            }
             if (!run_job(&j)) return;
             T_EQ_INT(j.net.st[1], TINY_OK);
             T_TRUE(j.steps_of[1] == 80);
@@ -631,6 +635,35 @@ static void test_zeros(void)
         if (moved > most) most = moved;
     }
     T_CLOSE(most, 0.1 * (10.0 + 1.0 + 1.0), 1e-3);
+    tllm_onebyte_close(o);
+    t_close(ctx);
+}
+
+/* the median forgets what is 256 slopes ago: many of e^4, then 264 of e^-4, then 2630, which counts 10 e^-4 */
+static void test_median(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_onebyte_code code[8];
+    model m, was;
+    tllm_onebyte_desc d;
+    tllm_onebyte *o = NULL;
+    int i, k;
+    model_start(&m);
+    d = model_desc(&m);
+    d.samples = 8;
+    d.lr = 0.5;
+    T_OK(tllm_onebyte_open(ctx, &d, &o));
+    for (k = 0; k < 40 + 33; k++) {
+        for (i = 0; i < 8; i++) {
+            code[i].sample = (uint32_t)i;
+            code[i].code = k < 40 ? 96 : 32;
+        }
+        T_OK(tllm_onebyte_apply(o, code, 8));
+    }
+    was = m;
+    code[0].code = 127;
+    T_OK(tllm_onebyte_apply(o, code, 1));
+    T_CLOSE(fabs((double)m.theta[0] - (double)was.theta[0]), 0.5 * 10.0 * exp(-4.0), 1e-4);
     tllm_onebyte_close(o);
     t_close(ctx);
 }
@@ -808,6 +841,7 @@ int main(void)
     T_RUN(test_faults);
     T_RUN(test_lies);
     T_RUN(test_zeros);
+    T_RUN(test_median);
     T_RUN(test_descriptions);
     T_RUN(test_log);
     T_RUN(test_bad);
