@@ -16,7 +16,7 @@ typedef struct message {
     float temperature, top_p;
     int32_t top_k;
     const void *body;
-    size_t n;
+    uint64_t n;                             /* bytes of the body, as the head has them */
 } message;
 
 static void put(unsigned char *to, uint64_t x, int n)
@@ -66,8 +66,8 @@ static void say(tiny_net *net, const message *x)
     send_part(net, 0, head, HEAD);
     if (!x->n || x->n > ROOM) return;       /* a length that nothing follows */
     memset(body, 0, sizeof body);
-    if (x->body) memcpy(body, x->body, x->n);
-    send_part(net, 1, body, x->n);
+    if (x->body) memcpy(body, x->body, (size_t)x->n);
+    send_part(net, 1, body, (size_t)x->n);
 }
 static void say_of(tiny_net *net, int kind, uint64_t id, uint32_t a, uint32_t b)
 {
@@ -90,13 +90,13 @@ static int hear(tiny_net *net, message *x, unsigned char *body)
         memset(&m, 0, sizeof m);
         m.tag = UINT64_C(0x68616e6400) + (uint64_t)part;
         m.data = part ? (body ? body : other) : head;
-        m.n = part ? x->n : (size_t)HEAD;
+        m.n = part ? (size_t)x->n : (size_t)HEAD;
         if (part && !x->n) break;
         if (net->recv(net, 1 - net->rank, &m) || !m.whole) return 0;
         if (part) break;
         x->kind = (int)get(head + 4, 2);
         x->id = get(head + 8, 8);
-        x->n = (size_t)get(head + 16, 8);
+        x->n = get(head + 16, 8);
         x->a = (uint32_t)get(head + 32, 4);
         x->b = (uint32_t)get(head + 36, 4);
         x->n_most = (uint32_t)get(head + 40, 4);
@@ -402,7 +402,7 @@ static void test_worker(void)
         }
         if (k == 6) x.kind = PAGES;
         if (k == 7) x.kind = 77;
-        if (k == 8) x.n = (size_t)1 << 40;
+        if (k == 8) x.n = (uint64_t)1 << 40;
         if (k == 9) x.kind = END;
         say(s.desk, &x);
         T_STATUS(shop_steps(&s), TINY_E_PROTOCOL, "rank 0 sent");
@@ -457,7 +457,7 @@ static void test_peer(void)
         y.kind = k == 0 ? BYE : k == 6 ? TOKEN : PAGES;
         y.id = k == 5 ? 10 : 9;             /* 5: a text that was not asked for */
         y.body = noise;
-        y.n = k == 1 ? 0 : k == 2 ? 24 : k == 4 ? (size_t)1 << 50 : k == 0 || k == 6 ? 0
+        y.n = k == 1 ? 0 : k == 2 ? 24 : k == 4 ? (uint64_t)1 << 50 : k == 0 || k == 6 ? 0
                                                                                     : tllm_engine_bytes(s.engine, 4);
         if (!T_TRUE(k == 4 || y.n <= ROOM)) return;
         say(s.peer, &y);
