@@ -202,6 +202,24 @@ const tinyi_tv *tinyi_ask_member(tinyi_ask *a, const tinyi_tv *map, const char *
     const tinyi_tv *v = map->type == TINYI_DOC_MAP ? tinyi_map_find_text(&a->m, map->u.map, name, strlen(name)) : NULL;
     return v && v->type != TINYI_DOC_NONE ? v : NULL;
 }
+void tinyi_ask_only(tinyi_ask *a, const tinyi_tv *map, const char *part, const char *known)
+{
+    size_t i;
+    int k;
+    for (i = 0; map && map->type == TINYI_DOC_MAP && i < map->u.map->n && a->n_idle < TINYI_ASK_IDLE; i++) {
+        const tinyi_tpair *p = &map->u.map->pair[i];
+        char *shown = a->idle[a->n_idle], name[82];
+        if (p->value.type == TINYI_DOC_NONE) continue;
+        tinyi_doc_show(p->key.u.s, p->key.n, shown);
+        (void)snprintf(name, sizeof name, " %s ", shown);
+        if (strstr(known, name)) continue;
+        for (k = 0; k < a->n_idle && strcmp(a->idle[k], shown); k++) {}
+        if (k < a->n_idle) continue;
+        a->n_idle++;
+        tinyi_ask_warn(a, "%s of %s has no effect on this server", shown, part);
+    }
+}
+
 const tinyi_tv *tinyi_ask_get(tinyi_ask *a, const char *name) { return tinyi_ask_member(a, &a->root, name); }
 
 double tinyi_ask_number(tinyi_ask *a, const char *name, double least, double most, double otherwise)
@@ -415,6 +433,8 @@ static void tinyi_ask_forms(tinyi_ask *a, tinyi_ask_how *h)
     }
     if (format) {
         const tinyi_tv *type = tinyi_ask_member(a, format, "type"), *s = tinyi_ask_member(a, format, "json_schema");
+        tinyi_ask_only(a, format, "response_format", " type json_schema schema ");
+        tinyi_ask_only(a, s, "json_schema", " name description schema strict ");
         if (type && tinyi_tv_is(type, "text")) format = NULL;
         else if (type && tinyi_tv_is(type, "json_object")) {
             if (!s) s = tinyi_ask_member(a, format, "schema");

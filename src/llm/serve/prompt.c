@@ -65,6 +65,7 @@ static int tinyi_ask_parts(tinyi_ask *a, tinyi_tv *content)
                                   "a part of a message is %s; this server reads parts of type text, with their text",
                                   shown);
         }
+        tinyi_ask_only(a, part, "a part of a message", " type text ");
         if (i) (void)tinyi_doc_put(&a->m, "\n", 1);
         (void)tinyi_doc_put(&a->m, text->u.s, text->n);
     }
@@ -168,6 +169,8 @@ const tinyi_tv *tinyi_ask_tools(tinyi_ask *a, int *forced, const tinyi_tv **only
             (void)tinyi_ask_fail(a, 400, "tools", "invalid_value", "tool %zu is not a function with a name", i);
             return NULL;
         }
+        tinyi_ask_only(a, t, "a tool", " type function ");
+        tinyi_ask_only(a, f, "a function", " name description parameters strict ");
     }
     if (!choice) return tools;
     if (tinyi_tv_is(choice, "none")) return NULL;

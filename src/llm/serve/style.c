@@ -38,6 +38,7 @@ static tinyi_tv tinyi_style_words(tinyi_ask *a, const tinyi_tv *v, const char *p
         char shown[80] = "none";
         if (type && text && text->type == TINYI_DOC_STRING &&
             (tinyi_tv_is(type, "text") || tinyi_tv_is(type, "input_text") || tinyi_tv_is(type, "output_text"))) {
+            tinyi_ask_only(a, &v->u.list->item[i], "a text", " type text annotations logprobs ");
             if (i) (void)tinyi_doc_put(&a->m, "\n", 1);
             (void)tinyi_doc_put(&a->m, text->u.s, text->n);
             continue;
@@ -94,6 +95,7 @@ static void tinyi_style_message(tinyi_ask *a, tinyi_tv *messages, const tinyi_tv
                              "a message needs content, and the role user or assistant");
         return;
     }
+    tinyi_ask_only(a, m, "a message", " role content id type model stop_reason stop_sequence usage ");
     if (content->type != TINYI_DOC_LIST) {
         tinyi_style_say(a, messages, *role, tinyi_style_words(a, content, "messages"), NULL);
         return;
@@ -104,6 +106,9 @@ static void tinyi_style_message(tinyi_ask *a, tinyi_tv *messages, const tinyi_tv
     if (a->m.status) return;
     for (i = 0; i < content->u.list->n && !a->status; i++) {
         const tinyi_tv *part = &content->u.list->item[i], *type = tinyi_ask_member(a, part, "type");
+        if (type && !tinyi_tv_is(type, "text"))
+            tinyi_ask_only(a, part, "a part of a message",
+                           " type tool_use_id content is_error id name input thinking signature ");
         if (user && type && tinyi_tv_is(type, "tool_result")) {
             const tinyi_tv *said = tinyi_ask_member(a, part, "content");
             const tinyi_tv *failed = tinyi_ask_member(a, part, "is_error");
@@ -134,6 +139,8 @@ static void tinyi_style_item(tinyi_ask *a, tinyi_tv *messages, const tinyi_tv *i
     const tinyi_tv *type = tinyi_ask_member(a, item, "type"), *role = tinyi_ask_member(a, item, "role"),
                    *content = tinyi_ask_member(a, item, "content");
     char shown[80] = "none";
+    tinyi_ask_only(a, item, "an item of input",
+                   " type role content id status phase call_id name arguments output ");
     if ((!type || tinyi_tv_is(type, "message")) && role && content) {
         tinyi_style_say(a, messages, *role, tinyi_style_words(a, content, "input"), NULL);
     } else if (type && tinyi_tv_is(type, "function_call")) {
@@ -169,7 +176,7 @@ static void tinyi_style_tools(tinyi_ask *a, tinyi_tv *root, const char *paramete
     for (i = 0; i < tools->u.list->n && !a->m.status && !a->status; i++) {
         const tinyi_tv *t = &tools->u.list->item[i], *type = tinyi_ask_member(a, t, "type"),
                        *name = tinyi_ask_member(a, t, "name"), *says = tinyi_ask_member(a, t, "description"),
-                       *schema = tinyi_ask_member(a, t, parameters);
+                       *schema = tinyi_ask_member(a, t, parameters), *strict = tinyi_ask_member(a, t, "strict");
         tinyi_tv one = tinyi_tv_map(&a->m), f = tinyi_tv_map(&a->m);
         if (a->m.status) return;
         if (!name || (type && !tinyi_tv_is(type, "function") && !tinyi_tv_is(type, "custom"))) {
@@ -179,6 +186,8 @@ static void tinyi_style_tools(tinyi_ask *a, tinyi_tv *root, const char *paramete
         tinyi_style_set(a, &f, "name", *name);
         if (says) tinyi_style_set(a, &f, "description", *says);
         if (schema) tinyi_style_set(a, &f, "parameters", *schema);
+        if (strict) tinyi_style_set(a, &f, "strict", *strict);
+        tinyi_ask_only(a, t, "a tool", " type name description parameters input_schema strict ");
         tinyi_style_set(a, &one, "type", tinyi_style_name("function"));
         tinyi_style_set(a, &one, "function", f);
         (void)tinyi_list_add(&a->m, list.u.list, one);
@@ -196,6 +205,7 @@ static void tinyi_style_choice(tinyi_ask *a, tinyi_tv *root)
         tinyi_style_set(a, root, "tool_choice", *choice);
         return;
     }
+    tinyi_ask_only(a, choice, "tool_choice", " type name disable_parallel_tool_use ");
     type = tinyi_ask_member(a, choice, "type");
     name = tinyi_ask_member(a, choice, "name");
     if (name) {
