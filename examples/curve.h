@@ -1,8 +1,8 @@
 /* examples/curve.h - the course of a run as an SVG file, and files that are written as a whole
  *
  *     static curve c;
- *     curve_add(&c, step, loss);                        any number of points: of many, only every 2nd, 4th, ... is kept
- *     ok = curve_draw(&c, path, "title", "#1f77b4", low, high);     0: it cannot be written, the reason was printed
+ *     curve_add(&c, step, loss);              any number of points: of many only every 2nd, 4th, ... is kept
+ *     ok = curve_draw(&c, path, "title", "#1f77b4", low, high);       0: the reason was printed
  *
  * Include options.h first. */
 #include <stdio.h>

@@ -378,7 +378,7 @@ static void test_liar(void)
 {
     enum { READY, RELEASE, END, STOP, PULL, DATA, FIN };
     static const struct { int kind, edge, arg, times; } of[] = {
-        { FIN, 0, 0, 1 },  { PULL, 0, 2, 1 },  { PULL, 7, 0, 1 },    { PULL, 0, 0, 3 }, { DATA, 0, 0, 1 },
+        { FIN, 0, 0, 1 },  { PULL, 0, 2, 1 },  { PULL, 7, 0, 1 },    { PULL, 0, 0, 2 }, { DATA, 0, 0, 1 },
         { STOP, 0, 0, 2 }, { READY, 0, 0, 1 }, { RELEASE, 0, 0, 1 }, { END, 0, 0, 1 },  { 99, 0, 0, 1 } };
     static const uint64_t ns[2] = { 1, 1 };
     size_t i;

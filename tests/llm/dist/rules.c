@@ -111,7 +111,7 @@ static void test_deciding(void)
 {
     static const struct { const char *path; int dim; } of[] = {
         { "mlp.up_x.kernel", 1 },  { "mlp.gate.kernel", 1 },   { "mlp.wi_0.kernel", 1 },    { "mlp.fc_in.kernel", 1 },
-        { "mlp.down.kernel", 0 },  { "mlp.wo_1.kernel", 0 },   { "mlp.out_2.kernel", 0 }, { "x.head_a.kernel", 1 },
+        { "mlp.down.kernel", 0 },  { "mlp.wo_1.kernel", 0 },   { "mlp.out_2.kernel", 0 },   { "x.head_a.kernel", 1 },
         { "x.lm_head.kernel", 1 }, { "attn.k_proj.kernel", 1 }, { "attn.my_v.kernel", 1 },   { "attn.o_x.kernel", 0 },
         { "attn.to.kernel", 0 },   { "x.embedding", 0 } };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
