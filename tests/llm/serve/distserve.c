@@ -147,6 +147,29 @@ static void test_events(void)
     T_CLOSE(t[0].done, .023, 1e-12);
     T_CLOSE(t[1].done, .023, 1e-12);
     T_CLOSE(sum.moved, 0, 0);
+    {   /* the second text has left its instance when the third one comes: that one goes there */
+        static const tllm_dist_request three[3] = { { 0, 100, 500 }, { .02, 100, 2 }, { .2, 100, 2 } };
+        c = split(&plain, 1, 2);
+        T_OK(tllm_dist_simulate(ctx, &c, three, 3, t, &sum));
+        T_TRUE(t[0].decode == 0 && t[1].decode == 1 && t[2].decode == 1);
+    }
+    {   /* nine of ten, by nearest rank: 1 to 10 seconds to the first token, 10 to 1 of a further one */
+        tllm_dist_request ten[10];
+        tllm_dist_time u[10];
+        tllm_dist_score score;
+        int i;
+        memset(u, 0, sizeof u);
+        for (i = 0; i < 10; i++) {
+            ten[i].arrival = i;
+            ten[i].prompt = 1;
+            ten[i].output = 3;
+            u[i].first = i + 1 + (i * 3 + 4) % 10;
+            u[i].done = u[i].first + 2.0 * (10 - i);
+        }
+        T_OK(tllm_dist_score_of(ctx, ten, u, 10, &score));
+        T_CLOSE(score.ttft, 9, 1e-12);
+        T_CLOSE(score.tpot, 9, 1e-12);
+    }
     {   /* pages of 16 tokens: a prompt takes 4, the whole text 6, so two do not fit to their ends into 9 */
         static const tllm_dist_request tight[3] = { { 0, 60, 30 }, { 0, 60, 30 }, { 0, 60, 30 } };
         c = split(&plain, 1, 1);
