@@ -769,8 +769,8 @@ static void test_ends(void)
 }
 
 /* A rank whose messages are changed on their way: its claims are checked before they are used. Messages 0 and 2 have
- * counts of 64 bits, which become negative or one too many. Message 1 has the choices of tokens as floats: a flipped bit
- * makes a negative expert, half of one, infinity. */
+ * counts of 64 bits, which become negative or one too many. Message 1 has the choices of tokens as floats: a flipped
+ * bit makes a negative expert, half of one, infinity. */
 static void test_lies(void)
 {
     static const int bit[3][4] = { { 0, 63, 0, 63 }, { 20, 22, 30, 31 }, { 0, 63, 0, 63 } };
