@@ -808,6 +808,12 @@ static void test_bad(void)
     T_STATUS(tllm_zero_weights(z, 0, 1, y), TINY_E_ARGUMENT, "no second copy before its forward pass");
     T_STATUS(tllm_zero_gradient(z, -1, x), TINY_E_ARGUMENT, "layer -1");
     T_STATUS(tllm_zero_step(z, 0.0, 1.0), TINY_E_ARGUMENT, "gradients times 0");
+    /* a step leaves the second copy behind: it has the old weights */
+    T_OK(tllm_zero_weights(z, 0, 0, y));
+    T_OK(tllm_zero_weights(z, 0, 1, y));
+    T_OK(tllm_zero_gradient(z, 0, w));
+    T_OK(tllm_zero_step(z, 1.0, 1.0));
+    T_STATUS(tllm_zero_weights(z, 0, 1, y), TINY_E_ARGUMENT, "no second copy before its forward pass");
     x[2] = NAN;
     T_OK(tllm_zero_gradient(z, 0, x));
     T_STATUS(tllm_zero_step(z, 1.0, 1.0), TINY_E_NUMERIC, NULL);
