@@ -319,16 +319,18 @@ static void test_names(void)
     /* so are members inside, each once */
     T_EQ_INT(post("/v1/messages/count_tokens",
                   "{\"system\":[{\"type\":\"text\",\"text\":\"a\",\"cache_control\":{}}],"
-                  "\"tools\":[{\"name\":\"f\",\"input_schema\":{},\"cache_control\":{\"type\":\"ephemeral\"},\"other\":null,"
-                  "\"kind\":1}],\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\",\"citations\":1}]}]}"), 200);
+                  "\"tools\":[{\"name\":\"f\",\"input_schema\":{},\"cache_control\":{\"type\":\"ephemeral\"},"
+                  "\"other\":null,\"kind\":1}],\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\","
+                  "\"text\":\"a\",\"citations\":1}]}]}"), 200);
     SAYS(",\"warnings\":[\"cache_control of ");
     SAYS("\"kind of a tool has no effect on this server\"");
     SAYS("\"citations of a text has no effect on this server\"");
     T_TRUE(!strstr(strstr(kit_body, "cache_control") + 1, "cache_control") && !strstr(kit_body, "other"));
     T_EQ_INT(post("/v1/chat/completions",
-                  "{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\","
-                  "\"a\":1,\"b\":1,\"c\":1,\"d\":1,\"e\":1,\"f\":1,\"g\":1,\"h\":1,\"i\":1,\"j\":1,\"k\":1,\"l\":1,"
-                  "\"m\":1,\"n\":1,\"o\":1,\"p\":1,\"q\":1}]}],\"response_format\":{\"type\":\"text\",\"more\":1}}"), 200);
+                  "{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\","
+                  "\"text\":\"a\",\"a\":1,\"b\":1,\"c\":1,\"d\":1,\"e\":1,\"f\":1,\"g\":1,\"h\":1,\"i\":1,\"j\":1,"
+                  "\"k\":1,\"l\":1,\"m\":1,\"n\":1,\"o\":1,\"p\":1,\"q\":1}]}],"
+                  "\"response_format\":{\"type\":\"text\",\"more\":1}}"), 200);
     SAYS("\"p of a part of a message has no effect on this server\"]}");
     /* seed -1: any seed, and the answer names it */
     T_EQ_INT(post("/completion", "{\"prompt\":\"a\",\"n_predict\":1,\"seed\":-1}"), 200);
