@@ -227,6 +227,8 @@ stitch-check: $(BUILD)/stitch  ## fails if tinyllm.h or tinygnn.h differs from t
 	@for h in tinyllm tinygnn; do \
 	  $(BUILD)/stitch src $$h $(BUILD)/check/$$h.h && cmp -s $(BUILD)/check/$$h.h $(INC)/$$h.h || \
 	  { echo "$$h.h differs from src/: run make stitch"; exit 1; }; done
+	@for f in $$(cd src && find . -name '*.c' ! -name stitch.c | cut -c3-); do \
+	  grep -q " $$f\$$" $(INC)/tinyllm.h $(INC)/tinygnn.h || { echo "src/$$f is in no header"; exit 1; }; done
 	@$(BUILD)/stitch src options $(BUILD)/check/options && \
 	  sed -n '/^<!-- features -->/,/^<!-- end of features -->/p' docs/guide/options.md | sed '1d;$$d' | \
 	  cmp -s - $(BUILD)/check/options || \

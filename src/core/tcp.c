@@ -14,7 +14,7 @@
  * Keys     those of the two directions are in memory of tinyi_secret_alloc: wiped at close, and in no core file where
  *          the system can leave them out. */
 #include "core/bytes.h"
-#include "core/tcp_inside.h"
+#include "core/tcp_open_inside.h"
 #include "core/time.h"
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * whose connection breaks, tries again twice a second. The key of the group and those of the connections are in memory
  * of tinyi_secret_alloc. */
 #include "core/bytes.h"
-#include "core/tcp_inside.h"
+#include "core/tcp_open_inside.h"
 #include "core/time.h"
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  *          replays, reflections, lying sizes, floods, bytes that come one by one. */
 #include "tcp_kit.h"
 #include "core/secret_inside.h"
-#include "core/tcp_inside.h"
+#include "core/tcp_open_inside.h"
 #ifdef __linux__
 #include <sys/mman.h>
 #include <sys/resource.h>

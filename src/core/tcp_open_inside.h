@@ -1,6 +1,6 @@
-/* src/core/tcp_inside.h - a connection of a tiny_tcp: what opening it (tcp_open.c) and using it (tcp.c) share */
-#ifndef TINYI_TCP_INSIDE_H
-#define TINYI_TCP_INSIDE_H
+/* src/core/tcp_open_inside.h - a connection of a tiny_tcp: what opening it (tcp_open.c) and using it (tcp.c) share */
+#ifndef TINYI_TCP_OPEN_INSIDE_H
+#define TINYI_TCP_OPEN_INSIDE_H
 #include "core/secret_inside.h"
 #include "core/state_inside.h"
 #include "core/tcp.h"
