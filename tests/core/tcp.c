@@ -3,6 +3,8 @@
  * Truth    what was sent. The others are threads of this test that speak TLD1 over real sockets of this machine: every
  *          truncation and every flipped bit of a frame, wrong counts, pings without end. Handshakes are in
  *          tests/core/tcp_open.c. */
+#define T_GNN
+#define T_INTERNALS
 #include "tcp_kit.h"
 
 #if T_PTHREAD

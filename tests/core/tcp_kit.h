@@ -1,10 +1,9 @@
 /* tests/core/tcp_kit.h - groups over TCP, and ranks of the test's own that speak TLD1 over sockets, right or wrong
  *
- * Waits end after a minute at the latest, and only a test that hangs gets there. */
+ * Waits end after a minute at the latest, and only a test that hangs gets there. Define T_GNN and T_INTERNALS before
+ * the include: make test looks for them in the test itself. */
 #ifndef T_TCP_KIT_H
 #define T_TCP_KIT_H
-#define T_GNN
-#define T_INTERNALS
 #include "t.h"
 #include "core/atomic_inside.h"
 #include "core/bytes.h"

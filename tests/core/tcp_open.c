@@ -3,6 +3,8 @@
  * Truth    the test vector of the protocol's specification; proofs and MACs by Python's hmac. The attackers speak over
  *          real sockets of this machine: every truncation and every flipped bit of each message of the handshake,
  *          replays, reflections, lying sizes, floods, bytes that come one by one. */
+#define T_GNN
+#define T_INTERNALS
 #include "tcp_kit.h"
 #include "core/secret_inside.h"
 #include "core/tcp_open_inside.h"
