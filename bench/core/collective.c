@@ -209,7 +209,7 @@ void bench_collective(void)
     h.n = (size_t)1 << 20;
     h.x = (const unsigned char *)b_alloc(h.n);
     row.what = "sha256 (the MAC of a message)";
-    row.target = "x86 SHA if there";
+    row.target = "best form";
     row.threads = 1;
     row.limit = B_READ;
     row.bytes = (double)h.n;
