@@ -1,6 +1,6 @@
 /* tests/core/tcp_open.c - how ranks over TCP find each other, and those who should not
  *
- * Truth    the test vector of the protocol's specification; proofs and MACs by Python's hmac. The attackers speak over
+ * Truth    a handshake worked by hand; proofs and MACs by Python's hmac. The attackers speak over
  *          real sockets of this machine: every truncation and every flipped bit of each message of the handshake,
  *          replays, reflections, lying sizes, floods, bytes that come one by one. */
 #define T_GNN
@@ -57,7 +57,7 @@ static void test_vector(void)
     T_EQ_INT(carry(&c, &s), TINY_OK);
     T_TRUE(c.done && s.done && s.peer_rank == 1 && s.peer_world == 2 && c.peer_most == 65536);
     for (i = 0; i < 32; i++) T_TRUE(!c.key[i] && !s.key[i]);
-    /* PING of rank 1, as the specification has it */
+    /* PING of rank 1, byte by byte */
     tinyi_head_put(p, &h);
     T_EQ_TEXT(hex(p, 32), "544c443101050000010000000000000000000000000000000000000000000000");
     tinyi_wire_mac(&c.sends, p, 32, mac);
