@@ -129,6 +129,21 @@ void tinyi_sha_blocks_c(uint32_t s[8], const unsigned char *p, size_t n_blocks)
     }
 }
 
+/* the 64 rounds of a block of the words a b c d, by the instructions of either processor */
+#define TINYI_SHA_BLOCK(a, b, c, d)     \
+    do {                                \
+        for (t = 0;; t += 16) {         \
+            TINYI_SHA_FOUR(t, a);       \
+            TINYI_SHA_FOUR(t + 4, b);   \
+            TINYI_SHA_FOUR(t + 8, c);   \
+            TINYI_SHA_FOUR(t + 12, d);  \
+            if (t == 48) break;         \
+            TINYI_SHA_NEXT(a, b, c, d); \
+            TINYI_SHA_NEXT(b, c, d, a); \
+            TINYI_SHA_NEXT(c, d, a, b); \
+            TINYI_SHA_NEXT(d, a, b, c); \
+        }                               \
+    } while (0)
 #if TINYI_SHA_ARM
 /* as instructions in the text: compilers have the intrinsics only where the whole file may use them */
 #define TINYI_SHA_ASM(op, to, x, y) __asm__(".arch_extension sha2\n\t" op : "+w"(to) : "w"(x), "w"(y))
@@ -156,17 +171,7 @@ static void tinyi_sha_blocks_arm(uint32_t h[8], const unsigned char *p, size_t n
         b = vreinterpretq_u32_u8(vrev32q_u8(vld1q_u8(p + 16)));
         c = vreinterpretq_u32_u8(vrev32q_u8(vld1q_u8(p + 32)));
         d = vreinterpretq_u32_u8(vrev32q_u8(vld1q_u8(p + 48)));
-        for (t = 0;; t += 16) {
-            TINYI_SHA_FOUR(t, a);
-            TINYI_SHA_FOUR(t + 4, b);
-            TINYI_SHA_FOUR(t + 8, c);
-            TINYI_SHA_FOUR(t + 12, d);
-            if (t == 48) break;
-            TINYI_SHA_NEXT(a, b, c, d);
-            TINYI_SHA_NEXT(b, c, d, a);
-            TINYI_SHA_NEXT(c, d, a, b);
-            TINYI_SHA_NEXT(d, a, b, c);
-        }
+        TINYI_SHA_BLOCK(a, b, c, d);
         s0 = vaddq_u32(s0, was0);
         s1 = vaddq_u32(s1, was1);
     }
@@ -267,17 +272,7 @@ __attribute__((target("sha,sse4.1,ssse3"))) static void tinyi_sha_blocks_x86(uin
         b = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(p + 16)), turn);
         c = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(p + 32)), turn);
         d = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(p + 48)), turn);
-        for (t = 0;; t += 16) {
-            TINYI_SHA_FOUR(t, a);
-            TINYI_SHA_FOUR(t + 4, b);
-            TINYI_SHA_FOUR(t + 8, c);
-            TINYI_SHA_FOUR(t + 12, d);
-            if (t == 48) break;
-            TINYI_SHA_NEXT(a, b, c, d);
-            TINYI_SHA_NEXT(b, c, d, a);
-            TINYI_SHA_NEXT(c, d, a, b);
-            TINYI_SHA_NEXT(d, a, b, c);
-        }
+        TINYI_SHA_BLOCK(a, b, c, d);
         s0 = _mm_add_epi32(s0, was0);
         s1 = _mm_add_epi32(s1, was1);
     }

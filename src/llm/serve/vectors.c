@@ -26,6 +26,19 @@ static void tinyi_api_base64(tllm_api *a, const float *x, size_t n)
     tinyi_api_put(a, "\"");
 }
 
+/* the end of an answer: how many tokens the texts have, and warnings */
+static void tinyi_api_count(tinyi_ask *a, size_t tokens)
+{
+    tllm_api *api = a->api;
+    tinyi_api_put(api, "],\"usage\":{\"prompt_tokens\":");
+    tinyi_api_int(api, (int64_t)tokens);
+    tinyi_api_put(api, ",\"total_tokens\":");
+    tinyi_api_int(api, (int64_t)tokens);
+    tinyi_api_put(api, "}");
+    tinyi_api_warnings(a);
+    tinyi_api_put(api, "}\n");
+}
+
 void tinyi_api_embeddings(tinyi_ask *a)
 {
     tllm_api *api = a->api;
@@ -85,13 +98,7 @@ void tinyi_api_embeddings(tinyi_ask *a)
             }
         tinyi_api_put(api, base64 ? "}" : "]}");
     }
-    tinyi_api_put(api, "],\"usage\":{\"prompt_tokens\":");
-    tinyi_api_int(api, (int64_t)tokens);
-    tinyi_api_put(api, ",\"total_tokens\":");
-    tinyi_api_int(api, (int64_t)tokens);
-    tinyi_api_put(api, "}");
-    tinyi_api_warnings(a);
-    tinyi_api_put(api, "}\n");
+    tinyi_api_count(a, tokens);
     if (!a->status) tinyi_api_send(api, a->reply, a->extra, 200);
     tllm_tokens_free(api->ctx, &t);
     tiny_free(api->ctx, x);
@@ -194,13 +201,7 @@ void tinyi_api_rerank(tinyi_ask *a)
             tinyi_api_put(api, "}");
             score[best] = (float)NAN;       /* taken */
         }
-        tinyi_api_put(api, "],\"usage\":{\"prompt_tokens\":");
-        tinyi_api_int(api, (int64_t)tokens);
-        tinyi_api_put(api, ",\"total_tokens\":");
-        tinyi_api_int(api, (int64_t)tokens);
-        tinyi_api_put(api, "}");
-        tinyi_api_warnings(a);
-        tinyi_api_put(api, "}\n");
+        tinyi_api_count(a, tokens);
         tinyi_api_send(api, a->reply, a->extra, 200);
     }
     tiny_free(api->ctx, score);
