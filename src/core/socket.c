@@ -37,6 +37,9 @@
 #include <sys/types.h>
 #include <sys/un.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/epoll.h>
+#endif
 #else
 #define TINYI_HAVE_SOCKETS 0
 #endif
@@ -755,6 +758,61 @@ TINY_API void tiny_wake_close(tiny_wake *w)
     w->reads = w->writes = TINY_NO_SOCKET;
 }
 
+#ifdef __linux__
+#define TINYI_WATCH_AT_ONCE 64
+
+TINY_API tiny_status tiny_watch_open(tiny_ctx *ctx, tiny_watch *w)
+{
+    int fd;
+    if (!w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_watch_open needs a tiny_watch");
+    w->is_open = 0;
+    w->set = TINY_NO_SOCKET;
+    fd = epoll_create1(EPOLL_CLOEXEC);
+    if (fd < 0) return tinyi_socket_fail(ctx, errno, "a set of sockets");
+    w->set = fd;
+    w->is_open = 1;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_watch_add(tiny_ctx *ctx, const tiny_watch *w, tiny_socket s, void *user)
+{
+    struct epoll_event e;
+    if (!w || !w->is_open || !user)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_watch_add needs an open tiny_watch and a user");
+    memset(&e, 0, sizeof e);
+    e.events = EPOLLIN;
+    e.data.ptr = user;
+    return epoll_ctl((tinyi_fd)w->set, EPOLL_CTL_ADD, (tinyi_fd)s, &e)
+               ? tinyi_socket_fail(ctx, errno, "a set of sockets")
+               : TINY_OK;
+}
+
+TINY_API void tiny_watch_remove(const tiny_watch *w, tiny_socket s)
+{
+    struct epoll_event e;                   /* Linux before 2.6.9 wants one */
+    memset(&e, 0, sizeof e);
+    if (w && w->is_open) (void)epoll_ctl((tinyi_fd)w->set, EPOLL_CTL_DEL, (tinyi_fd)s, &e);
+}
+
+TINY_API int tiny_watch_ready(const tiny_watch *w, void **user, int room)
+{
+    struct epoll_event e[TINYI_WATCH_AT_ONCE];
+    int i, n;
+    if (!w || !w->is_open || !user || room < 1) return 0;
+    n = epoll_wait((tinyi_fd)w->set, e, TINYI_MIN(room, TINYI_WATCH_AT_ONCE), 0);
+    for (i = 0; i < n; i++) user[i] = e[i].data.ptr;
+    return TINYI_MAX(n, 0);
+}
+
+TINY_API void tiny_watch_close(tiny_watch *w)
+{
+    if (!w || !w->is_open) return;
+    tiny_socket_close(w->set);
+    w->is_open = 0;
+    w->set = TINY_NO_SOCKET;
+}
+#endif
+
 #else                                       /* no sockets on this system: every call says so */
 
 static tiny_status tinyi_socket_none(tiny_ctx *ctx)
@@ -853,4 +911,35 @@ TINY_API void tiny_wake_up(const tiny_wake *w) { (void)w; }
 TINY_API void tiny_wake_clear(const tiny_wake *w) { (void)w; }
 TINY_API void tiny_wake_close(tiny_wake *w) { (void)w; }
 
+#endif
+
+#if !TINYI_HAVE_SOCKETS || !defined __linux__
+TINY_API tiny_status tiny_watch_open(tiny_ctx *ctx, tiny_watch *w)
+{
+    if (w) {
+        w->is_open = 0;
+        w->set = TINY_NO_SOCKET;
+    }
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "this system has no sets of sockets that this library knows");
+}
+TINY_API tiny_status tiny_watch_add(tiny_ctx *ctx, const tiny_watch *w, tiny_socket s, void *user)
+{
+    (void)w;
+    (void)s;
+    (void)user;
+    return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_watch_add needs an open tiny_watch and a user");
+}
+TINY_API void tiny_watch_remove(const tiny_watch *w, tiny_socket s)
+{
+    (void)w;
+    (void)s;
+}
+TINY_API int tiny_watch_ready(const tiny_watch *w, void **user, int room)
+{
+    (void)w;
+    (void)user;
+    (void)room;
+    return 0;
+}
+TINY_API void tiny_watch_close(tiny_watch *w) { (void)w; }
 #endif

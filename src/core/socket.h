@@ -71,6 +71,19 @@ typedef struct tiny_poll {
  * UINT64_MAX: no limit, 0: only looks. Allocates for more than 256 sockets. */
 TINY_API tiny_status tiny_socket_poll(tiny_ctx *ctx, tiny_poll *p, size_t n, uint64_t until);
 
+/* Many sockets of which few are ready, such as idle connections: asking costs the same however many there are. Poll
+ * `set` for TINY_POLL_READ as one of the sockets, then ask which of them can be read. Linux has it; elsewhere opening
+ * fails with TINY_E_UNSUPPORTED, and a program polls them one by one. */
+typedef struct tiny_watch { int is_open; tiny_socket set; } tiny_watch;              /* all zero: not open */
+TINY_API tiny_status tiny_watch_open(tiny_ctx *ctx, tiny_watch *w);
+/* user is not NULL. A socket is removed before it is closed. */
+TINY_API tiny_status tiny_watch_add(tiny_ctx *ctx, const tiny_watch *w, tiny_socket s, void *user);
+TINY_API void tiny_watch_remove(const tiny_watch *w, tiny_socket s);
+/* Writes the users of at most `room` sockets that can be read or are broken, does not wait, and returns how many. One
+ * that is neither read nor removed is told again. */
+TINY_API int tiny_watch_ready(const tiny_watch *w, void **user, int room);
+TINY_API void tiny_watch_close(tiny_watch *w);
+
 /* Ends the sleep of tiny_socket_poll from another thread or a signal handler. Poll `reads` for TINY_POLL_READ, and
  * clear it before looking for work: a wake-up that comes later is then not lost. */
 typedef struct tiny_wake { int is_open; tiny_socket reads, writes; } tiny_wake;      /* all zero: not open */

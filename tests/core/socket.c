@@ -304,6 +304,66 @@ static void test_wake(void)
     t_close(ctx);
 }
 
+/* Of many sockets those that can be read are told, until they are read or removed. */
+static void test_watch(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_watch w;
+    tiny_wake a[100];
+    tiny_poll p;
+    void *ready[100];
+    size_t i;
+    int n, again;
+    tiny_status st;
+    memset(&w, 0, sizeof w);
+    T_STATUS(tiny_watch_add(ctx, &w, 0, &w), TINY_E_ARGUMENT, "open tiny_watch");
+    T_EQ_INT(tiny_watch_ready(&w, ready, 100), 0);
+    tiny_watch_close(&w);
+    tiny_watch_close(NULL);
+    st = tiny_watch_open(ctx, &w);
+#ifndef __linux__
+    T_EQ_INT(st, TINY_E_UNSUPPORTED);
+    T_EQ_INT(w.set, TINY_NO_SOCKET);
+#endif
+    if (st) {
+        t_close(ctx);
+        return;
+    }
+    for (i = 0; i < T_COUNT(a); i++)
+        if (!T_OK(tiny_wake_open(ctx, &a[i])) || !T_OK(tiny_watch_add(ctx, &w, a[i].reads, &a[i]))) break;
+    T_STATUS(tiny_watch_add(ctx, &w, a[0].reads, &a[0]), TINY_E_IO, "a set of sockets");
+    T_STATUS(tiny_watch_add(ctx, &w, a[0].reads, NULL), TINY_E_ARGUMENT, "a user");
+    memset(&p, 0, sizeof p);
+    p.socket = w.set;
+    p.want = TINY_POLL_READ;
+    T_OK(tiny_socket_poll(ctx, &p, 1, 0));
+    T_EQ_INT(p.can, 0);
+    T_EQ_INT(tiny_watch_ready(&w, ready, 100), 0);
+    tiny_wake_up(&a[7]);
+    tiny_wake_up(&a[93]);
+    for (again = 0; again < 2; again++) {
+        T_OK(tiny_socket_poll(ctx, &p, 1, UINT64_MAX));
+        T_EQ_INT(p.can, TINY_POLL_READ);
+        n = tiny_watch_ready(&w, ready, 100);
+        T_EQ_INT(n, 2);
+        T_TRUE((ready[0] == &a[7] && ready[1] == &a[93]) || (ready[1] == &a[7] && ready[0] == &a[93]));
+    }
+    T_EQ_INT(tiny_watch_ready(&w, ready, 1), 1);
+    T_EQ_INT(tiny_watch_ready(&w, ready, 0), 0);
+    tiny_wake_clear(&a[7]);
+    tiny_watch_remove(&w, a[93].reads);
+    T_EQ_INT(tiny_watch_ready(&w, ready, 100), 0);
+    for (i = 0; i < T_COUNT(a); i++) tiny_wake_up(&a[i]);
+    for (i = 0; (n = tiny_watch_ready(&w, ready, 100)) > 0;)
+        for (; n > 0; n--, i++) tiny_wake_clear((tiny_wake *)ready[n - 1]);
+    T_EQ_INT(i, T_COUNT(a) - 1);            /* all but the one that was removed, each once */
+    tiny_watch_close(&w);
+    tiny_watch_close(&w);
+    T_EQ_INT(w.set, TINY_NO_SOCKET);
+    for (i = 0; i < T_COUNT(a); i++) tiny_wake_close(&a[i]);
+    t_close(ctx);
+}
+
 static void test_poll(void)
 {
     enum { MANY = 400 };
@@ -415,6 +475,7 @@ int main(void)
     T_RUN(test_nobody_there);
     T_RUN(test_local_files);
     T_RUN(test_wake);
+    T_RUN(test_watch);
     T_RUN(test_poll);
     T_RUN(test_out_of_files);
     T_RUN(test_nulls);
