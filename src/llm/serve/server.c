@@ -7,7 +7,9 @@
  * Linger   After the last answer the server closes its sending side and drops what the client still sends, for two
  *          seconds at most. A full close at once would make the system discard the answer on its way.
  * Idle     While a model computes, the steps of the server do not wait, and one follows another. A poll of a thousand
- *          idle connections in each of them would cost as much as a small model: they are polled less often.
+ *          idle connections in each of them, or a look at each, would cost as much as a small model. So they stand at
+ *          the end of the list and in a set that the system watches; a step touches them only when one of them has
+ *          bytes or its time is over. A system without such sets polls them less often.
  * Memory   A connection without bytes holds no buffers. Buffers grow with the bytes that came, not with the length that
  *          a client claims. */
 #include "llm/serve/server.h"
@@ -21,6 +23,7 @@
 #define TINYI_ACCEPT_AT_ONCE 64
 #define TINYI_IDLE_NS UINT64_C(5000000)     /* the longest time between polls of idle connections */
 #define TINYI_IDLE_SHARE 50                 /* they take a 50th of the time at most */
+#define TINYI_READY_AT_ONCE 64
 #define TINYI_READ_BYTES ((size_t)16 << 10)
 
 struct tllm_reply {                         /* a connection, and the answer to its current request */
@@ -31,6 +34,7 @@ struct tllm_reply {                         /* a connection, and the answer to i
     size_t out_at;
     uint64_t since;                         /* of the state that has a time limit */
     uint64_t wrote;                         /* when the client last took bytes, or had none to take */
+    size_t at;                              /* its place in the list of the server */
     int answering, streaming, chunked;
     int minor, keep_alive, head_only;       /* of the request that is being answered */
     int continued;                    /* "100 Continue" was sent */
@@ -46,11 +50,13 @@ struct tllm_server {
     tiny_socket at[TINY_ADDRESSES];
     int n_at, is_local;
     uint64_t accept_at;                     /* the listeners are not polled before */
-    tllm_reply **link;                      /* the connections */
+    tllm_reply **link;                      /* the connections; from n_busy on those that are watched */
     tllm_reply **polled;                    /* those of the running step */
-    tiny_poll *poll;                        /* (n_at + n_polled) */
-    uint64_t all_at;                        /* the next step from then on polls the idle ones too */
-    size_t n, room;
+    tiny_poll *poll;                        /* (n_at + 1 + n_polled) */
+    uint64_t all_at;                        /* the next step from then on polls idle ones that are not watched */
+    uint64_t watched_at;                    /* before then no watched one is late */
+    tiny_watch watch;
+    size_t n, n_busy, room;
     char address[TINY_ADDRESS_TEXT];
 };
 
@@ -103,6 +109,8 @@ tiny_status tllm_server_open(tiny_ctx *ctx, const tllm_server_desc *desc, tllm_s
         if (!i) tiny_address_text(&a, s->address);
     }
     s->desc.address = NULL;                 /* the caller's text may go */
+    s->watched_at = UINT64_MAX;
+    if (!st) (void)tiny_watch_open(NULL, &s->watch);
     if (st) tllm_server_close(s);
     else *out = s;
     return st;
@@ -113,6 +121,7 @@ void tllm_server_close(tllm_server *s)
     size_t i;
     int k;
     if (!s) return;
+    tiny_watch_close(&s->watch);
     for (k = 0; k < s->n_at; k++) tiny_socket_close(s->at[k]);
     for (i = 0; i < s->n; i++) {
         if (s->link[i]->answering && s->desc.gone) s->desc.gone(s->desc.user, s->link[i]);
@@ -372,11 +381,39 @@ static int tinyi_link_is_idle(const tllm_reply *r)
     return r->lingering || (!r->answering && !r->in.n && r->out_at == r->out.n);
 }
 
+static void tinyi_server_place(tllm_server *s, tllm_reply *r, size_t at)
+{
+    tllm_reply *other = s->link[at];
+    s->link[r->at] = other;
+    other->at = r->at;
+    s->link[at] = r;
+    r->at = at;
+}
+
+/* From the watched ones to the busy ones. */
+static void tinyi_link_unwatch(tllm_reply *r)
+{
+    tllm_server *s = r->server;
+    if (r->at < s->n_busy) return;
+    tiny_watch_remove(&s->watch, r->socket);
+    tinyi_server_place(s, r, s->n_busy++);
+}
+
+/* A connection that cannot be watched stays a busy one. */
+static void tinyi_link_watch(tllm_reply *r)
+{
+    tllm_server *s = r->server;
+    if (!s->watch.is_open || tiny_watch_add(NULL, &s->watch, r->socket, r)) return;
+    tinyi_server_place(s, r, --s->n_busy);
+    s->watched_at = TINYI_MIN(s->watched_at, tinyi_link_deadline(r));
+}
+
 /* Room for one more: 0 if every connection is at work. */
 static int tinyi_server_room(tllm_server *s)
 {
     tllm_reply *oldest = NULL;
     size_t i, alive = 0;
+    if (s->n < s->desc.connections) return 1;
     for (i = 0; i < s->n; i++) {
         tllm_reply *r = s->link[i];
         if (r->dead) continue;
@@ -384,8 +421,10 @@ static int tinyi_server_room(tllm_server *s)
         if (tinyi_link_is_idle(r) && (!oldest || r->since < oldest->since)) oldest = r;
     }
     if (alive < s->desc.connections) return 1;
-    if (oldest) oldest->dead = 1;
-    return oldest != NULL;
+    if (!oldest) return 0;
+    tinyi_link_unwatch(oldest);
+    oldest->dead = 1;
+    return 1;
 }
 
 static tiny_status tinyi_server_grow(tllm_server *s)
@@ -396,7 +435,7 @@ static tiny_status tinyi_server_grow(tllm_server *s)
     if (s->n < s->room) return TINY_OK;
     link = (tllm_reply **)tinyi_alloc(s->ctx, room, sizeof *link);
     polled = link ? (tllm_reply **)tinyi_alloc(s->ctx, room, sizeof *polled) : NULL;
-    poll = polled ? (tiny_poll *)tinyi_alloc(s->ctx, room + TINY_ADDRESSES, sizeof *poll) : NULL;
+    poll = polled ? (tiny_poll *)tinyi_alloc(s->ctx, room + TINY_ADDRESSES + 1, sizeof *poll) : NULL;
     if (!poll) {
         tiny_free(s->ctx, link);
         tiny_free(s->ctx, polled);
@@ -437,7 +476,9 @@ static void tinyi_server_accept(tllm_server *s, tiny_socket listener)
         r->socket = socket;
         r->since = r->wrote = tiny_now_ns();
         tllm_http_start(&r->request, &s->desc.limits);
+        r->at = s->n;
         s->link[s->n++] = r;
+        tinyi_server_place(s, r, s->n_busy++);
         if (!full) continue;
         tinyi_link_refuse(r, 503, "all connections of this server are in use");
         tinyi_link_flush(r);
@@ -445,24 +486,54 @@ static void tinyi_server_accept(tllm_server *s, tiny_socket listener)
     }
 }
 
+/* Removes the dead ones, and gives those that are idle to the system to watch. */
 static void tinyi_server_sweep(tllm_server *s)
 {
-    size_t i, kept = 0;
-    for (i = 0; i < s->n; i++) {
+    size_t i = 0;
+    while (i < s->n_busy) {
         tllm_reply *r = s->link[i];
-        if (!r->dead) {
-            s->link[kept++] = r;
-            continue;
-        }
-        if (r->answering && s->desc.gone) s->desc.gone(s->desc.user, r);
-        tinyi_link_free(r);
+        if (r->dead) {
+            tinyi_server_place(s, r, s->n_busy - 1);
+            tinyi_server_place(s, r, s->n - 1);
+            s->n_busy--;
+            s->n--;
+            if (r->answering && s->desc.gone) s->desc.gone(s->desc.user, r);
+            tinyi_link_free(r);
+        } else if (tinyi_link_is_idle(r)) {
+            tinyi_link_watch(r);
+            i += r->at == i;
+        } else i++;
     }
-    s->n = kept;
+}
+
+/* Reads from watched connections that have bytes, and ends those whose time is over. */
+static void tinyi_server_watched(tllm_server *s, int can, uint64_t now)
+{
+    void *ready[TINYI_READY_AT_ONCE];
+    const int n = can ? tiny_watch_ready(&s->watch, ready, TINYI_READY_AT_ONCE) : 0;
+    size_t i;
+    int k;
+    for (k = 0; k < n; k++) {
+        tllm_reply *r = (tllm_reply *)ready[k];
+        tinyi_link_unwatch(r);
+        tinyi_link_read(r);
+    }
+    if (now < s->watched_at) return;
+    s->watched_at = UINT64_MAX;
+    for (i = s->n_busy; i < s->n; i++) {
+        tllm_reply *r = s->link[i];
+        const uint64_t deadline = tinyi_link_deadline(r);
+        if (deadline > now) s->watched_at = TINYI_MIN(s->watched_at, deadline);
+        else {
+            tinyi_link_unwatch(r);          /* one that was looked at is in its place now */
+            tinyi_link_late(r);
+        }
+    }
 }
 
 tiny_status tllm_server_step(tllm_server *s, uint64_t until)
 {
-    tiny_poll few[TINY_ADDRESSES], *poll;
+    tiny_poll few[TINY_ADDRESSES + 1], *poll, *p;
     uint64_t now;
     tiny_status st;
     size_t i, n = 0;                        /* connections that are polled; those accepted below are not */
@@ -477,13 +548,18 @@ tiny_status tllm_server_step(tllm_server *s, uint64_t until)
         poll[k].can = 0;
         if (now < s->accept_at) until = TINYI_MIN(until, s->accept_at);
     }
-    for (i = 0; i < s->n; i++) {
+    p = &poll[s->n_at];
+    p->socket = s->n_busy < s->n ? s->watch.set : TINY_NO_SOCKET;
+    p->want = TINY_POLL_READ;
+    p->can = 0;
+    until = TINYI_MIN(until, s->watched_at);
+    for (i = 0; i < s->n_busy; i++) {
         tllm_reply *r = s->link[i];
-        tiny_poll *p = &poll[(size_t)s->n_at + n];
         uint64_t deadline;
         if (!all && !r->dead && tinyi_link_is_idle(r)) continue;
         deadline = tinyi_link_deadline(r);
         s->polled[n++] = r;
+        p = &poll[(size_t)s->n_at + n];
         p->socket = r->socket;
         p->can = 0;
         p->want = (r->ended || (r->answering && r->in.n >= s->desc.ahead_bytes) ? 0 : TINY_POLL_READ) |
@@ -492,13 +568,14 @@ tiny_status tllm_server_step(tllm_server *s, uint64_t until)
         until = TINYI_MIN(until, deadline);
         if (r->dead || tinyi_link_waits(r)) until = 0;
     }
-    st = tiny_socket_poll(s->ctx, poll, (size_t)s->n_at + n, until);
+    st = tiny_socket_poll(s->ctx, poll, (size_t)s->n_at + 1 + n, until);
     if (st) return st;
     if (all) s->all_at = tiny_now_ns() + TINYI_MIN(TINYI_IDLE_SHARE * (tiny_now_ns() - now), TINYI_IDLE_NS);
     now = tiny_now_ns();
+    tinyi_server_watched(s, poll[s->n_at].can, now);
     for (i = 0; i < n; i++) {
         tllm_reply *r = s->polled[i];
-        const int can = poll[(size_t)s->n_at + i].can;
+        const int can = poll[(size_t)s->n_at + 1 + i].can;
         if (r->dead) continue;
         if (can & TINY_POLL_WRITE) tinyi_link_flush(r);
         if (can & TINY_POLL_READ) tinyi_link_read(r);

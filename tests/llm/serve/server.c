@@ -1,6 +1,7 @@
 /* tests/llm/serve/server.c - connections over loopback: keep-alive, pipelining, time limits, hang-ups, clients that do
  * not read, smuggled requests */
 #include "t.h"
+#include <sys/resource.h>
 
 static tllm_server *server;
 #define KIT_STEP(until) tllm_server_step(server, until)
@@ -38,15 +39,25 @@ static void gone(void *user, tllm_reply *r)
     if (seen.held == r) seen.held = NULL;
 }
 
+static int unwatched;                       /* the server gets no set of sockets from the system */
 static tllm_server_desc desc;
 static tiny_ctx *begin(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    struct rlimit was, few;
     memset(&seen, 0, sizeof seen);
     desc.address = "127.0.0.1:0";
     desc.request = answer;
     desc.gone = gone;
+    if (unwatched) {                        /* the listener is the last descriptor that it gets */
+        const int next = dup(0);
+        T_TRUE(next >= 0 && !close(next) && !getrlimit(RLIMIT_NOFILE, &was));
+        few = was;
+        few.rlim_cur = (rlim_t)next + 1;
+        T_TRUE(!setrlimit(RLIMIT_NOFILE, &few));
+    }
     T_OK(tllm_server_open(ctx, &desc, &server));
+    if (unwatched) T_TRUE(!setrlimit(RLIMIT_NOFILE, &was));
     return ctx;
 }
 static void end(tiny_ctx *ctx)
@@ -174,6 +185,7 @@ static void test_slow(void)
 {
     tiny_ctx *ctx;
     client c[3];
+    uint64_t began;
     int i;
     desc.head_seconds = 0.15;
     desc.body_seconds = 0.15;
@@ -198,6 +210,14 @@ static void test_slow(void)
     T_EQ_INT(c[2].n, 0);                    /* nothing was asked, so nothing is answered */
     T_EQ_INT(seen.n_requests, 0);
     for (i = 0; i < 3; i++) kit_hang_up(&c[i]);
+    /* a step that may sleep for long wakes for the limit */
+    for (i = 0; i < 100 && tllm_server_connections(server); i++) T_OK(KIT_STEP(tiny_now_ns() + 1000000));
+    dial(&c[0]);
+    began = tiny_now_ns();
+    for (i = 0; i < 5 && tllm_server_connections(server); i++) T_OK(KIT_STEP(began + UINT64_C(20000000000)));
+    T_EQ_INT(tllm_server_connections(server), 0);
+    T_TRUE(tiny_now_ns() - began < UINT64_C(10000000000));
+    kit_hang_up(&c[0]);
     end(ctx);
 }
 
@@ -335,6 +355,56 @@ static void test_idle_memory(void)
     end(ctx);
 }
 
+/* Many idle connections, of which some ask and some hang up: each gets its own answer. At the end all are late but the
+ * one at work. */
+static void test_many_idle(void)
+{
+    static client c[120];
+    tiny_ctx *ctx;
+    unsigned k, at, alive = T_COUNT(c);
+    uint32_t seed = 1;
+    int i;
+    desc.idle_seconds = 1.0;
+    ctx = begin();
+    for (k = 0; k < T_COUNT(c); k++) dial(&c[k]);
+    for (k = 0; k < 400; k++) {
+        char text[100], want[20];
+        seed = seed * 1664525u + 1013904223u;
+        at = (seed >> 16) % (unsigned)T_COUNT(c);
+        if (c[at].socket == TINY_NO_SOCKET) continue;
+        (void)snprintf(want, sizeof want, "/%u", k);
+        (void)snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: h\r\n\r\n", want);
+        if (c[at].end || !T_EQ_INT(kit_ask(&c[at], text, strlen(text)), 200)) break;
+        T_EQ_TEXT(kit_body, want);
+        if (k % 10 == 9) {
+            kit_hang_up(&c[at]);
+            alive--;
+            for (i = 0; i < 1000 && tllm_server_connections(server) > alive; i++) T_OK(KIT_STEP(0));
+            T_EQ_INT(tllm_server_connections(server), alive);
+        }
+    }
+    T_TRUE(k == 400 && alive > 60 && alive < 100);
+    for (k = 0; c[k].socket == TINY_NO_SOCKET; k++) {}
+    kit_tell(&c[k], GET("/hold"));
+    for (i = 0; i < 5000 && tllm_server_connections(server) > 1; i++) T_OK(KIT_STEP(tiny_now_ns() + 1000000));
+    T_EQ_INT(tllm_server_connections(server), 1);
+    T_EQ_INT(seen.n_gone, 0);
+    if (T_TRUE(seen.held)) T_OK(tllm_reply_send(seen.held, 200, NULL, NULL, "late", 4));
+    T_TRUE(kit_await(&c[k], "late"));
+    for (k = 0; k < T_COUNT(c); k++) kit_hang_up(&c[k]);
+    end(ctx);
+}
+
+/* The same where the system has no set of sockets, or gives none. */
+static void test_unwatched(void)
+{
+    unwatched = 1;
+    test_slow();
+    test_connections();
+    test_many_idle();
+    unwatched = 0;
+}
+
 /* Any allocation may fail: the client gets its answer or loses its connection, and nothing is left over. */
 static void test_no_memory(void)
 {
@@ -392,6 +462,8 @@ int main(void)
     T_RUN(test_never_reads);
     T_RUN(test_connections);
     T_RUN(test_idle_memory);
+    T_RUN(test_many_idle);
+    T_RUN(test_unwatched);
     T_RUN(test_no_memory);
     T_RUN(test_arguments);
     return t_done();
