@@ -83,7 +83,7 @@ TINYI_FN unsigned tinyi_cpu_features(void)
     const unsigned all_1 = 1u << 12 | 1u << 27 | 1u << 28 | 1u << 29;
     /* f, dq, cd, bw, vl */
     const unsigned all_512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
-    unsigned zero[4], one[4], seven[4] = { 0, 0, 0, 0 }, more[4] = { 0, 0, 0, 0 }, f = 0;
+    unsigned one[4], seven[4] = { 0, 0, 0, 0 }, more[4] = { 0, 0, 0, 0 }, f = 0;
     uint64_t saved;
     if (!tinyi_cpu_id(1, 0, one)) return 0;
     if (one[2] & 1u << 19) f |= TINY_CPU_SSE41;
@@ -97,9 +97,6 @@ TINYI_FN unsigned tinyi_cpu_features(void)
     if (more[0] & 1u << 4) f |= TINY_CPU_AVXVNNI;
     if ((saved & 0xe0) != 0xe0 || (seven[1] & all_512) != all_512) return f;        /* masks, zmm */
     f |= TINY_CPU_AVX512;
-    /* of AMD ("Auth"), family 25 */
-    if (tinyi_cpu_id(0, 0, zero) && zero[1] == 0x68747541u && (one[0] >> 8 & 15u) + (one[0] >> 20 & 255u) == 25)
-        f |= TINY_CPU_AVX512HALVES;
     if (seven[2] & 1u << 1) f |= TINY_CPU_AVX512VBMI;
     if (seven[2] & 1u << 11) f |= TINY_CPU_AVX512VNNI;
     if (seven[2] & 1u << 14) f |= TINY_CPU_AVX512POPCNT;

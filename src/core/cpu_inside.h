@@ -19,7 +19,6 @@ enum {
     TINY_CPU_AMX_BF16 = 1 << 10,
     TINY_CPU_AVX512POPCNT = 1 << 11,        /* VPOPCNTDQ */
     TINY_CPU_SHA = 1 << 12,                 /* SHA instructions of x86; needs SSE4.1 only */
-    TINY_CPU_AVX512HALVES = 1 << 13,        /* executes 512 bits in two halves: AMD Zen 4 */
     TINY_CPU_BMI2 = 1 << 14,
     TINY_CPU_NEON = 1 << 16,                /* 64-bit ARM */
     TINY_CPU_DOTPROD = 1 << 17,

@@ -375,7 +375,7 @@ TINY_API void tiny_sha256_of(const void *bytes, size_t n, unsigned char digest[3
 TINY_API void tiny_hmac_key(tiny_hmac *m, const void *key, size_t n)
 {
     unsigned char block[64], in[64], out[64];
-    const int fast = tinyi_sha_has_instructions();
+    const int fast = tinyi_sha_kernel();
     size_t i;
     if (!m || (!key && n)) return;
     memset(block, 0, sizeof block);

@@ -103,6 +103,9 @@
 #else
 #define TINYI_HAVE_AVX2VNNI 0
 #endif
+#if TINYI_GCC >= 10 || TINYI_CLANG >= 9
+#define TINYI_HAVE_BF16 TINYI_HAVE_AVX512   /* products of bfloat16 in avx512, on processors that have them */
+#endif
 #if (TINYI_GCC >= 11 || TINYI_CLANG >= 12) && defined __x86_64__ && \
     defined __linux__ /* Linux grants the tiles by arch_prctl */
 #define TINYI_HAVE_AMX 1
@@ -144,6 +147,9 @@
 
 #ifndef TINYI_HAVE_NEONMM
 #define TINYI_HAVE_NEONMM 0
+#endif
+#ifndef TINYI_HAVE_BF16
+#define TINYI_HAVE_BF16 0
 #endif
 
 /* Targets that the user switches off for a faster compile and a smaller program, and the targets that build on them. */
