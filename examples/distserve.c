@@ -379,14 +379,15 @@ static tiny_status fit(tiny_ctx *ctx, const double *rows, size_t n, double abc[3
     if (!st) abc[0] = sum > 0 ? sum / (double)n : 0;
     return st;
 }
-static tiny_status open_engine(tiny_ctx *ctx, const job *j, int slots, int forget, tllm_engine **e)
+/* budget: a worker looks after its messages between pieces of prompts of so many tokens */
+static tiny_status open_engine(tiny_ctx *ctx, const job *j, int slots, int forget, int budget, tllm_engine **e)
 {
     tllm_engine_desc d;
     memset(&d, 0, sizeof d);
     d.slots = slots;
     d.forget = forget;
     d.exact = 1;
-    d.budget = forget ? 8192 : 256;
+    d.budget = budget;
     return tllm_engine_open_file(ctx, j->model, &d, e);
 }
 static int measure(tiny_ctx *ctx, const job *j)
@@ -398,7 +399,7 @@ static int measure(tiny_ctx *ctx, const job *j)
     double p = 0, t = 0, a[3], b[3];
     char text[400];
     int i, k, n, times = 0, most;
-    tiny_status st = open_engine(ctx, j, 16, 1, &e);
+    tiny_status st = open_engine(ctx, j, 16, 1, 8192, &e);
     if (st) return failed(ctx);
     tllm_model_about(tllm_engine_model(e), &about);
     most = (int)tllm_engine_context(e) - STEPS - 2;
@@ -486,7 +487,7 @@ static int check_texts(tiny_ctx *ctx, const job *j, served *s, int n)
 {
     tllm_engine *e = NULL;
     int i, wrong = 0, more;
-    tiny_status st = open_engine(ctx, j, 1, 1, &e);
+    tiny_status st = open_engine(ctx, j, 1, 1, 8192, &e);
     for (i = 0; i < n && !st; i++) {
         const tllm_desk_request of = ask(j, &s[i], i);
         compared c = { NULL, 0, 0 };
@@ -632,7 +633,7 @@ static tiny_status run_worker(tiny_ctx *ctx, const serving *v, const tllm_hand_l
     tllm_hand_counters c;
     tllm_engine *e = NULL;
     tllm_hand *h = NULL;
-    tiny_status st = open_engine(ctx, v->j, v->j->slots, 0, &e);
+    tiny_status st = open_engine(ctx, v->j, v->j->slots, 0, v->prefills < v->workers ? 64 : 256, &e);
     memset(&d, 0, sizeof d);
     d.engine = e;
     d.desk.net = net;

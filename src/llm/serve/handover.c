@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TINYI_HAND_ASKS = 4, TINYI_HAND_NAP = 1000000, TINYI_HAND_PATIENCE = 5000000 };
+enum { TINYI_HAND_ASKS = 4, TINYI_HAND_NAP = 1000000, TINYI_HAND_PATIENCE = 5000000, TINYI_HAND_SOON = 8000000 };
 enum { TINYI_JOB_WAITS, TINYI_JOB_ASKED, TINYI_JOB_CAME, TINYI_JOB_RUNS, TINYI_JOB_KEPT };
 
 typedef struct tinyi_hand_job {
@@ -33,6 +33,7 @@ struct tllm_hand {
     tllm_engine *engine;
     tinyi_hand_post desk, *peer;
     int n_peer, me, stop;
+    uint64_t told_at;                       /* when the desk last learned that a text is read */
     size_t most;                            /* tokens of a prompt and its text */
     tinyi_hand_job *jobs;                   /* in the order in which they came */
     tiny_status broken;                     /* of a callback */
@@ -369,6 +370,7 @@ static tiny_status tinyi_hand_finish(tllm_hand *h, int *runs)
         }
         if (!j->dropped && read && !j->status && j->end == TLLM_END_LENGTH && j->of.n_most != 1) {
             st = tinyi_hand_tell(h, TINYI_HAND_FIRST, j->of.id, (uint32_t)j->token, 0);
+            h->told_at = tiny_now_ns();
             j->state = TINYI_JOB_KEPT;
             h->count.kept++;
             at = &j->next;
@@ -400,6 +402,29 @@ static void tinyi_hand_flush(tllm_hand *h, int *moved)
         if (some) until = tiny_now_ns() + TINYI_HAND_PATIENCE;
         else if (left) net->pause(net, seen, tiny_now_ns() + TINYI_HAND_NAP / 4);
     }
+}
+
+/* A text that has just been read is asked for soon, and a step that reads the next prompt would make it wait. So that
+ * step begins when all are given, or TINYI_HAND_SOON later, unless it also continues texts. */
+static tiny_status tinyi_hand_soon(tllm_hand *h, int *moved)
+{
+    tiny_net *net = h->desk.to.net;
+    tiny_status st = TINY_OK;
+    while (!st && !h->stop && tiny_now_ns() < h->told_at + TINYI_HAND_SOON) {
+        const uint64_t seen = net->changes(net);
+        const tinyi_hand_job *j;
+        int some = 0, kept = 0, continues = 0;
+        for (j = h->jobs; j; j = j->next) {
+            kept |= j->state == TINYI_JOB_KEPT;
+            continues |= j->state == TINYI_JOB_RUNS && j->of.kind != TINYI_HAND_READ;
+        }
+        if (!kept || continues) break;
+        st = tinyi_hand_send(h->ctx, &h->desk, &some);
+        if (!st) st = tinyi_hand_receive(h, &some);
+        *moved |= some;
+        if (!some) net->pause(net, seen, tiny_now_ns() + TINYI_HAND_NAP / 4);
+    }
+    return st;
 }
 
 /* The desk has closed: the others learn that this worker sends nothing more. */
@@ -436,6 +461,8 @@ TINY_API tiny_status tllm_hand_step(tllm_hand *h, int *more)
     seen = net->changes(net);
     rows = h->engine->now.rows;
     st = tinyi_hand_receive(h, &moved);
+    if (!st && h->stop) return tinyi_hand_leave(h);
+    if (!st) st = tinyi_hand_soon(h, &moved);
     if (!st && h->stop) return tinyi_hand_leave(h);
     if (!st) st = tinyi_hand_ask(h, &moved);
     if (!st) st = tinyi_hand_store(h, &moved);

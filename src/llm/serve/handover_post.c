@@ -34,13 +34,10 @@ TINYI_FN void tinyi_hand_shut(tiny_ctx *ctx, tinyi_hand_post *p)
 
 TINYI_FN tiny_status tinyi_hand_wrong(tiny_ctx *ctx, tinyi_hand_post *p, const char *what)
 {
-    tiny_net *net = p->to.net;
-    if (net->world == 2) {
-        net->why = TINY_E_PROTOCOL;
-        net->close(net);
-    }
+    const tiny_status st = tinyi_fail(ctx, TINY_E_PROTOCOL, "rank %d sent %s", p->to.rank, what);
+    if (p->to.net->world == 2) (void)tinyi_net_end(ctx, p->to.net, st);
     tinyi_hand_shut(ctx, p);
-    return tinyi_fail(ctx, TINY_E_PROTOCOL, "rank %d sent %s", p->to.rank, what);
+    return st;
 }
 static tiny_status tinyi_hand_failed(tiny_ctx *ctx, tinyi_hand_post *p, tiny_status st)
 {
