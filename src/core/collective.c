@@ -31,9 +31,7 @@ typedef struct tinyi_coll_call {
 static tiny_status tinyi_coll_end(tinyi_coll_call *k, tiny_status st)
 {
     k->st = st;
-    k->net->why = st;
-    k->net->close(k->net);
-    return tinyi_fail(k->ctx, st, "%s", k->net->says);
+    return tinyi_net_end(k->ctx, k->net, tinyi_fail(k->ctx, st, "%s", k->net->says));
 }
 
 /* Checks what every call has, and gives it its number. elements: of the longest list. */

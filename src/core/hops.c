@@ -8,6 +8,7 @@
  *          halving   each rank of q = 2^k gives half of its range to the partner at distance q/2, q/4, ..., then all
  *                    ranges come back
  *          ring      part c travels from rank c on, and once more as the sum
+ * Shares   floor(n share / sum) units for each rank, and one more for each of the last ranks until none is left
  * Ranks    with p no power of two, doubling and halving pair the first 2 (p - q) ranks before; the odd one of a pair
  *          works for both. */
 #include "core/hops_inside.h"
@@ -18,6 +19,19 @@ void tinyi_hop_part(size_t n, int p, int i, size_t *at, size_t *size)
     const size_t q = (size_t)p, k = (size_t)((i % p + p) % p), whole = n / q, more = n % q;
     *at = k * whole + k * more / q;         /* floor(k n / p) without the product */
     *size = (k + 1) * whole + (k + 1) * more / q - *at;
+}
+
+void tinyi_hop_shares(tiny_idx n, int p, const double *share, double sum, tiny_idx *part, size_t step)
+{
+    tiny_idx left = n;
+    int r;
+    for (r = 0; r < p; r++) {
+        /* a hair more: n / 49 * 49 may be below n */
+        const tiny_idx own = (tiny_idx)((share ? share[r] / sum : 1.0 / p) * (double)n * (1.0 + 1e-12) + 1e-9);
+        part[(size_t)r * step] = TINYI_MIN(own, left);
+        left -= part[(size_t)r * step];
+    }
+    for (r = p - 1; left > 0; r = r ? r - 1 : p - 1, left--) part[(size_t)r * step]++;
 }
 
 static void tinyi_hop_none(tinyi_hop *t)

@@ -17,6 +17,9 @@ typedef struct tinyi_hop {
 
 /* part i (modulo p) of n: floor(i n / p) to floor((i + 1) n / p) */
 TINYI_FN void tinyi_hop_part(size_t n, int p, int i, size_t *at, size_t *size);
+/* n units in proportion to share (p), whose sum is given; NULL: alike. Each rank gets floor(n share / sum), and the
+ * last ranks get one of those that are left, each. part[r * step] is that of rank r. */
+TINYI_FN void tinyi_hop_shares(tiny_idx n, int p, const double *share, double sum, tiny_idx *part, size_t step);
 
 /* Each returns 0 after the last step. way: a tiny_comm_way but AUTO and DIRECT. */
 TINYI_FN int tinyi_hop_allreduce(int way, int rank, int world, size_t n, int i, tinyi_hop *t);

@@ -713,12 +713,8 @@ TINY_API tiny_status tllm_actor_run(tiny_ctx *ctx, const tllm_actor_desc *desc, 
     }
     if (!st) st = tiny_parallel(ctx, TINYI_MAX(r.n_threads, 1), 0, 0, tinyi_actor_thread, &r);
     if (!st && r.st) st = tinyi_fail(ctx, r.st, "%s", r.says);
-    if (st) {                               /* the others learn it */
-        if (!r.net->gone) tinyi_keep_says(r.net->says, sizeof r.net->says, tiny_ctx_message(ctx));
-        r.net->why = st;
-        r.net->close(r.net);
-    }
-    if (!st) tinyi_actor_counts(&r, count);
+    if (st) (void)tinyi_net_end(ctx, r.net, st);        /* the others learn it */
+    else tinyi_actor_counts(&r, count);
     tinyi_actors_close(&r);
     tiny_local_close(ctx, local);
     return st;

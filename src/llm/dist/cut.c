@@ -10,6 +10,7 @@
  *          bias after the sum. Fused matrices (q, k, v; gate and up) become views of their parts.
  * Everything is checked before anything is changed. */
 #include "llm/model/model_inside.h"
+#include "core/hops_inside.h"
 #include <string.h>
 
 typedef struct tinyi_lm_view { tinyi_lm_w w; tllm_gguf_tensor t; } tinyi_lm_view;
@@ -31,16 +32,9 @@ typedef struct tinyi_lm_cut {
 static void tinyi_lm_parts(const tinyi_lm_cut *c, tiny_idx n, tiny_idx *part)
 {
     double sum = 0.0;
-    tiny_idx left = n;
     int r;
-    for (r = 0; r < c->world; r++) sum += c->share ? c->share[r] : 1.0;
-    for (r = 0; r < c->world; r++) {
-        /* a hair more: n / 49 * 49 may be below n */
-        part[r] = (tiny_idx)((c->share ? c->share[r] : 1.0) / sum * (double)n * (1.0 + 1e-12) + 1e-9);
-        part[r] = TINYI_MIN(part[r], left);
-        left -= part[r];
-    }
-    for (r = c->world - 1; left > 0; r = r ? r - 1 : c->world - 1, left--) part[r]++;
+    for (r = 0; r < c->world && c->share; r++) sum += c->share[r];
+    tinyi_hop_shares(n, c->world, c->share, sum, part, 1);
     for (r = 0; r < c->world && n >= c->world; r++) {   /* the largest part gives to one that is empty */
         int i, most = 0;
         for (i = 1; i < c->world; i++) if (part[i] > part[most]) most = i;

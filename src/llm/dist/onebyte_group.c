@@ -58,10 +58,8 @@ static void tinyi_ob_message(const tllm_onebyte *o, tiny_message *m, int tag, vo
 /* The transport failed: the group ends for this rank. */
 static tiny_status tinyi_ob_broken(tllm_onebyte *o, tiny_status st)
 {
-    tiny_net *net = o->desc.net;
-    net->why = st;
-    net->close(net);
-    return tinyi_fail(o->ctx, st, "one byte: %s%s", net->says,
+    (void)tinyi_net_end(o->ctx, o->desc.net, st);
+    return tinyi_fail(o->ctx, st, "one byte: %s%s", o->desc.net->says,
                       st == TINY_E_PROTOCOL ? " (do all machines have the same description?)" : "");
 }
 

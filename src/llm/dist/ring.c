@@ -41,11 +41,7 @@ struct tllm_ring {
 
 static tiny_status tinyi_ring_fail(tllm_ring *r, tiny_status st)
 {
-    if (!r->failed) {
-        r->failed = st;
-        r->net->why = st;
-        r->net->close(r->net);
-    }
+    if (!r->failed) r->failed = tinyi_net_end(r->ctx, r->net, st);
     return tinyi_fail(r->ctx, st, "%s", r->net->says);
 }
 
@@ -116,9 +112,7 @@ TINYI_FN void tinyi_lm_ring_abort(const tllm_model *m)
     tllm_ring *r = m->ring;
     if (r->failed) return;
     (void)snprintf(r->net->says, sizeof r->net->says, "rank %d could not go on", r->rank);
-    r->failed = TINY_E_PEER;
-    r->net->why = TINY_E_PEER;
-    r->net->close(r->net);
+    r->failed = tinyi_net_end(r->ctx, r->net, TINY_E_PEER);
 }
 
 TINYI_FN void tinyi_lm_ring_begin(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want)

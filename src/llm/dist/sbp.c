@@ -367,14 +367,10 @@ TINY_API tiny_status tllm_sbp_route_find(tiny_ctx *ctx, int n_dim, const tiny_id
 typedef struct tinyi_sbp_call { tiny_ctx *ctx; tiny_coll *c; tiny_net *net; uint64_t number, until; int phase; }
 tinyi_sbp_call;
 
-/* This rank cannot go on: the others learn it. The sentence is that of the context, or of the net. */
-static tiny_status tinyi_sbp_end(tinyi_sbp_call *k, tiny_status st, int says)
+/* The net has failed, and has the sentence. */
+static tiny_status tinyi_sbp_lost(tinyi_sbp_call *k, tiny_status st)
 {
-    tiny_net *net = k->net;
-    if (!says) tinyi_keep_says(net->says, sizeof net->says, tiny_ctx_message(k->ctx));
-    net->why = st;
-    net->close(net);
-    return says ? tinyi_fail(k->ctx, st, "%s", net->says) : st;
+    return tinyi_net_end(k->ctx, k->net, tinyi_fail(k->ctx, st, "%s", k->net->says));
 }
 
 /* n_out bytes to one rank, n_in from another, at the same time; NULL: nothing */
@@ -399,14 +395,14 @@ static tiny_status tinyi_sbp_pass(tinyi_sbp_call *k, int to, const float *out, s
         tiny_status st = TINY_OK;
         if (!send.whole) st = net->send(net, to, &send);
         if (!st && !recv.whole) st = net->recv(net, from, &recv);
-        if (st) return tinyi_sbp_end(k, st, 1);
+        if (st) return tinyi_sbp_lost(k, st);
         if (send.whole && recv.whole) break;
         now = tiny_now_ns();
         if (now >= k->until) {
             (void)snprintf(net->says, sizeof net->says, "rank %d waited for rank %d until the deadline of a boxing",
                            net->rank, recv.whole ? to : from);
             net->gone = 1 + (recv.whole ? to : from);
-            return tinyi_sbp_end(k, TINY_E_TIMEOUT, 1);
+            return tinyi_sbp_lost(k, TINY_E_TIMEOUT);
         }
         until = !recv.whole && !net->virtual_clock && recv.at ? TINYI_MIN(recv.at, k->until) : k->until;
         net->pause(net, seen, until);
@@ -464,7 +460,7 @@ static tiny_status tinyi_sbp_exchange(tinyi_sbp_call *k, const tinyi_sbp_line *l
     if (sums) n_sum = n_in, n_in *= (size_t)n_sources;
     if (n_out) out = (float *)tinyi_alloc(k->ctx, n_out, sizeof *out);
     if (n_in) in = (float *)tinyi_alloc(k->ctx, n_in, sizeof *in);
-    if ((n_out && !out) || (n_in && !in)) st = tinyi_sbp_end(k, tiny_ctx_status(k->ctx), 0);
+    if ((n_out && !out) || (n_in && !in)) st = tinyi_net_end(k->ctx, k->net, tiny_ctx_status(k->ctx));
     if (!st && dst >= 0 && l->to == TLLM_SBP_P) memset(y, 0, tinyi_sbp_count(&theirs) * sizeof *y);
     for (t = 0; t < all && !st; t++) {
         const int to = (l->me + t) % all, from = (l->me - t + all) % all;
@@ -495,7 +491,7 @@ static tiny_status tinyi_sbp_exchange(tinyi_sbp_call *k, const tinyi_sbp_line *l
             more.data = in + n_sum * (size_t)s;
             st = tiny_add(k->ctx, &sum, &more, &sum);
         }
-        if (st) st = tinyi_sbp_end(k, st, 0);
+        if (st) st = tinyi_net_end(k->ctx, k->net, st);
         else memcpy(y, in, n_sum * sizeof *y);
     }
     tiny_free(k->ctx, in);
@@ -544,7 +540,7 @@ static tiny_status tinyi_sbp_convert(tinyi_sbp_call *k, const tinyi_sbp_line *l,
         tinyi_hop_part(n, same ? l->p : l->q, same ? l->me : l->me - l->p, &at, &size);
     if (size) {
         part = (float *)tinyi_alloc(k->ctx, size, sizeof *part);
-        if (!part) return tinyi_sbp_end(k, tiny_ctx_status(k->ctx), 0);
+        if (!part) return tinyi_net_end(k->ctx, k->net, tiny_ctx_status(k->ctx));
     }
     st = tinyi_sbp_exchange(k, &flat, x, part);
     if (!st && (same || l->me >= l->p)) {
@@ -638,7 +634,7 @@ TINY_API tiny_status tllm_sbp_boxing(tiny_ctx *ctx, tiny_coll *c, int n_dim, con
             tinyi_sbp_piece(&now.place, now.s, n_dim, dim, me, &box);
             n = tinyi_sbp_count(&box);
             to_here = next = (float *)tinyi_alloc(ctx, n + 1, sizeof *next);
-            if (!next) st = tinyi_sbp_end(&k, tiny_ctx_status(ctx), 0);
+            if (!next) st = tinyi_net_end(ctx, c->net, tiny_ctx_status(ctx));
         }
         if (!st) st = tinyi_sbp_convert(&k, &l, at, to_here);
         tiny_free(ctx, held);

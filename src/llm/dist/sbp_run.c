@@ -201,11 +201,7 @@ TINY_API tiny_status tllm_sbp_run(tiny_ctx *ctx, tiny_coll *c, const tllm_sbp_gr
             r.made[i] = NULL;
         }
     }
-    if (st && !c->net->why) {               /* found here, not by a message: the others must not wait for this rank */
-        tinyi_keep_says(c->net->says, sizeof c->net->says, tiny_ctx_message(ctx));
-        c->net->why = st;
-        c->net->close(c->net);
-    }
+    if (st) (void)tinyi_net_end(ctx, c->net, st);       /* also for what was found here, and not by a message */
     for (i = 0; i < g->n_node; i++) tiny_free(ctx, r.made[i]);
     for (k = 0; k < 2; k++) tiny_free(ctx, r.boxed[k]);
     return st;

@@ -108,10 +108,7 @@ static tiny_status tinyi_slices_begin(tinyi_slices *s, tiny_ctx *ctx, const tllm
 static tiny_status tinyi_slices_end(tinyi_slices *s, tiny_status st, tllm_slices_about *about)
 {
     if (s->ctx) tiny_free(s->ctx, s->piece);
-    if (st && s->net) {
-        s->net->why = st;
-        s->net->close(s->net);
-    }
+    if (st) (void)tinyi_net_end(s->ctx, s->net, st);
     if (about) *about = s->about;
     return st;
 }

@@ -16,6 +16,7 @@
  *          In the second one the attention of layer 1 is loaded before the start, as in A.
  * Cost     O(blocks) a pass, O(L log L) for the largest T. */
 #include "llm/plan/slots.h"
+#include "core/hops_inside.h"
 #include "core/mem.h"
 #include "core/net.h"
 #include "core/state_inside.h"
@@ -24,19 +25,11 @@
 
 /* ---- shares ------------------------------------------------------------------------------------------------------ */
 
-/* of n units: a share p, rounded down. A product that misses a whole number by rounding alone counts as that number. */
-static tiny_idx tinyi_tp_floor(tiny_idx n, double p)
-{
-    const double x = (double)n * p;
-    tiny_idx i = (tiny_idx)x;
-    if ((double)(i + 1) - x <= 1e-9 * (double)(i + 1)) i++;
-    return i > n ? n : i;
-}
-
 TINY_API tiny_status tllm_tp_split(tiny_ctx *ctx, const tllm_tp_shape *s, int world, const double *ratio,
                                    tiny_idx align, tllm_tp_part *part)
 {
-    tiny_idx kv_left, ff_left, group;
+    const size_t step = sizeof *part / sizeof part->n_kv;       /* of a list of structs of this one type */
+    tiny_idx group;
     double sum = 0.0;
     int i;
     tiny_status st = tinyi_ctx_check(ctx);
@@ -59,18 +52,8 @@ TINY_API tiny_status tllm_tp_split(tiny_ctx *ctx, const tllm_tp_shape *s, int wo
     if (!(sum > 1.0 - 1e-6 && sum < 1.0 + 1e-6))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "the shares of %d ranks sum up to %.9g, not to 1", world, sum);
     group = s->n_head / s->n_kv;
-    kv_left = s->n_kv;
-    ff_left = s->n_ff / align;
-    for (i = 0; i < world; i++) {
-        part[i].n_kv = tinyi_tp_floor(s->n_kv, ratio[i]);
-        part[i].n_ff = tinyi_tp_floor(s->n_ff, ratio[i]) / align;
-        part[i].n_kv = part[i].n_kv < kv_left ? part[i].n_kv : kv_left;
-        part[i].n_ff = part[i].n_ff < ff_left ? part[i].n_ff : ff_left;
-        kv_left -= part[i].n_kv;
-        ff_left -= part[i].n_ff;
-    }
-    for (i = world - 1; kv_left > 0; i = i ? i - 1 : world - 1, kv_left--) part[i].n_kv++;
-    for (i = world - 1; ff_left > 0; i = i ? i - 1 : world - 1, ff_left--) part[i].n_ff++;
+    tinyi_hop_shares(s->n_kv, world, ratio, 1.0, &part->n_kv, step);
+    tinyi_hop_shares(s->n_ff / align, world, ratio, 1.0, &part->n_ff, step);
     for (i = 0; i < world; i++) {
         if (!part[i].n_kv)
             return tinyi_fail(ctx, TINY_E_SHAPE,

@@ -199,9 +199,8 @@ TINY_API tiny_status tllm_energon_open(tiny_ctx *ctx, const tllm_energon_desc *d
     if (e->row) memcpy(e->row, d->row, ((size_t)e->d.stages + 1) * sizeof *e->row);
     if (!e->row || !tinyi_energon_memory(e)) {
         st = tiny_ctx_status(ctx);
-        e->net->why = st;
         (void)snprintf(e->net->says, sizeof e->net->says, "rank %d has not enough memory", e->rank);
-        e->net->close(e->net);
+        (void)tinyi_net_end(ctx, e->net, st);
         tllm_energon_close(e);
         return st;
     }

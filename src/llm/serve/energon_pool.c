@@ -294,8 +294,7 @@ TINY_API tiny_status tllm_pool_lend(tiny_ctx *ctx, tiny_net *net, const void *co
         if (layer == UINT64_MAX) return TINY_OK;
         if (layer >= (uint64_t)layers || !block[layer]) {
             (void)snprintf(net->says, sizeof net->says, "rank 0 wants a layer that is not lent");
-            net->why = st = TINY_E_PROTOCOL;
-            net->close(net);
+            st = tinyi_net_end(ctx, net, TINY_E_PROTOCOL);
             break;
         }
         st = tinyi_lent_move(net, 1, 3, (void *)(uintptr_t)block[layer], bytes, UINT64_C(10000000000));

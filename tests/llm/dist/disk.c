@@ -13,6 +13,8 @@ static void test_shares(void)
 {
     static const double four[4] = { 0.25, 0.25, 0.25, 0.25 }, odd[3] = { 0.5, 0.3, 0.2 };
     static const tllm_tp_shape grouped = { 4096, 32000, 32, 8, 11008 }, small = { 64, 100, 4, 2, 96 };
+    static const double few[3] = { 0.26, 0.26, 0.48 }, below[2] = { 0.58, 0.42 };
+    static const tllm_tp_shape tens = { 640, 100, 10, 10, 320 }, hundreds = { 6400, 100, 100, 100, 3200 };
     tllm_tp_part p[4];
     tllm_tp_numbers n;
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -39,6 +41,13 @@ static void test_shares(void)
     T_TRUE(p[0].n_ff == 5504 && p[1].n_ff == 3296 && p[2].n_ff == 2208 && p[2].ff0 == 8800);
     for (i = 0; i < 3; i++) T_TRUE(tllm_tp_sizes(&grouped, &p[i]).attn == 2 * 128.0 * 4096 * (double)(5 * p[i].n_kv)
                                    + 4096);
+    /* 10 of both: 2.6, 2.6, 4.8, and two are left for the last two */
+    T_OK(tllm_tp_split(ctx, &tens, 3, few, 32, p));
+    T_TRUE(p[0].n_kv == 2 && p[1].n_kv == 3 && p[2].n_kv == 5 && p[2].kv0 == 5);
+    T_TRUE(p[0].n_ff == 64 && p[1].n_ff == 96 && p[2].n_ff == 160 && p[2].ff0 == 160);
+    /* 0.58 * 100 is a little below 58 in doubles */
+    T_OK(tllm_tp_split(ctx, &hundreds, 2, below, 32, p));
+    T_TRUE(p[0].n_kv == 58 && p[1].n_kv == 42 && p[0].n_ff == 58 * 32);
     T_PROOF("distributed 1", "split: shares by ratio, leftovers from the last rank on, sizes of 7B at 0.25");
     T_STATUS(tllm_tp_split(ctx, &grouped, 3, bad, 32, p), TINY_E_ARGUMENT, "sum up to 1.1");
     T_STATUS(tllm_tp_split(ctx, &grouped, 3, low, 32, p), TINY_E_SHAPE, "take fewer ranks");

@@ -423,6 +423,18 @@ static void test_killed(void)
             hits += j.st[1] == TINY_E_PEER;
         }
     T_EQ_INT(hits, 12);
+    {                                       /* a message that is too short: rank 0 sees it, and rank 2 learns of it */
+        t_net j;
+        memset(&j, 0, sizeof j);
+        j.body = one_gather;
+        j.has_fault = 1;
+        j.fault.to = 0;
+        j.fault.kind = TINY_FAULT_CUT;
+        j.fault.by = 4;
+        if (!t_net_run(&j, 3)) return;
+        for (r = 0; r < 3; r += 2) T_EQ_INT(j.st[r], TINY_E_PROTOCOL);
+        T_TRUE(strstr(j.says[0], "rank 1 sent 12 bytes") != NULL && strstr(j.says[2], "rank 1") != NULL);
+    }
     T_PROOF("distributed 8", "bad input: a killed rank ends the boxing of all");
 }
 static void bad_ids(t_net *j, int rank, tiny_ctx *ctx, tiny_net *net)

@@ -705,16 +705,21 @@ static void test_slices(void)
             }
         }
     T_TRUE(refused > 80 && good > 20);
-    /* questions that there are not */
+    /* questions that there are not: rank 2, which has asked nothing wrong, learns whose fault it is */
     s->harm = NULL;
     s->ask = ask;
+    s->world = 3;
+    s->has_file = 4;
     for (k = 0; k < T_COUNT(asks); k++) {
         memset(ask, 0, sizeof ask);
         memcpy(ask, asks[k], sizeof asks[k]);
         if (!slice_all(s)) return;
         T_EQ_INT(s->st[0], TINY_E_PROTOCOL);
         T_TRUE(strstr(s->says[0], "rank 1 asks for slice") != NULL);
+        T_EQ_INT(s->st[2], TINY_E_PROTOCOL);
+        if (!T_TRUE(strstr(s->says[2], "rank 1") != NULL)) printf("  rank 2: %s\n", s->says[2]);
     }
+    s->world = 2;
     memset(ask, 0, sizeof ask);
     ask[0] = 1;                             /* it has another model */
     if (slice_all(s)) {
