@@ -13,6 +13,8 @@
  *          9 the sum over the experts of a token, in f32.
  * Cost     T k rows of `width` numbers travel twice, those of own experts excepted; etp > 1: each of them etp - 1 times
  *          more in each direction. One sort by expert, three copies of a row each way.
+ * Bounds   counts of other ranks are checked before memory is taken for their rows. Of M = most_tokens tokens an expert
+ *          gets M rows or C(M), whichever is less, and all experts together k M.
  * Left out gradients: the layer serves models that were trained elsewhere. Gates do not travel with the rows, because
  *          step 9 multiplies at home. */
 #include "llm/dist/moe_fold_inside.h"
@@ -143,7 +145,7 @@ TINYI_FN tiny_ctx *tinyi_moe_ctx(const tllm_moe *m) { return m->ctx; }
 TINYI_FN tiny_idx tinyi_moe_capacity(const tllm_moe_desc *d, tiny_idx tokens)
 {
     const double exact = (d->factor > 0.0 ? d->factor : 1.0) * (double)tokens * (double)d->k / (double)d->n_expert;
-    tiny_idx c = (tiny_idx)exact;
+    tiny_idx c = exact < (double)(TINY_IDX_MAX / 2) ? (tiny_idx)exact : TINY_IDX_MAX / 2;
     /* a product such as 1.1 * 10 may end a few units above a whole number */
     if (exact - (double)c > 1e-9 * (exact + 1.0)) c++;
     return TINYI_MAX(c, d->min_capacity);
@@ -167,6 +169,9 @@ TINYI_FN tiny_status tinyi_moe_check(tiny_ctx *ctx, const tllm_moe_desc *d)
     if (!(d->factor >= 0.0 && d->factor <= 1e6) || d->min_capacity < 0 || d->min_capacity > ((tiny_idx)1 << 30))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "mixture: a capacity factor of %g and a least capacity of %td",
                           d->factor, d->min_capacity);
+    if (d->most_tokens < 0 || d->most_tokens > INT32_MAX)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "mixture: most_tokens is %td; it must be 0 to %ld", d->most_tokens,
+                          (long)INT32_MAX);
     if (!(d->balance >= 0.0 && d->balance <= 1e6))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "mixture: a balancing factor of %g", d->balance);
     return TINY_OK;
@@ -236,6 +241,7 @@ TINY_API tiny_status tllm_moe_open(tiny_ctx *ctx, const tllm_moe_desc *d, tllm_m
     m->etp = TINYI_MAX(f.etp, 1);
     m->own = d->n_expert / m->ep;
     if (m->is.balance == 0.0) m->is.balance = 1.0;
+    if (!m->is.most_tokens) m->is.most_tokens = 65536;
     if (d->net) {
         st = tinyi_moe_group(m, &m->by_ep, TLLM_FOLD_EP, 1);
         if (!st) st = tinyi_moe_group(m, &m->by_etp, TLLM_FOLD_ETP, 2);
@@ -291,7 +297,7 @@ static void *tinyi_moe_take(tllm_moe *m, int i, size_t n, size_t each)
     }
     if (r->at && bytes <= r->bytes) return r->at;
     tiny_free(m->ctx, r->at);
-    r->bytes = bytes + bytes / 4;
+    if (!tinyi_size_add(bytes, bytes / 4, &r->bytes)) r->bytes = bytes;
     r->at = tiny_alloc(m->ctx, r->bytes);
     if (!r->at) {
         r->bytes = 0;
@@ -323,6 +329,13 @@ static tiny_status tinyi_moe_called(tllm_moe *m, const tiny_coll *c, tiny_status
 {
     m->clock = c->clock;
     return st ? tinyi_moe_end(m, st) : TINY_OK;
+}
+
+/* Member i of a group claims what cannot be; the context has the sentence. */
+static tiny_status tinyi_moe_liar(tllm_moe *m, const tinyi_subnet *s, int i)
+{
+    m->is.net->gone = s->member[i] + 1;
+    return tinyi_moe_end(m, TINY_E_PROTOCOL);
 }
 
 /* all (members, n): every member's n numbers */
@@ -476,6 +489,7 @@ static tiny_status tinyi_moe_sequence(tllm_moe *m, const float *mine, size_t tok
     const size_t each = 2 * (size_t)m->is.k;
     uint64_t at[TINY_NET_RANKS], out[TINY_NET_RANKS], in[TINY_NET_RANKS];
     int64_t n[TINY_NET_RANKS];
+    const float *x;
     tiny_coll c;
     tiny_status st;
     size_t t;
@@ -485,9 +499,10 @@ static tiny_status tinyi_moe_sequence(tllm_moe *m, const float *mine, size_t tok
     st = tinyi_moe_gather(m, &m->by_sequence, n, 1);
     *n_all = 0;
     for (i = 0; i < m->by_sequence.net.world && !st; i++) {
-        if (n[i] < 0 || n[i] > INT32_MAX) {
-            (void)tinyi_fail(m->ctx, TINY_E_PROTOCOL, "mixture: another rank claims an impossible number of tokens");
-            return tinyi_moe_end(m, TINY_E_PROTOCOL);
+        if (n[i] < 0 || n[i] > m->is.most_tokens) {
+            (void)tinyi_fail(m->ctx, TINY_E_PROTOCOL, "mixture: rank %d claims %lld tokens; a rank has at most %td",
+                             m->by_sequence.member[i], (long long)n[i], m->is.most_tokens);
+            return tinyi_moe_liar(m, &m->by_sequence, i);
         }
         at[i] = 0;
         out[i] = tokens * each;
@@ -500,12 +515,15 @@ static tiny_status tinyi_moe_sequence(tllm_moe *m, const float *mine, size_t tok
     if (!*all) return m->dead;
     c = tinyi_moe_coll(m, &m->by_sequence, TINY_COLL_F32);
     st = tinyi_moe_called(m, &c, tiny_coll_exchange(m->ctx, &c, mine, at, out, *all, in));
-    for (t = 0; !st && t < *n_all * each; t++) {            /* another rank wrote these: they become indices */
-        const float v = (*all)[t], most = t % each < each / 2 ? (float)(m->is.n_expert - 1) : 1.0f;
-        if (v >= 0.0f && v <= most && (t % each >= each / 2 || v == (float)(int32_t)v)) continue;
-        (void)tinyi_fail(m->ctx, TINY_E_PROTOCOL, "mixture: another rank claims an expert that there is not");
-        st = tinyi_moe_end(m, TINY_E_PROTOCOL);
-    }
+    for (i = 0, x = *all; i < m->by_sequence.net.world && !st; i++)
+        for (t = 0; t < (size_t)n[i] * each; t++) {         /* another rank wrote these: they become indices */
+            const int chance = t % each >= each / 2;
+            const float v = *x++, most = chance ? 1.0f : (float)(m->is.n_expert - 1);
+            if (v >= 0.0f && v <= most && (chance || v == (float)(int32_t)v)) continue;
+            (void)tinyi_fail(m->ctx, TINY_E_PROTOCOL, "mixture: rank %d claims %s %g for a token; it must be 0 to %g",
+                             m->by_sequence.member[i], chance ? "the probability" : "expert", (double)v, (double)most);
+            return tinyi_moe_liar(m, &m->by_sequence, i);
+        }
     return st;
 }
 
@@ -525,8 +543,11 @@ TINY_API tiny_status tllm_moe_route(tllm_moe *m, const float *logits, tiny_idx t
     if (!m) return TINY_E_ARGUMENT;
     st = tinyi_moe_ready(m, 0, "");
     if (st) return st;
-    if (tokens < 0 || tokens > INT32_MAX || (!logits && tokens))
+    if (tokens < 0 || (!logits && tokens))
         return tinyi_fail(m->ctx, TINY_E_ARGUMENT, "mixture: logits of %td tokens are needed", tokens);
+    if (tokens > m->is.most_tokens)
+        return tinyi_fail(m->ctx, TINY_E_ARGUMENT, "mixture: %td tokens, and most_tokens is %td", tokens,
+                          m->is.most_tokens);
     m->stage = 0;
     n_all = (size_t)tokens;
     pairs = n_all * k;
@@ -674,6 +695,35 @@ static void tinyi_moe_sort(const tllm_moe *m, const float *from, float *to, int 
             }
 }
 
+/* The counts that the other ranks sent: no more rows than most_tokens tokens have. */
+static tiny_status tinyi_moe_claims(tllm_moe *m)
+{
+    const tiny_idx most = m->is.most_tokens, shared = m->is.whole_sequence ? m->by_sequence.net.world : 1;
+    const int64_t all = (int64_t)most * m->is.k;
+    const tiny_idx one = m->is.drop && most <= TINY_IDX_MAX / shared
+                             ? TINYI_MIN(most, tinyi_moe_capacity(&m->is, most * shared))
+                             : most;
+    const int64_t *n = m->n;
+    int i;
+    for (i = 0; i < m->by_experts.net.world; i++) {
+        int64_t sum = 0;
+        tiny_idx e;
+        for (e = 0; e < m->is.n_expert; e++, n++) {
+            if (*n < 0 || *n > one) {
+                (void)tinyi_fail(m->ctx, TINY_E_PROTOCOL, "mixture: rank %d claims %lld rows for expert %td; it gets "
+                                 "at most %td from a rank", m->by_experts.member[i], (long long)*n, e, one);
+                return tinyi_moe_liar(m, &m->by_experts, i);
+            }
+            sum += *n;
+        }
+        if (sum <= all) continue;
+        (void)tinyi_fail(m->ctx, TINY_E_PROTOCOL, "mixture: rank %d claims %lld rows; its %td tokens have at most %lld",
+                         m->by_experts.member[i], (long long)sum, most, (long long)all);
+        return tinyi_moe_liar(m, &m->by_experts, i);
+    }
+    return TINY_OK;
+}
+
 TINY_API tiny_status tllm_moe_dispatch(tllm_moe *m, const float *x, const float **rows, const tiny_idx **count)
 {
     uint64_t out[TINY_NET_RANKS], in[TINY_NET_RANKS], at[TINY_NET_RANKS];
@@ -682,7 +732,6 @@ TINY_API tiny_status tllm_moe_dispatch(tllm_moe *m, const float *x, const float 
     size_t received = 0, total = 0, i;
     const int32_t *token;
     float *send, *recv, *all, *sorted;
-    int64_t most;
     tiny_status st;
     tiny_idx e;
     int a, b;
@@ -699,13 +748,8 @@ TINY_API tiny_status tllm_moe_dispatch(tllm_moe *m, const float *x, const float 
             for (e = 0; e < m->is.n_expert; e++)
                 m->n[(size_t)a * (size_t)m->is.n_expert + (size_t)e] = m->plan.capacity;
     else st = tinyi_moe_gather(m, &m->by_experts, m->n, (size_t)m->is.n_expert);
+    if (!st && !m->is.pad) st = tinyi_moe_claims(m);
     if (st) return st;
-    most = INT64_MAX / (members * m->is.n_expert);
-    for (i = 0; i < (size_t)members * (size_t)m->is.n_expert; i++)
-        if (m->n[i] < 0 || m->n[i] > most) {
-            (void)tinyi_fail(m->ctx, TINY_E_PROTOCOL, "mixture: another rank claims an impossible number of rows");
-            return tinyi_moe_end(m, TINY_E_PROTOCOL);
-        }
     for (a = 0; a < m->ep; a++) {
         out[a] = tinyi_moe_for(m, a);
         in[a] = tinyi_moe_from(m, m->i_etp, a);

@@ -71,6 +71,9 @@ typedef struct tllm_moe_desc {              /* the same on all ranks, except its
     int half;                               /* nonzero: rows travel as f16 */
     double balance;                         /* factor of the balancing loss; 0: 1 */
     uint64_t timeout_ns;                    /* of a call; 0: 10 s */
+    /* tokens of a rank in a call, at most; 0: 65536. A rank that claims more ends the group with an error, before
+     * memory is taken for its rows. */
+    tiny_idx most_tokens;
 } tllm_moe_desc;
 
 typedef struct tllm_moe_plan {              /* of the last route and dispatch */
