@@ -12,7 +12,9 @@
  *          deadline is over; LEAVE before an end. Numbers follow only two CONFIRMs, so none are sent to a replica that
  *          is late. Numbers: phi, then change, in this machine's byte order.
  * Error    fast against formula: 3 units of |alpha m| + |beta change| + |gamma (mean - phi)| + |phi| (fused or not).
- * Cost     memory: 7 n floats. A step: 8 n bytes out and in, for each partner.
+ * Trust    |phi_j - phi_i| and |change_j - change_i| are at most apart (|phi_i| + |change_i|): sums of squares in
+ *          double, which no float overflows. Both replicas of a pair compare, each with its own norms.
+ * Cost     memory: 7 n floats. A step: 8 n bytes out and in, for each partner, and four passes that compare.
  * Left out the mean of all replicas at the end: tiny_coll_allreduce has it. */
 #include "llm/dist/noloco.h"
 #include "llm/dist/noloco_inside.h"
@@ -76,6 +78,26 @@ static void tinyi_nl_sub_ref(float *y, const float *a, const float *b, size_t n)
 {
     size_t i;
     for (i = 0; i < n; i++) y[i] = a[i] - b[i];
+}
+
+/* sqrt sum (a - w b)^2, w 0 or 1. Four sums, which do not wait for each other. */
+static double tinyi_nl_norm(const float *a, const float *b, double w, size_t n)
+{
+    double s[4] = { 0.0, 0.0, 0.0, 0.0 };
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        const double d0 = (double)a[i] - w * (double)b[i], d1 = (double)a[i + 1] - w * (double)b[i + 1],
+                     d2 = (double)a[i + 2] - w * (double)b[i + 2], d3 = (double)a[i + 3] - w * (double)b[i + 3];
+        s[0] += d0 * d0;
+        s[1] += d1 * d1;
+        s[2] += d2 * d2;
+        s[3] += d3 * d3;
+    }
+    for (; i < n; i++) {
+        const double d = (double)a[i] - w * (double)b[i];
+        s[i % 4] += d * d;
+    }
+    return tinyi_sqrt64((s[0] + s[1]) + (s[2] + s[3]));
 }
 
 static void tinyi_nl_bounds(const tllm_noloco_desc *d, double *low, double *high)
@@ -360,7 +382,26 @@ static tiny_status tinyi_nl_numbers(tllm_noloco *o, int r, int only, int *whole)
     return TINY_OK;
 }
 
-static tiny_status tinyi_nl_meet(tllm_noloco *o, int r, tllm_noloco_report *report, int *met)
+/* Are the numbers of replica r, which are in o->in, near the own ones? size: |phi| + |change| of this replica */
+static int tinyi_nl_believes(tllm_noloco *o, int r, double size)
+{
+    const size_t n = o->desc.n;
+    const double most = o->desc.apart * size;
+    int k;
+    for (k = 0; k < 2 && o->desc.apart >= 0.0; k++) {
+        const double off = tinyi_nl_norm(o->in + (size_t)k * n, k ? o->change : o->phi, 1.0, n);
+        if (off <= most) continue;
+        (void)tinyi_fail(o->ctx, TINY_E_PROTOCOL,
+                         "NoLoCo: the %s of replica %d is %.4g away from that of replica %d in outer step %llu; at "
+                         "most %.4g is believed (apart %g)", k ? "change" : "phi", r, off, o->rank,
+                         (unsigned long long)o->step, most, o->desc.apart);
+        return 0;
+    }
+    return 1;
+}
+
+/* size: as for tinyi_nl_believes */
+static tiny_status tinyi_nl_meet(tllm_noloco *o, int r, double size, tllm_noloco_report *report, int *met)
 {
     tinyi_nl_peer *p = &o->peer[r];
     const uint64_t step = o->step + 1;
@@ -394,6 +435,10 @@ static tiny_status tinyi_nl_meet(tllm_noloco *o, int r, tllm_noloco_report *repo
     if (tinyi_nl_odd(o->in, 2 * o->desc.n) < 2 * o->desc.n) {
         report->refused++;
         *met = 0;
+    } else if (!tinyi_nl_believes(o, r, size)) {
+        report->refused++;
+        if (!report->liar) report->liar = r + 1;
+        *met = 0;
     }
     return st;
 }
@@ -426,6 +471,8 @@ static tiny_status tinyi_nl_check(tiny_ctx *ctx, const tllm_noloco_desc *d)
     for (i = 0; i < 3; i++)
         if (!(*v[i] >= 0.0 && *v[i] <= 1e6))
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "NoLoCo: %s is %g, it must be 0 to 1e6", name[i], *v[i]);
+    if (!(d->apart <= 1e30))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "NoLoCo: apart is %g, it must be a number up to 1e30", d->apart);
     if (d->join && d->wait_ns == UINT64_MAX)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "NoLoCo: a replica can only join a group with a deadline");
     if (tinyi_nl_odd(d->theta, d->n) < d->n && !d->join)
@@ -489,6 +536,7 @@ TINY_API tiny_status tllm_noloco_open(tiny_ctx *ctx, const tllm_noloco_desc *des
     if (d.alpha == 0.0) d.alpha = 0.5;
     if (d.beta == 0.0) d.beta = 0.7;
     if (d.gamma == 0.0) d.gamma = d.beta;
+    if (d.apart == 0.0) d.apart = 100.0;
     if (d.alpha < 0.0) d.alpha = 0.0;
     if (d.gamma < 0.0) d.gamma = 0.0;
     if (!d.wait_ns) d.wait_ns = UINT64_C(10000000000);
@@ -599,6 +647,8 @@ TINY_API tiny_status tllm_noloco_outer(tllm_noloco *o, tllm_noloco_report *repor
     const uint64_t from = tiny_now_ns();
     uint64_t who, next = UINT64_MAX;
     size_t n, odd;
+    double size;
+    char says[200] = "";
     int k, met;
     tiny_status st;
     memset(&r, 0, sizeof r);
@@ -614,13 +664,18 @@ TINY_API tiny_status tllm_noloco_outer(tllm_noloco *o, tllm_noloco_report *repor
     while (tinyi_nl_missed(o)) o->step++;
     st = tinyi_nl_run(o, TINYI_NL_SUB, o->change, o->desc.theta, o->phi, 1.0);
     who = tinyi_nl_group(o);
+    size = tinyi_nl_norm(o->phi, o->phi, 0.0, n) + tinyi_nl_norm(o->change, o->change, 0.0, n);
     for (k = 0; k < o->world && !st; k++) { /* in the order of ranks: the same sums in the whole group */
         const float *change = o->in + n, *slow = o->in;
         met = k == o->rank;
         if (met) {
             change = o->change;
             slow = o->phi;
-        } else if (who >> k & 1) st = tinyi_nl_meet(o, k, &r, &met);
+        } else if (who >> k & 1) {
+            const int lies = r.liar;
+            st = tinyi_nl_meet(o, k, size, &r, &met);
+            if (!lies && r.liar) (void)snprintf(says, sizeof says, "%s", tiny_ctx_message(o->ctx));
+        }
         if (st || !met) continue;
         r.met++;
         if (k != o->rank) r.with = k;
@@ -644,5 +699,5 @@ TINY_API tiny_status tllm_noloco_outer(tllm_noloco *o, tllm_noloco_report *repor
     r.waited_ns = tiny_now_ns() - from;
     r.clock = o->clock;
     if (report) *report = r;
-    return TINY_OK;
+    return r.liar ? tinyi_fail(o->ctx, TINY_E_PROTOCOL, "%s", says) : TINY_OK;
 }

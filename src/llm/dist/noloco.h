@@ -21,6 +21,14 @@
  * wait_ns = UINT64_MAX there is no deadline and no such message: two messages in each direction, phi and the change.
  * phi then leaves at the end of the step before and travels while the replica computes.
  *
+ * Numbers of another replica are believed if they are finite and near the own ones: |phi_j - phi_i| and
+ * |change_j - change_i|, Euclidean norms, are at most `apart` times |phi_i| + |change_i|. Others are refused, and the
+ * step is made without that replica. If they are finite and too far, tllm_noloco_outer returns TINY_E_PROTOCOL after
+ * the step, and the sentence names the replica and both numbers; a caller that goes on calls it again. Within the bound
+ * one replica can still move phi by (beta + gamma) apart (|phi_i| + |change_i|) / group in a step, so give replicas
+ * that began alike a bound far below the default. A replica that joins has nothing to compare with: it takes any finite
+ * phi.
+ *
  * The replicas stay a little apart. Their spread falls with the rate of the inner steps: let that fall to zero at the
  * end, then any replica, or their mean, is the result. A star is not enough: every rank must reach every other one. */
 #ifndef TINYI_NOLOCO_H
@@ -39,13 +47,15 @@ typedef struct tllm_noloco_desc {           /* zero: the value in brackets */
     uint64_t seed;                          /* of the pairs; the same on all replicas */
     uint64_t wait_ns;                       /* for a replica that is not ready [10 s]; UINT64_MAX: for ever */
     int join;                               /* 1: the group runs already; phi comes from one of its replicas */
+    double apart;                           /* how far numbers of another replica may be [100]; below 0: anywhere */
 } tllm_noloco_desc;
 
 typedef struct tllm_noloco_report {
     uint64_t step;                          /* the outer step that was made, counted from 0 */
     int met;                                /* replicas that took part, with this one; 1: alone */
     int with;                               /* the last of them; -1: none */
-    int late, refused;                      /* were not ready in time; sent numbers that are not finite */
+    int late, refused;                      /* were not ready in time; sent numbers that are not finite, or too far */
+    int liar;                               /* 1 + the first replica whose numbers were too far; 0: none */
     uint64_t waited_ns;                     /* real time in this call */
     uint64_t clock;                         /* virtual clock */
 } tllm_noloco_report;
@@ -54,7 +64,8 @@ typedef struct tllm_noloco_report {
 TINY_API tiny_status tllm_noloco_open(tiny_ctx *ctx, const tllm_noloco_desc *desc, tllm_noloco **out);
 TINY_API void tllm_noloco_close(tllm_noloco *o);            /* takes NULL */
 /* report may be NULL. Fails without any message if theta is not finite: nothing has changed, and its partner goes on
- * alone. A replica that is gone or that breaks off is left alone from then on. */
+ * alone. A replica that is gone or that breaks off is left alone from then on. TINY_E_PROTOCOL: a replica sent numbers
+ * that are too far; the step was made without it, and report is filled in. */
 TINY_API tiny_status tllm_noloco_outer(tllm_noloco *o, tllm_noloco_report *report);
 /* Answers replicas that join, and moves messages on. Call it between inner steps where they take long. */
 TINY_API tiny_status tllm_noloco_poll(tllm_noloco *o);

@@ -10,7 +10,7 @@ enum { MOST = T_NETS, STEPS = 200, HISTORY = 4096, WAIT = 300000000 };
 typedef struct job {
     t_net net;
     int world, n, steps, group, inner, kind; /* kind: what a rank does between outer steps */
-    double alpha, beta, gamma, rate, fall;
+    double alpha, beta, gamma, apart, rate, fall;
     uint64_t seed, wait_ns;
     int held, joiner;                       /* rank that is held back at step 3; that joins; 0: none */
     tiny_idx joined, done, made[MOST];      /* ranks that met often enough; outer steps of each */
@@ -67,6 +67,7 @@ static void rank_main(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
     d.alpha = j->alpha;
     d.beta = j->beta;
     d.gamma = j->gamma;
+    d.apart = j->apart;
     d.seed = j->seed;
     d.wait_ns = rank == j->held && j->held ? 10 * j->wait_ns : j->wait_ns;
     d.join = j->joiner && rank == j->joiner;
@@ -256,6 +257,7 @@ static void test_mean(void)
         job j = job_start(8, 12);
         j.steps = g < 2 ? 40 : 150;
         j.gamma = gamma[g];
+        j.apart = g == 3 ? -1.0 : 0.0;      /* they drift apart */
         for (r = 0; r < 8; r++)
             for (i = 0; i < 12; i++) j.theta[r][i] += (float)r;
         if (!run_job(&j)) return;
@@ -331,6 +333,7 @@ static void test_quadratic(void)
         j.rate = of[c].rate;
         j.fall = of[c].fall;
         j.gamma = of[c].gamma;
+        j.apart = of[c].gamma >= 2.0 ? -1.0 : 0.0;
         j.wait_ns = UINT64_MAX;
         if (of[c].all) {
             j.group = 8;
@@ -472,6 +475,133 @@ static void test_liar(void)
         t_free_blocks();
     }
     T_PROOF("distributed 6", "bad input: words that no replica sends, a replica that is ready and then silent");
+}
+
+/* Two numbers: rank 0 has phi (3, 4), of norm 5, and rank 1 has (3, 4 + d). Rank 1 changes theta by (0, e), and rank 0
+ * by (0, c). */
+typedef struct distance { double apart, d, e, c; int refuses; const char *says; } distance;
+static void distance_rank(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
+{
+    job *j = (job *)t->arg;
+    const distance *of = (const distance *)(const void *)j->theta[2];
+    float x[2] = { 3.0f, 4.0f };
+    tllm_noloco_desc d;
+    tllm_noloco_report r;
+    tllm_noloco *o = NULL;
+    tiny_status st;
+    memset(&d, 0, sizeof d);
+    memset(&r, 0, sizeof r);
+    if (rank) x[1] += (float)of->d;
+    d.net = net;
+    d.theta = x;
+    d.n = 2;
+    d.wait_ns = j->wait_ns;
+    d.apart = rank ? -1.0 : of->apart;
+    st = tllm_noloco_open(ctx, &d, &o);
+    x[1] += (float)(rank ? of->e : of->c);
+    if (!st) st = tllm_noloco_outer(o, &r);
+    j->met[rank][0] = r.met;
+    j->refused[rank] = r.refused;
+    j->late[rank] = r.liar;
+    j->theta[rank][0] = x[1];
+    t->st[rank] = st;
+    st = tllm_noloco_leave(o, 1);           /* which leaves the sentence of the refusal */
+    if (!t->st[rank]) t->st[rank] = st;
+    tllm_noloco_close(o);
+}
+static void test_apart(void)
+{
+    static const distance of[] = {
+        { 0.5, 2.5, 0.0, 0.0, 0, NULL },
+        { 0.5, -2.5, 0.0, 0.0, 0, NULL },
+        { 0.5, 2.53125, 0.0, 0.0, 1,
+          "replica 1 is 2.531 away from that of replica 0 in outer step 0; at most 2.5 is believed (apart 0.5)" },
+        { 0.5, 0.0, 2.5, 0.0, 0, NULL },
+        { 0.5, 0.0, -2.53125, 0.0, 1, "the change of replica 1 is 2.531 away from that of replica 0" },
+        { 0.5, 4.0, 0.0, 4.0, 0, NULL },
+        { 0.5, 5.0, 0.0, 4.0, 1, "at most 4.5 is believed" },
+        { 0.0, 496.0, 0.0, 0.0, 0, NULL },
+        { 0.0, 504.0, 0.0, 0.0, 1,
+          "phi of replica 1 is 504 away from that of replica 0 in outer step 0; at most 500 is believed (apart 100)" },
+        { 0.0, 0.0, 3e38, 0.0, 1, "at most 500 is believed" },
+        { -1.0, 3e30, 0.0, 0.0, 0, NULL }
+    };
+    size_t k;
+    for (k = 0; k < T_COUNT(of); k++) {
+        distance one = of[k];
+        job j = job_start(2, 2);
+        const double mean = 0.7 * (of[k].refuses ? of[k].c : 0.5 * (of[k].d + of[k].e + of[k].c));
+        j.theta[2] = (float *)(void *)&one;
+        j.net.body = distance_rank;
+        j.net.arg = &j;
+        if (!t_net_run(&j.net, 2)) return;
+        T_EQ_INT(j.net.st[0], of[k].refuses ? TINY_E_PROTOCOL : TINY_OK);
+        T_EQ_INT(j.net.st[1], TINY_OK);
+        if (of[k].refuses && !T_TRUE(strstr(j.net.says[0], of[k].says) != NULL)) printf("  \"%s\"\n", j.net.says[0]);
+        T_EQ_INT(j.met[0][0], of[k].refuses ? 1 : 2);
+        T_EQ_INT(j.met[1][0], 2);           /* it believes everything */
+        T_EQ_INT(j.refused[0], of[k].refuses);
+        T_EQ_INT(j.late[0], of[k].refuses ? 2 : 0);
+        T_EQ_INT(j.late[1], 0);
+        T_CLOSE(j.theta[0][0], 4.0 + mean, 1e-6 * (4.0 + fabs(mean)));
+        t_free_blocks();
+    }
+    T_PROOF("distributed 6", "bad input: numbers that are finite and too far are refused, with the replica's name");
+}
+
+/* Rank 1 flips the exponent of a number that it sends at step 0: 3.7e19 for 2, or a change of -4e37. Rank 0 makes the
+ * step without it, names it, and meets it again. */
+static void huge_rank(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
+{
+    job *j = (job *)t->arg;
+    tllm_noloco_desc d;
+    tllm_noloco_report r;
+    tllm_noloco *o = NULL;
+    tiny_status st;
+    int s;
+    memset(&d, 0, sizeof d);
+    d.net = net;
+    d.theta = j->theta[rank];
+    d.n = (size_t)j->n;
+    d.wait_ns = j->wait_ns;
+    st = tllm_noloco_open(ctx, &d, &o);
+    for (s = 0; s < j->steps && !st; s++) {
+        inner(j, rank, s, NULL);
+        st = tllm_noloco_outer(o, &r);
+        j->met[rank][s] = r.met;
+        j->refused[rank] += r.refused;
+        if (!rank && !s && st == TINY_E_PROTOCOL && r.step == 0 && r.liar == 2) st = TINY_OK;
+    }
+    for (s = 0; s < j->n; s++) j->same[rank] &= fabsf(j->theta[rank][s]) < 1000.0f;
+    if (!st) st = tllm_noloco_leave(o, 1);
+    t->st[rank] = st;
+    tllm_noloco_close(o);
+}
+static void test_huge(void)
+{
+    int k, strict;
+    for (strict = 0; strict < 2; strict++)
+        for (k = 0; k < 2; k++) {
+            job j = job_start(2, 300);
+            if (strict) j.wait_ns = UINT64_MAX;
+            j.net.body = huge_rank;
+            j.net.arg = &j;
+            j.net.has_fault = 1;
+            j.net.fault.to = 0;
+            j.net.fault.message = (uint64_t)(k + (strict ? 0 : 2));
+            j.net.fault.kind = TINY_FAULT_FLIP;
+            j.net.fault.by = k ? 30 : 32 + 29;
+            if (!t_net_run(&j.net, 2)) return;
+            t_net_ok(&j.net);
+            T_TRUE(j.same[0] && j.same[1]);
+            T_EQ_INT(j.refused[0], 1);
+            T_EQ_INT(j.met[0][0], 1);
+            T_EQ_INT(j.met[0][1], 2);
+            T_EQ_INT(j.met[0][4], 2);
+            T_TRUE(strstr(j.net.says[0], "of replica 1 is") != NULL);
+            t_free_blocks();
+        }
+    T_PROOF("distributed 6", "bad input: huge finite numbers of a replica, which are refused");
 }
 
 static void test_join(void)
@@ -652,6 +782,8 @@ static void test_bad(void)
     BAD(d.group = 8, TINY_E_ARGUMENT, "groups of 8");
     BAD(d.beta = -1, TINY_E_ARGUMENT, "beta is -1");
     BAD(d.gamma = (double)NAN, TINY_E_ARGUMENT, "gamma is");
+    BAD(d.apart = (double)NAN, TINY_E_ARGUMENT, "apart is");
+    BAD(d.apart = (double)INFINITY, TINY_E_ARGUMENT, "apart is inf, it must be a number up to 1e30");
     BAD(d.join = 1; d.wait_ns = UINT64_MAX, TINY_E_ARGUMENT, "with a deadline");
     BAD(d.join = 1; d.wait_ns = 1000, TINY_E_TIMEOUT, "no replica has answered replica 0");
     x[2] = NAN;
@@ -707,6 +839,8 @@ int main(void)
     T_RUN(test_late);
     T_RUN(test_faults);
     T_RUN(test_liar);
+    T_RUN(test_apart);
+    T_RUN(test_huge);
     T_RUN(test_join);
     T_RUN(test_clock);
     T_RUN(test_leave);
