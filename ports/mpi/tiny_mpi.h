@@ -56,7 +56,7 @@ typedef struct tiny_mpi tiny_mpi;
 typedef struct tiny_mpi_desc {              /* all zero, or no desc at all: every rank of MPI_COMM_WORLD */
     const MPI_Comm *comm;                   /* it is duplicated; all of its ranks make the same calls; at most 64 */
     uint64_t open_ns;                       /* for all ranks to come; 0: 30 s */
-    uint64_t last_ns;                       /* that close waits for the others; 0: 1 s */
+    uint64_t last_ns;                       /* that close waits for the others; 0: 30 s, after a failure 1 s */
     uint64_t spin_ns;                       /* of polling before pause sleeps; 0: 0.5 ms */
     size_t n_short;                         /* bytes of a message that is copied; 0: 16384; the same on all ranks */
     size_t n_piece;                         /* bytes of a piece; 0, or more than that: 2^30; the same on all ranks */
@@ -532,12 +532,14 @@ static int tiny_mpi_drain(tiny_mpi *t, int own)
     return left;
 }
 
-/* until nothing is left, or last_ns; 1: something is */
+/* Until nothing is left, or last_ns; 1: something is. Where no rank has failed, the others are late, not dead: one that
+ * leaves without MPI_Finalize would make mpirun kill them. */
 static int tiny_mpi_linger(tiny_mpi *t, int own)
 {
-    const uint64_t start = tiny_now_ns();
+    const uint64_t start = tiny_now_ns(), usual = UINT64_C(1000000000) * (own || t->failed || t->net.why ? 1 : 30),
+                   most = t->last_ns ? t->last_ns : usual;
     int left;
-    while ((left = tiny_mpi_drain(t, own)) != 0 && tiny_now_ns() - start < t->last_ns)
+    while ((left = tiny_mpi_drain(t, own)) != 0 && tiny_now_ns() - start < most)
         tiny_mpi_sleep(tiny_now_ns() - start < t->spin_ns ? 0 : 20000u);
     return left;
 }
@@ -695,7 +697,7 @@ TINY_MPI_FN tiny_status tiny_mpi_open(tiny_ctx *ctx, const tiny_mpi_desc *desc, 
     }
     t->n_short = d.n_short ? d.n_short : 16384;
     t->n_piece = d.n_piece && d.n_piece < TINY_MPI_MOST ? d.n_piece : TINY_MPI_MOST;
-    t->last_ns = d.last_ns ? d.last_ns : UINT64_C(1000000000);
+    t->last_ns = d.last_ns;
     t->spin_ns = d.spin_ns ? d.spin_ns : 500000;
     t->net.send = tiny_mpi_send;
     t->net.recv = tiny_mpi_recv;
