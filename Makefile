@@ -149,8 +149,8 @@ bench-quick: $(BUILD)/bench        ## a short make bench, in under a minute, pri
 bench-targets: $(BUILD)/bench     ## (an hour) fails if the default target is 5 % slower than a narrower one in any row
 	$(BUILD)/bench --targets
 
-bench-peers:     ## compares with OpenBLAS, oneDNN, MKL, llama.cpp, PyG and DGL, installed under build/ or as packages
-	BUILD=$(BUILD) CC='$(CC)' sh bench/peers/run.sh
+bench-peers:     ## compares with OpenBLAS, oneDNN, MKL, llama.cpp, PyG, DGL; DLLAMA=PROGRAM: with distributed-llama
+	BUILD=$(BUILD) CC='$(CC)' DLLAMA='$(DLLAMA)' sh bench/peers/run.sh
 
 bench-arm: $(HEADERS)  ## counts instructions, models cycles of block products on ARM: qemu-user, a cross gcc, llvm-mca
 	CC='$(CC)' python3 bench/arm/run.py $(BUILD) $(INC)

@@ -6,10 +6,10 @@
  *     cluster plan MODEL.gguf --ranks 4 --ms 0.3 --mbit 940        what a token costs, without computing one
  *     cluster rules MODEL.safetensors --ranks 4                    how a model of any architecture can be cut
  *
- * Every machine reads its share of the weights only, and computes with it. The text is that of one machine. A worker
- * without the model file gets its part from the master (--slices there, --fetch here). Once a second each rank prints a
- * line to standard error: for each rank the time of computing and waiting, the bytes and messages of a token, and its
- * memory. Nothing on the wire is secret: see docs/guide/cluster.md. */
+ * Every machine reads its share of the weights only, and computes with it. A worker without the model file gets its
+ * part from the master (--slices there, --fetch here). Once a second each rank prints a line to standard error: for
+ * each rank the time of computing and waiting, the bytes and messages of a token, and its memory. Nothing on the wire
+ * is secret: see docs/guide/cluster.md. */
 #define TINYLLM_WITH_CLUSTER
 #define TINYLLM_WITH_RULES
 #define TINYLLM_WITH_HALDA

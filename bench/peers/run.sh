@@ -181,6 +181,17 @@ elif has "$python" llama_cpp; then
 else
     skip 'llama-cpp-python is not installed: no rows for it'
 fi
+# one model on two processes: DLLAMA is the program of distributed-llama. Without it --check runs ours alone
+if [ -n "${DLLAMA:-}$check" ] && command -v taskset >/dev/null 2>&1; then
+    make -s --no-print-directory "$BUILD/make-model" "$BUILD/generate" "$BUILD/cluster" "$BUILD/tokenize" || exit 1
+    # shellcheck disable=SC2046,SC2086
+    "$BUILD/make-model" --shape "$(size 1.1B 2M)" --type Q4_0 "$peers/two.gguf" &&
+        run dllama python3 bench/peers/dllama.py "$peers/two.gguf" ${DLLAMA:+--dllama "$DLLAMA"} --build "$BUILD" \
+            $(size '' '--rounds 1 --tokens 8')
+    rm -f "$peers/two.gguf"
+else
+    skip 'DLLAMA is not set: no comparison with distributed-llama'
+fi
 # the story models: the same files on llama.cpp (xllamacpp), and the trainer compared with PyTorch
 python=$(venv story numpy xllamacpp)
 if has "$python" 'numpy, xllamacpp'; then
