@@ -354,11 +354,11 @@ static void b_page(const char *dir, const char *page)
 #define B_SECTIONS(S) \
     S(limits) S(door) S(elem) S(softmax) S(norm) S(matmul) S(matvec) S(matmul_i8) S(conv) S(layout) S(linalg) S(fft) \
     S(attention) S(twist) S(edges) S(graph) S(embed) S(gnn_train) S(a2q) S(harmonics) S(product) S(tdn) S(train) \
-    S(token) S(format) S(repack) S(gptq) S(smooth) S(rotate) S(slice) S(vptq) S(flashllm) S(bipolar) S(sample) \
-    S(template) S(paged) S(latent) S(sparse) S(bitweight) S(tree) S(gla) S(vision) S(fusemax) S(ladder) S(kvcodec) \
-    S(weave) S(neighbour) S(speculate) S(serve) S(collective) S(http) S(nets) S(spectral) S(search) S(metaprune) \
-    S(snnet) S(oneway) S(slim) S(deeponet) S(nerf) S(potential) S(oneshot) S(sbp) S(distserve) S(rules) S(onebyte) \
-    S(pipeline) S(moe_fold) S(zero) S(disk) S(tpi) S(noloco) S(energon)
+    S(token) S(format) S(repack) S(batch) S(gptq) S(smooth) S(rotate) S(slice) S(vptq) S(flashllm) S(bipolar) \
+    S(sample) S(template) S(paged) S(latent) S(sparse) S(bitweight) S(tree) S(gla) S(vision) S(fusemax) S(ladder) \
+    S(kvcodec) S(weave) S(neighbour) S(speculate) S(serve) S(collective) S(http) S(nets) S(spectral) S(search) \
+    S(metaprune) S(snnet) S(oneway) S(slim) S(deeponet) S(nerf) S(potential) S(oneshot) S(sbp) S(distserve) S(rules) \
+    S(onebyte) S(pipeline) S(moe_fold) S(zero) S(disk) S(tpi) S(noloco) S(energon)
 #define B_DECLARE(name) void bench_##name(void);
 B_SECTIONS(B_DECLARE)
 

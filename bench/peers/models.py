@@ -295,9 +295,12 @@ def write_beside(path, text):
 
 
 def curve(found):
-    """tokens per second over sequences, a panel per number of threads, of the processor measured last; theirs dashed"""
-    processor = max(found.items(), key=lambda kv: kv[1][0]["run"])[0][0]
-    points = {k: [x for x in v[0] if x] for k, v in pairs(found, "batch").items() if k[0] == processor}
+    """tokens per second over sequences, a panel per number of threads, theirs dashed; of the processor that was
+    measured last among those with batches"""
+    points = {k: [x for x in v[0] if x] for k, v in pairs(found, "batch").items()}
+    have = {k[0] for k, v in points.items() if v}
+    processor = max((kv for kv in found.items() if kv[0][0] in have), key=lambda kv: kv[1][0]["run"])[0][0]
+    points = {k: v for k, v in points.items() if k[0] == processor}
     models, threads = list(dict.fromkeys(k[1] for k in points)), sorted({k[2] for k in points})
     colours = ("#1b6ca8", "#d1495b", "#3b8f5a", "#8d5fb8", "#c98a1b", "#555555")
     top = max(x["per_s"] for v in points.values() for x in v) * 1.06

@@ -8,6 +8,8 @@
 #include "llm/block/quad.simd.h"
 #elif V_SCALAR
 #include "llm/block/block.simd.h"
+#elif V_AVX512
+#include "llm/block/bfloat.simd.h"
 #endif
 #if !V_EXTRA && !V_AMX
 #include "llm/lab/flashllm/flashllm.simd.h"

@@ -1,6 +1,7 @@
 /* src/llm/tinyllm.c - for the stitched form: the bodies of src/llm without a header of their own */
 #include "llm/tinyllm.h"
 #ifdef TINYI_STITCHED
+#include "llm/block/matmul_many.c"
 #include "llm/lab/bitweight/bitweight_sim.c"
 #include "llm/lab/nets/robust_net.c"
 #include "llm/lab/nets/share_net.c"

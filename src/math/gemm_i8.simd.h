@@ -416,10 +416,10 @@ static void TINY_FN(tinyi_gemm_i8_shape)(tinyi_gemm_i8_shape *shape)
 /* groups of four rows of n bytes, row apart, to [n][4] */
 static void TINY_FN(tinyi_gemm_i8_weave)(int8_t *to, const int8_t *x, ptrdiff_t row, size_t n)
 {
-    const uint8_t *p = (const uint8_t *)x;
     size_t i = 0;
     int r;
 #if !defined __BYTE_ORDER__ || __BYTE_ORDER__ != __ORDER_BIG_ENDIAN__
+    const uint8_t *p = (const uint8_t *)x;
     for (; i + V_LANES <= n; i += V_LANES) {
         const v_i32 low = vi_or(vi_load_u8(p + i), vi_shl(vi_load_u8(p + row + (ptrdiff_t)i), 8));
         const v_i32 high = vi_or(vi_shl(vi_load_u8(p + 2 * row + (ptrdiff_t)i), 16),

@@ -328,8 +328,10 @@ static tiny_status tinyi_argsort_begin(tiny_ctx *ctx, const char *what, const vo
     tiny_status st = tinyi_sort_begin(ctx, what, key, n, flags);
     if (st) return st;
     if (n && !order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the output is missing", what);
-    if ((uint64_t)n > 0xffffffffu)
+#if SIZE_MAX > 0xffffffffu
+    if (n > 0xffffffffu)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu keys, the maximum is 4294967295", what, n);
+#endif
     return TINY_OK;
 }
 

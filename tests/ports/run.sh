@@ -189,6 +189,10 @@ platform "$machine without SIMDe" '' gcc "-std=c99 -O2 -DTINY_NO_SIMDE $few"
 if [ "$machine" = x86_64 ] && grep -q avx512_bf16 /proc/cpuinfo 2>/dev/null && grep -q avx512vbmi /proc/cpuinfo; then
     platform "$machine amx in C" '' gcc '-std=c99 -O1 -include tests/llm/block/amx_in_c.h'
 fi
+# products of bfloat16 in plain C, on a processor that has the other vectors of avx512
+if [ "$machine" = x86_64 ] && grep -q avx512_vnni /proc/cpuinfo 2>/dev/null; then
+    platform "$machine bf16 in C" '' gcc '-std=c99 -O1 -include tests/llm/block/bf16_in_c.h'
+fi
 [ "$machine" != x86_64 ] || platform "$machine w128 by SIMDe" '' gcc "-std=c99 -O2 -DTINYI_W128_SIMDE $few"
 
 cross() { # name, triple, qemu, flags for both compilers, flags for gcc

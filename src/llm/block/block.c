@@ -25,6 +25,19 @@ TINYI_FN const tinyi_blk_tiles *tinyi_blk_tiles_of(const tinyi_kernels *k)
     return NULL;
 }
 
+TINYI_FN const tinyi_blk_tiles *tinyi_blk_bfloat_of(const tinyi_kernels *k)
+{
+#if TINYI_HAVE_BF16
+#ifdef TINYI_BF16_IN_C                      /* a test computes what the processor would */
+    const unsigned has = 1;
+#else
+    const unsigned has = k->cpu & TINY_CPU_AVX512BF16;
+#endif
+    if (has && k->target == TINY_TARGET_AVX512) return tinyi_blk_bfloat_avx512(k->cpu);
+#endif
+    return tinyi_blk_tiles_of(k);
+}
+
 TINY_API const char *tllm_matmul_pass(const tiny_ctx *ctx)
 {
     if (tinyi_ctx_check(ctx) || ctx->target == TINY_TARGET_REFERENCE) return "reference";

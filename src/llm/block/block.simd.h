@@ -577,7 +577,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
     { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
     { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) },
     TINY_FN(tinyi_blk_dots), TINY_FN(tinyi_blk_floats),
-    { NULL }, 0, 0, 0, NULL, NULL, NULL, NULL, NULL
+    { NULL }, 0, 0, 0, NULL, NULL, 0, { NULL }, NULL, NULL, NULL
 };
 TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_blk_table))
 

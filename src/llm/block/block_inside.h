@@ -78,7 +78,6 @@ enum { TINYI_BLKS(TINYI_BLK_ENUM) TINYI_BLK_COUNT };
 #define TINYI_BLK_PANEL 384
 #define TINYI_BLK_FEW \
     8 /* rows of x that `few` takes; up to which a format without integer kernels is not worth a panel */
-#define TINYI_BLK_REST 3                    /* rows of x beyond whole groups of 8 that are cheaper one by one */
 #define TINYI_BLK_LOW 32                    /* rows of w that INTEGERS expand at once */
 typedef struct tinyi_q8 {
     const int8_t *code;
@@ -112,8 +111,9 @@ typedef struct tinyi_eight_kernels {
      * row i of 1 to TINYI_BLK_FEW rows of x; x in order, made `ready` */
     void (*dot[TINYI_EIGHT_COUNT])(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w,
                                    ptrdiff_t group_step, size_t groups, const tinyi_q8 *x, size_t k, size_t n);
-    /* n numbers, at most 256, of eight rows to expanded rows as `panel` needs them */
-    void (*expand[TINYI_EIGHT_COUNT])(unsigned char *to, const unsigned char *w, size_t n, ptrdiff_t ahead);
+    /* n numbers, at most 256, of eight rows to expanded rows as `panel` needs them; across: to eight lanes of rows side
+     * by side, as `lay` of tinyi_blk_kernels leaves them */
+    void (*expand[TINYI_EIGHT_COUNT])(unsigned char *to, const unsigned char *w, size_t n, ptrdiff_t ahead, int across);
     /* of rows quantized in order: the contents after the scales and in the place of sums of 16 codes. 0: a scale is so
      * large that it, times a sum of integers, may be infinite where the result is not */
     int (*ready)(const int8_t *code, float *d, float *sum, size_t blocks);
@@ -154,18 +154,26 @@ typedef struct tinyi_blk_kernels {
      * TINYI_BLK_PANEL bytes apart) times n rows of x, in groups of `side`: y[group of x][TINYI_BLK_LOW][side] += */
     void (*panel)(float *y, const unsigned char *code, int traits, size_t rows, const unsigned char *x,
                   ptrdiff_t x_group, size_t n);
-    /* the same block times 1 to TINYI_BLK_REST rows of x that fill no group: block b of them, paired where groups
-     * are coarse; acc[row][row of x][8] +=, whose totals are what is wanted. NULL: `panel` does not pay for rows that
-     * are missing in a group, and takes these */
-    void (*rest)(float *acc, const unsigned char *code, int traits, size_t rows, const tinyi_q8 *x, size_t b, size_t n);
-    void (*total)(float *y, const float *acc, size_t n);
+    /* many rows of x as integers, a lane for each row of w (across.simd.h), or lanes 0: there is `panel`
+     * lay   n numbers, at most 256, of up to `lanes` rows of w, w_row bytes apart, are expanded to `code` and laid side
+     *       by side in `to`, TINYI_BLK_PANEL bytes for each lane
+     * row   blocks of 256 of a row of x, `step` bytes apart; 0: a number is infinite or not a number
+     * meet  up to TINYI_BLK_LOW `rows` of w, side by side, times n >= 2 rows of x: y[row of x][TINYI_BLK_LOW] +=;
+     *       meanwhile `lines` lines from `soon` on are asked from memory */
+    int lanes;
+    void (*lay[TINYI_BLK_COUNT])(unsigned char *to, unsigned char *code, const unsigned char *w, ptrdiff_t w_row,
+                                 size_t rows, size_t n, ptrdiff_t ahead);
+    int (*row)(unsigned char *to, ptrdiff_t step, const float *x, size_t k);
+    void (*meet)(float *y, const unsigned char *code, int traits, size_t rows, const unsigned char *x, size_t n,
+                 const unsigned char *soon, size_t lines);
     const tinyi_eight_kernels *eight;           /* or NULL */
 } tinyi_blk_kernels;
 
-/* AMX only: 32 rows by 32 columns of c += a b in bfloat16. a: rows of k numbers, a_row bytes apart; b: panels of 16
- * columns, [k / 2][16][2]. low, wide: the second 16 rows or columns are needed too. ahead: memory to prefetch, two
- * lines for each 32 of k. begin_bytes, panel: products of bytes instead, of FINE formats or others; panel is that of
- * tinyi_blk_kernels for the layout of avx512half, with whole sixteens of rows. */
+/* AMX, or bfloat16 in avx512: 32 rows by 32 columns of c += a b in bfloat16. a: rows of k numbers, a_row bytes apart;
+ * b: panels of 16 columns, [k / 2][16][2]. low, wide: the second 16 rows or columns are needed too. ahead: memory to
+ * prefetch, two lines for each 32 of k. begin_bytes, panel: products of bytes instead, of FINE formats or others; panel
+ * is that of tinyi_blk_kernels for the layout of avx512half, with whole sixteens of rows. avx512 has begin, end, tile
+ * and round only. */
 typedef struct tinyi_blk_tiles {
     void (*begin)(void);
     void (*end)(void);
@@ -214,7 +222,12 @@ TINYI_INLINE const unsigned char *tinyi_blk_last(unsigned char *last, size_t roo
 
 TINYI_TABLES_EXTRA(tinyi_blk_kernels, tinyi_blk_kernels)
 TINYI_FOR_AMX(TINYI_TABLE_DECLARE, tinyi_blk_tiles, tinyi_blk_tiles)
-TINYI_FN const tinyi_blk_tiles *tinyi_blk_tiles_of(const tinyi_kernels *k);     /* NULL: there are none */
+TINYI_FN const tinyi_blk_tiles *tinyi_blk_tiles_of(const tinyi_kernels *k);     /* of AMX; NULL: there are none */
+#if TINYI_HAVE_BF16
+TINYI_FOR_AVX512(TINYI_TABLE_DECLARE, tinyi_blk_tiles, tinyi_blk_bfloat)
+#endif
+/* for weights in bfloat16: those of AMX or of avx512; NULL: x would not be rounded */
+TINYI_FN const tinyi_blk_tiles *tinyi_blk_bfloat_of(const tinyi_kernels *k);
 TINYI_FN const tinyi_blk_kernels *tinyi_blk_scalar(void);    /* NULL where another target is the only one */
 TINYI_FN int tinyi_blk_of(int format);      /* TINYI_BLK_..., or -1 */
 TINYI_FN int tinyi_eight_of(int format);    /* TINYI_EIGHT_..., or -1 */

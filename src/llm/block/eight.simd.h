@@ -393,12 +393,17 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_groups)(float *y, ptrdiff_t y_row, p
         }
 }
 
-/* Eight expanded rows (block.h): 256 numbers from block w on, n of them there. The 32 numbers of a vector of each row
- * come apart by three levels of shuffles. */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_apart)(unsigned char *to, const v_i8 *c)
+/* Eight expanded rows (block_inside.h): 256 numbers from block w on, n of them there. The 32 numbers of a vector of
+ * each row come apart by three levels of shuffles; across: they stay as they are, in eight lanes (across.simd.h). */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_apart)(unsigned char *to, int g, const v_i8 *c, int across)
 {
     v_i32 a[8], b[8];
     int i;
+    if (across) {
+        TINYI_BLK_EACH(i, 8) vb_store(to + (8 * g + i) * TINYI_ACROSS_STEP, c[i]);
+        return;
+    }
+    to += 32 * g;
     TINYI_BLK_EACH(i, 4) {
         a[2 * i] = _mm256_unpacklo_epi32(c[2 * i], c[2 * i + 1]);
         a[2 * i + 1] = _mm256_unpackhi_epi32(c[2 * i], c[2 * i + 1]);
@@ -414,15 +419,19 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_apart)(unsigned char *to, const v_i8
         vb_store(to + (4 + i) * TINYI_BLK_PANEL, _mm256_permute2x128_si256(b[i], b[4 + i], 0x31));
     }
 }
-TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_column)(unsigned char *to, int at, v_f32 s)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_column)(unsigned char *to, int at, v_f32 s, int across)
 {
     float t[8];
     int i;
+    if (across) {
+        v_store((float *)(void *)(to + (64 + at) * TINYI_ACROSS_STEP), s);
+        return;
+    }
     v_store(t, s);
     for (i = 0; i < 8; i++) memcpy(to + i * TINYI_BLK_PANEL + 256 + 4 * at, t + i, 4);
 }
 TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_out)(unsigned char *to, const unsigned char *w, size_t n, ptrdiff_t ahead,
-                                                 int values, int bytes, int blk, int traits)
+                                                 int values, int bytes, int blk, int traits, int across)
 {
     const int five = tinyi_eight_has_five(blk), minima = (traits & TINYI_BLK_MINIMA) != 0;
     const float offset = blk == TINYI_BLK_Q8_0   ? V_VNNI ? -128.0f : 0.0f
@@ -434,8 +443,11 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_out)(unsigned char *to, const unsign
     v_f32 s, m;
     int g, h;
     for (g = 0; g < 8 * bytes * (256 / values); g += 64) TINYI_BLK_AHEAD2(w + ahead + g);
-    if (n < 256)
-        for (h = 0; h < 8; h++) memset(to + h * TINYI_BLK_PANEL, 0, TINYI_BLK_PANEL);
+    if (n < 256) {
+        for (h = 0; h < 8; h++) c[h] = vb_set(0);
+        for (h = 0; h < 8; h++) TINY_FN(tinyi_eight_apart)(to, h, c, across);
+        for (h = 0; h < 32; h++) TINY_FN(tinyi_eight_column)(to, h, v_zero(), across);
+    }
     if (tinyi_eight_has_256(blk) && blk != TINYI_BLK_Q6_K) TINY_FN(tinyi_eight_scales)(k, w + 32);
     for (g = 0; g < (int)(n / 32); g++) {
         if (values == 32) {
@@ -449,19 +461,19 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_out)(unsigned char *to, const unsign
                 const int at = g / 4 * 8 + g % 4 + 4 * h;      /* FINE order */
                 s = v_mul(TINY_FN(tinyi_eight_halves)(w),
                           v_from_i32(vi_load_i8((const int8_t *)(w + 16 + 16 * g + 8 * h))));
-                TINY_FN(tinyi_eight_column)(to, at, s);
-                TINY_FN(tinyi_eight_column)(to, 16 + at, v_mul(s, v_set(offset)));
+                TINY_FN(tinyi_eight_column)(to, at, s, across);
+                TINY_FN(tinyi_eight_column)(to, 16 + at, v_mul(s, v_set(offset)), across);
             }
-            TINY_FN(tinyi_eight_apart)(to + 32 * g, c);
+            TINY_FN(tinyi_eight_apart)(to, g, c, across);
             continue;
         } else {
             TINY_FN(tinyi_eight_codes)(c, w + TINYI_EIGHT_AT(blk, five, g), blk, g % 2);
             s = v_mul(TINY_FN(tinyi_eight_halves)(w), v_from_i32(vi_load_u8(k + 8 * g)));
             m = v_neg(v_mul(TINY_FN(tinyi_eight_halves)(w + 16), v_from_i32(vi_load_u8(k + 64 + 8 * g))));
         }
-        TINY_FN(tinyi_eight_column)(to, g, s);
-        TINY_FN(tinyi_eight_column)(to, 16 + g, m);
-        TINY_FN(tinyi_eight_apart)(to + 32 * g, c);
+        TINY_FN(tinyi_eight_column)(to, g, s, across);
+        TINY_FN(tinyi_eight_column)(to, 16 + g, m, across);
+        TINY_FN(tinyi_eight_apart)(to, g, c, across);
     }
 }
 
@@ -532,9 +544,11 @@ static int TINY_FN(tinyi_eight_ready)(const int8_t *code, float *d, float *sum, 
         }                                                                                                           \
     }                                                                                                               \
     static void TINY_FN(tinyi_eight_expand_##name)(unsigned char *to, const unsigned char *w, size_t n,             \
-                                                   ptrdiff_t ahead)                                                 \
+                                                   ptrdiff_t ahead, int across)                                     \
     {                                                                                                               \
-        TINY_FN(tinyi_eight_out)(to, w, n, ahead, values, bytes, TINYI_BLK_##name, traits);                         \
+        if (V_HALF && !across)              /* for tiles */                                                         \
+            TINY_FN(tinyi_eight_out)(to, w, n, ahead, values, bytes, TINYI_BLK_##name, traits, 0);                  \
+        else TINY_FN(tinyi_eight_out)(to, w, n, ahead, values, bytes, TINYI_BLK_##name, traits, 1);                 \
     }
 TINYI_EIGHTS(TINYI_EIGHT_KERNELS)
 #define TINYI_EIGHT_DOT(name, values, bytes, traits) TINY_FN(tinyi_eight_dot_##name),

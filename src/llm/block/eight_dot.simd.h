@@ -474,8 +474,9 @@ static int TINY_FN(tinyi_lane_ready)(const int8_t *code, float *d, float *sum, s
         }                                                                                                             \
     }                                                                                                                 \
     static void TINY_FN(tinyi_lane_expand_##name)(unsigned char *to, const unsigned char *w, size_t n,               \
-                                                   ptrdiff_t ahead)                                                   \
+                                                   ptrdiff_t ahead, int across)                                       \
     {                                                                                                                 \
+        (void)across;                                                                                                 \
         TINY_FN(tinyi_lane_out)(to, w, n, ahead, values, bytes, TINYI_BLK_##name, traits);                           \
     }
 TINYI_EIGHTS(TINYI_LANE_KERNELS)

@@ -4,13 +4,16 @@
  *                   integer products directly with the codes of w, s d (sum of code code') + m d (sum of code') for
  *                   each group of 16 (formats with code books: up to 8 rows, each block decoded once for all of them)
  *          FLOATS   few rows of x with an infinite number, or a format without integer kernels: rows of w as floats
- *          INTEGERS 8 (signed codes on avx2: 13; w128: 16) or more rows of x, all targets with vectors: quantized as
- *                   for VECTORS and interleaved; rows of w are expanded to bytes, and both are multiplied as integers,
- *                   several times as fast as float32 (w128: 1.7 times)
+ *          INTEGERS 2 to 9 (neon: 8, w128: 16) or more rows of x, all targets with vectors: quantized as for VECTORS;
+ *                   rows of w are expanded to bytes, once for all rows of x, and both are multiplied as integers,
+ *                   several times as fast as float32 (w128: 1.7 times). avx2 and avx512 lay rows of w side by side:
+ *                   a row of x more costs what those before it cost, whatever their number. neon and w128 do that with
+ *                   rows of x.
  *                   With AMX, tiles of bytes multiply 9 to TINYLLM_AMX_BYTES rows, with the same bits as avx512.
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level
  *                   cache, a block of 256 of k at a time, and multiplied with all columns. With AMX both are rounded to
- *                   bfloat16. Rows of x beyond whole columns use VECTORS.
+ *                   bfloat16. Rows of x beyond whole columns use VECTORS. Weights in bfloat16 are multiplied so by
+ *                   avx512 too, where the processor has such products.
  * Cost     VECTORS reads w once, at the speed of memory; PANELS unpacks each number of w once for up to 512 rows of x.
  * Error    u = 2^-24; w = s c + m; top(k): the largest |x| of the 32 numbers around k. The bound is
  *          k u M, M = sum_k top(k) (|w[k]| + 2^-6 (|s c| + |m|)), which the reference computes if params.magnitude is
@@ -27,27 +30,12 @@
  * Together  up to three products of one x (queries, keys and values; gate and up) share one parallel region: x is
  *           quantized once, and there is no barrier between them. Results have the same bits as separate calls. */
 #include <string.h>
-#include "core/cpu_inside.h"
 #include "llm/ops.h"
 #include "llm/block/matmul.h"
-#include "llm/block/block_inside.h"
-#include "llm/block/eight.h"
-#include "llm/block/format.h"
+#include "llm/block/matmul_inside.h"
 #include "math/gemm_inside.h"
 #include "math/rows_inside.h"
 
-/* rows of x from which floats in panels are faster than integers, where there are such panels; VECTORS takes no more at
- * once */
-#define TINYI_BLK_MANY 32
-#define TINYI_BLK_TILES 9                   /* rows of x from which tiles are */
-#define TINYI_BLK_GROUP 8                   /* rows of x from which INTEGERS are, where there is `panel`, */
-#define TINYI_BLK_SIGNS 13                  /* of codes with a sign, which take three instructions a product there */
-#define TINYI_BLK_PAIRS 16                  /* and on w128, where `few` multiplies bytes and `panel` pairs of 16 bits */
-#define TINYI_BLK_HIGH 256 /* most rows of w in a panel: columns come from the third level once for all of them */
-#define TINYI_BLK_DEEP 256 /* most numbers of a row in a panel: 32 rows and as many columns fit the first level */
-/* groups of rows of x that an expanded block of INTEGERS is multiplied with: their sums fit the first level, or (16
- * rows in a group) the second */
-#define TINYI_BLK_GROUPS 16
 #define TINYI_BLK_TOKENS 512                /* rows of x that are packed at once */
 #define TINYI_BLK_MOST 131072               /* bytes of w that a thread takes at once, */
 #define TINYI_BLK_LEAST 4096                /* at most and at least */
@@ -187,28 +175,6 @@ TINY_REF_END
 
 /* ---- fast */
 
-typedef struct tinyi_blk_plan {              /* of one product */
-    const tllm_format *f;
-    int blk;                                /* TINYI_BLK_..., or -1 */
-    int eight;                              /* TINYI_EIGHT_... of a repacked w, or -1 */
-    const float *x, *bias;
-    const unsigned char *w;
-    float *y;
-    tiny_idx n, k, n_out, x_row, x_k, w_row, y_row, y_n, bias_step;
-    tiny_idx blocks, tokens;                /* of 256 in a row; rows of x that are packed at once */
-    int apart;                              /* no row of y may depend on the others: params.alone */
-    /* shared workspace: bytes of dense rows of x, of their codes, of their flags, of columns */
-    size_t dense, codes, flags, columns;
-    /* own: codes or halves of x, an expanded row, rows as floats, a panel, its sums */
-    size_t own_x, own_codes, own_row, own_panel, own_sums;
-} tinyi_blk_plan;
-
-#define TINYI_BLK_TOGETHER 3
-/* Products of one x: its rows are quantized once, and rows of all matrices are shared out as if they were one. What
- * p[0] says of x and of workspace holds for all. */
-typedef struct tinyi_blk_set { int n; tinyi_blk_plan p[TINYI_BLK_TOGETHER]; } tinyi_blk_set;
-
-static size_t tinyi_blk_up(size_t n) { return (n + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1); }
 /* an odd number of rows has room for one more: pairs of them are quantized side by side */
 /* some targets take rows in pairs */
 static tiny_idx tinyi_blk_seats(const tinyi_blk_plan *p, tiny_idx rows)
@@ -248,6 +214,7 @@ static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
     p->y_row = y->stride[0];
     p->y_n = p->n_out > 1 ? y->stride[1] : 1;
     p->blocks = (p->k + 255) / 256;
+    p->part = 256 / p->f->values * p->f->bytes;
     few = TINYI_MIN(p->n, TINYI_BLK_MANY);
     p->dense = p->x_k == 1 ? 0 : tinyi_blk_up((size_t)(p->n * p->k) * sizeof(float));
     p->codes = tinyi_blk_q8_bytes(p, few);
@@ -258,14 +225,15 @@ static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
     p->columns = p->own_panel = p->own_sums = 0;
     p->tokens = 32;
     /* neither INTEGERS nor PANELS: a token of one sequence goes through here for each of its products */
-    if (p->n < TINYI_BLK_GROUP) return;
+    if (p->n < TINYI_BLK_BOTH) return;
     p->tokens = TINYI_GEMM_SHARED / (p->blocks * 256 + 1) / 32 * 32;       /* 16 MB of floats */
     p->tokens = TINYI_MAX(TINYI_MIN(TINYI_MIN(p->tokens, TINYI_BLK_TOKENS), tinyi_gemm_up(p->n, 32)), 32);
+    if (p->n < TINYI_BLK_GROUP) p->tokens = TINYI_BLK_GROUP;
     deep = TINYI_MIN(p->blocks * 256, TINYI_BLK_DEEP);
     high = TINYI_MIN(tinyi_gemm_up(p->n_out, 32), TINYI_BLK_HIGH);
     p->columns = (size_t)(p->tokens * p->blocks) * 256 * sizeof(float);
     p->own_panel = tinyi_blk_up((size_t)(high * (deep + 32)) * sizeof(float));
-    p->own_sums = tinyi_blk_up((size_t)(high * (p->tokens + 8 * TINYI_BLK_REST + 16)) * sizeof(float));
+    p->own_sums = tinyi_blk_up((size_t)(high * (p->tokens + 16)) * sizeof(float));
 }
 
 static void tinyi_blk_room(const tinyi_blk_plan *p, size_t *shared, size_t *own)
@@ -282,59 +250,8 @@ static void tinyi_blk_work(const tiny_op *op, int n_threads, size_t *shared, siz
     tinyi_blk_room(&p, shared, own);
 }
 
-/* Rows of w are handed out by units of 2^unit rows; how many there are of all matrices. */
-static tiny_idx tinyi_blk_units(const tinyi_blk_plan *p, int unit)
-{
-    return (p->n_out + ((tiny_idx)1 << unit) - 1) >> unit;
-}
-static tiny_idx tinyi_blk_units_all(const tinyi_blk_set *set, int unit)
-{
-    tiny_idx n = 0;
-    int i;
-    for (i = 0; i < set->n; i++) n += tinyi_blk_units(&set->p[i], unit);
-    return n;
-}
-/* The matrix that unit *t belongs to, and its units *q0 .. *q1, as many as lie before `end`; *t goes on after them. */
-static const tinyi_blk_plan *tinyi_blk_next(const tinyi_blk_set *set, int unit, tiny_idx *t, tiny_idx end, tiny_idx *q0,
-                                            tiny_idx *q1)
-{
-    const tinyi_blk_plan *p = set->p;
-    tiny_idx before = 0, n;
-    for (; (n = tinyi_blk_units(p, unit)) <= *t - before; p++) before += n;
-    *q0 = *t - before;
-    *q1 = TINYI_MIN(end - before, n);
-    *t = before + *q1;
-    return p;
-}
-
-static const unsigned char *tinyi_blk_at(const tinyi_blk_plan *p, tiny_idx row, tiny_idx k)
-{
-    return p->w + row * p->w_row + (k ? k / p->f->values * p->f->bytes : 0);
-}
-/* Repacked rows as they lay: blocks of row r from number k on, n numbers, in scratch. That is the second half of what a
- * thread has for rows as floats, of which repacked matrices use the first one only. */
-static unsigned char *tinyi_blk_scratch(const tinyi_blk_plan *p, unsigned char *own)
-{
-    return own + p->own_x / 2 / TINYI_ALIGN * TINYI_ALIGN;
-}
-static const unsigned char *tinyi_blk_lies(const tinyi_blk_plan *p, tiny_idx row, tiny_idx k, tiny_idx n,
-                                           unsigned char *scratch)
-{
-    if (p->eight < 0 || row >= p->n_out / 8 * 8) return tinyi_blk_at(p, row, k);
-    tinyi_eight_row(p->f->id, p->w, p->w_row, p->n_out, row, k / p->f->values, n / p->f->values, scratch);
-    return scratch;
-}
-static void tinyi_blk_bias(const tinyi_blk_plan *p, tiny_idx i, tiny_idx r0, tiny_idx r1)
-{
-    float *y = p->y + i * p->y_row;
-    tiny_idx r;
-    if (!p->bias) return;
-    for (r = r0; r < r1; r++) y[r * p->y_n] += p->bias[r * p->bias_step];
-}
-
-/* FLOATS: rows r0..r1 of w times rows i0..i1 of x, or those whose flag is 0 */
-static void tinyi_blk_as_floats(tiny_team *team, const tinyi_blk_plan *p, float *tile, const unsigned char *flags,
-                                tiny_idx i0, tiny_idx i1, tiny_idx r0, tiny_idx r1)
+TINYI_FN void tinyi_blk_as_floats(tiny_team *team, const tinyi_blk_plan *p, float *tile, const unsigned char *flags,
+                                  tiny_idx i0, tiny_idx i1, tiny_idx r0, tiny_idx r1)
 {
     const tinyi_fn_gemv_dot dot = TINYI_OF(team->k, gemv_dot);
     tiny_idx r, end, i, j, m;
@@ -530,274 +447,15 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_set *set, const t
         }
 }
 
-/* One row of w, n numbers from k0 on, into a panel: floats, or halves where there are tiles. Beyond n: zeros to whole
- * 32. */
-static void tinyi_blk_unpack(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, const tinyi_blk_tiles *tiles,
-                             void *to, unsigned char *code, unsigned char *scratch, tiny_idx r, tiny_idx k0, tiny_idx n,
-                             ptrdiff_t ahead)
-{
-    const unsigned char *w = tinyi_blk_lies(p, r, k0, n, scratch);
-    const size_t blocks = (size_t)(n + 255) / 256;
-    float *s = (float *)(void *)(code + 256 * blocks), *m = s + 16 * blocks,
-          *t = tiles ? (float *)(void *)code : (float *)to;
-    if (p->blk >= 0) {
-        kn->expand[p->blk](code, s, m, w, (size_t)n, w == scratch ? 0 : ahead);
-        if (tiles) tiles->halves((uint16_t *)to, code, s, m, kn->traits[p->blk], blocks);
-        else kn->floats((float *)to, code, s, m, kn->traits[p->blk] & TINYI_BLK_HAS_SIGN, blocks);
-        return;
-    }
-    p->f->unpack(w, t, (size_t)n);
-    if (!tiles) return;
-    for (; n % 32; n++) t[n] = 0.0f;
-    tiles->round((uint16_t *)to, t, (size_t)n);
-}
-
-/* Sums of rows r0..r1 of w, step apart, go where they belong: rows i0.. of y */
-static void tinyi_blk_give(const tinyi_kernels *k, const tinyi_blk_plan *p, float *sums, tiny_idx step, tiny_idx i0,
-                           tiny_idx rows, tiny_idx r0, tiny_idx r1)
-{
-    tiny_idx r, i;
-    if (p->bias)
-        for (r = r0; r < r1; r++)
-            for (i = 0; i < rows; i++) sums[(r - r0) * step + i] += p->bias[r * p->bias_step];
-    if (p->y_n == 1)                        /* few rows of y at a time: each is a page of its own */
-        for (i = 0; i < rows; i += 16)
-            TINYI_OF(k, transpose_b4)
-            ((unsigned char *)(p->y + (i0 + i) * p->y_row + r0), p->y_row * 4, (const unsigned char *)(sums + i),
-             step * 4, (size_t)TINYI_MIN(rows - i, 16), (size_t)(r1 - r0));
-    else
-        for (i = 0; i < rows; i++)
-            for (r = r0; r < r1; r++) p->y[(i0 + i) * p->y_row + r * p->y_n] = sums[(r - r0) * step + i];
-}
-
-/* PANELS: rows i0..i1 of x, at most p->tokens of them */
-static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn,
-                             const tinyi_blk_tiles *tiles, unsigned char *shared, unsigned char *own, tiny_idx i0,
-                             tiny_idx i1)
-{
-    const tinyi_kernels *k = team->k;
-    const tiny_idx rows = i1 - i0, kp = tinyi_gemm_up(p->k, 32), deep = TINYI_BLK_DEEP;
-    tinyi_gemm_shape shape;
-    tiny_idx wide, high, step, mr, q0, q1, r0, r, i, j, at, n;
-    float *columns = (float *)(void *)shared,
-          *sums = (float *)(void *)(own + p->own_x + p->own_codes + p->own_row + p->own_panel);
-    /* room for an expanded block */
-    unsigned char *panel = own + p->own_x + p->own_codes + p->own_row, *code = own + p->own_x;
-    TINYI_OF(k, gemm_f32_shape)(&shape);
-    wide = tiles ? 16 : shape.nr;
-    mr = tiles ? 32 : shape.mr;
-    step = tinyi_gemm_up(rows, tiles ? 32 : wide) + 16;
-    /* columns: [panel of nr][k][nr] floats, or [panel of 16][k / 2][16][2] halves */
-    while (tiny_take(team, (rows - 1) / wide + 1, 1, &q0, &q1))
-        for (; q0 < q1; q0++) {
-            const float *x = p->x + (i0 + q0 * wide) * p->x_row;
-            n = TINYI_MIN(rows - q0 * wide, wide);
-            if (tiles) {
-                uint16_t *h = (uint16_t *)(void *)own;
-                for (i = 0; i < 16; i++) {
-                    if (i < n) tiles->round(h + i * (kp + 32), x + i * p->x_row, (size_t)p->k);
-                    memset(h + i * (kp + 32) + (i < n ? p->k : 0), 0, (size_t)(i < n ? kp - p->k : kp) * sizeof *h);
-                }
-                TINYI_OF(k, transpose_b4)
-                (shared + q0 * kp * 32, 64, (const unsigned char *)h, (kp + 32) * 2, (size_t)kp / 2, 16);
-            } else
-                TINYI_OF(k, gemm_f32_turn)
-                (columns + q0 * p->k * wide, wide, x, TINY_F32, p->x_row, (size_t)n, (size_t)p->k);
-        }
-    tiny_barrier(team);
-    high = tiles ? TINYI_BLK_HIGH : 192;
-    while (high > mr && high > 24 && (p->n_out - 1) / high + 1 < 4 * team->n) high /= 2;
-    team->ran_on = tiles ? TINY_TARGET_AMX : kn->from;
-    if (tiles) tiles->begin();
-    while (tiny_take(team, (p->n_out - 1) / high + 1, 1, &q0, &q1))
-        for (; q0 < q1; q0++) {
-            const tiny_idx r1 = TINYI_MIN(q0 * high + high, p->n_out);
-            const tiny_idx panel_row = tiles ? (deep + 32) * 2 : (deep + 16) * 4;
-            ptrdiff_t next;
-            r0 = q0 * high;
-            for (at = 0; at < p->k; at += deep) {
-                n = TINYI_MIN(p->k - at, deep);
-                /* meanwhile the same row's next block travels, or the one that starts a row of the next panel */
-                next = at + deep < p->k ? (ptrdiff_t)(n / p->f->values * p->f->bytes)
-                                        : (ptrdiff_t)(high * p->w_row) - (ptrdiff_t)(at / p->f->values * p->f->bytes);
-                for (r = r0; r < r1; r++)
-                    tinyi_blk_unpack(p, kn, tiles, panel + (r - r0) * panel_row, code, tinyi_blk_scratch(p, own), r, at,
-                                     n, next);
-                if (tiles)
-                    for (j = 0; j < rows; j += 32)
-                        for (r = r0; r < r1; r += 32) {
-                            /* missing rows of the panel give sums that are never read */
-                            const unsigned char *b = shared + j / 16 * kp * 32 + at * 32;
-                            tiles->tile(sums + (r - r0) * step + j, step, panel + (r - r0) * panel_row, panel_row, b,
-                                        kp * 32, (size_t)tinyi_gemm_up(n, 32), at > 0, r + 16 < r1, j + 16 < rows,
-                                        j + 32 < rows ? b + (2 + (r - r0) / 32 % 2) * kp * 32 + (r - r0) / 64 * 2048
-                                                      : b);
-                        }
-                else
-                    for (j = 0; j < rows; j += wide)
-                        for (r = r0; r < r1; r += mr)
-                            TINYI_OF(k, gemm_f32_rows)
-                            (sums + (r - r0) * step + j, step,
-                             (const float *)(const void *)(panel + (r - r0) * panel_row), panel_row / 4,
-                             columns + j * p->k + at * wide, wide, (size_t)n, (int)TINYI_MIN(r1 - r, mr), (int)wide,
-                             at > 0);
-            }
-            if (p->k == 0)
-                for (r = r0; r < r1; r++) memset(sums + (r - r0) * step, 0, (size_t)rows * sizeof *sums);
-            tinyi_blk_give(k, p, sums, step, i0, rows, r0, r1);
-        }
-    if (tiles) tiles->end();
-}
-
-/* INTEGERS: rows i0..i1 of x, at most p->tokens of them; rows of w are expanded to bytes, a panel of them times a panel
- * of x at a time. tiles: multiply them, or NULL */
-static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const tinyi_blk_kernels *kn,
-                               const tinyi_blk_tiles *tiles, unsigned char *shared, unsigned char *own, tiny_idx i0,
-                               tiny_idx i1)
-{
-    const tinyi_blk_plan *p = set->p;
-    const tiny_idx rows = i1 - i0, side = kn->side, x_panel = kn->part,
-                   groups = kn->rest && rows > side && rows % side <= TINYI_BLK_REST ? rows / side
-                                                                                     : (rows + side - 1) / side,
-                   rest = TINYI_MAX(rows - side * groups, 0);
-    const tiny_idx x_group = groups * x_panel, x_block = 8 * x_group;
-    unsigned char *flags = shared + p->blocks * x_block, *panel = own + p->own_x + p->own_codes + p->own_row;
-    unsigned char *last = flags + tinyi_blk_up((size_t)rows);
-    float *sums = (float *)(void *)(panel + p->own_panel), *acc = sums + groups * TINYI_BLK_LOW * side;
-    tiny_idx q0, q1, r0, r1, r, at, i, j, n, t0, t1, high, whole;
-    int strange = 0, unit = 5;              /* TINYI_BLK_LOW rows, or fewer where there are few */
-    tinyi_q8 x;
-    x.blocks = (size_t)p->blocks;
-    while (tiny_take(team, groups + (rest > 0), 1, &q0, &q1))
-        for (; q0 < q1; q0++) {
-            int8_t *code = (int8_t *)(q0 < groups ? own : last);
-            float *d = (float *)(void *)(code + side * 256 * p->blocks), *sum = d + side * 16 * p->blocks;
-            n = TINYI_MIN(rows - side * q0, side);
-            for (i = 0; i < n; i++)
-                flags[side * q0 + i] =
-                    (unsigned char)kn->quantize(code + 256 * i * p->blocks, d + 16 * i * p->blocks,
-                                                sum + 16 * i * p->blocks, p->x + (i0 + side * q0 + i) * p->x_row,
-                                                (size_t)p->k, q0 == groups && !(kn->traits[p->blk] & TINYI_BLK_FINE));
-            x.code = code;
-            x.d = d;
-            x.sum = sum;
-            if (q0 < groups) kn->turn(shared + q0 * x_panel, &x, (size_t)n, x_block, x_group);
-        }
-    tiny_barrier(team);
-    for (i = 0; i < rows; i++) strange |= !flags[i];
-    x.code = (const int8_t *)last;
-    x.d = (const float *)(const void *)(last + side * 256 * p->blocks);
-    x.sum = x.d + side * 16 * p->blocks;
-    while (unit > (tiles ? 4 : 3) && tinyi_blk_units_all(set, unit) < 4 * team->n) unit--;
-    high = (tiny_idx)1 << unit;
-    team->ran_on = tiles ? TINY_TARGET_AMX : kn->from;
-    if (tiles) tiles->begin_bytes(kn->traits[p->blk] & TINYI_BLK_FINE);
-    while (tiny_take(team, tinyi_blk_units_all(set, unit), 1, &t0, &t1))
-        while (t0 < t1) {
-            p = tinyi_blk_next(set, unit, &t0, t1, &q0, &q1);
-            for (; q0 < q1; q0++) {
-                r0 = q0 * high;
-                r1 = TINYI_MIN(r0 + high, p->n_out);
-                memset(sums, 0, (size_t)((groups * side + rest * 8) * TINYI_BLK_LOW) * sizeof *sums);
-                for (at = 0; at < p->blocks; at++) {
-                    for (r = r0; r < r1; r++) {
-                        unsigned char *to = panel + (r - r0) * TINYI_BLK_PANEL;
-                        if (p->eight >= 0 && kn->eight && r % 8 == 0 && r + 8 <= p->n_out) {
-                            kn->eight->expand[p->eight](
-                                to, p->w + r * p->w_row + 8 * (256 * at / p->f->values * p->f->bytes),
-                                (size_t)TINYI_MIN(p->k - 256 * at, 256), (ptrdiff_t)(high * p->w_row));
-                            r += 7;
-                            continue;
-                        }
-                        n = TINYI_MIN(p->k - 256 * at, 256);
-                        kn->expand[p->blk](to, (float *)(void *)(to + 256), (float *)(void *)(to + 320),
-                                           tinyi_blk_lies(p, r, 256 * at, n, tinyi_blk_scratch(p, own)), (size_t)n,
-                                           (ptrdiff_t)(high * p->w_row)); /* the next panel travels meanwhile */
-                    }
-                    /* rows go in eights, and in tiles by sixteen */
-                    whole = tiles ? (r1 - r0 + 15) / 16 * 16 : (r1 - r0 + 7) / 8 * 8;
-                    if (whole > r1 - r0)
-                        memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, (size_t)(whole - (r1 - r0)) * TINYI_BLK_PANEL);
-                    for (j = 0; j < groups; j += TINYI_BLK_GROUPS)
-                        (tiles ? tiles->panel : kn->panel)(
-                            sums + j * TINYI_BLK_LOW * side, panel, kn->traits[p->blk], (size_t)whole,
-                            shared + at * x_block + j * x_panel, x_group,
-                            (size_t)TINYI_MIN(rows - rest - j * side, TINYI_BLK_GROUPS * side));
-                    if (rest) kn->rest(acc, panel, kn->traits[p->blk], (size_t)(r1 - r0), &x, (size_t)at, (size_t)rest);
-                }
-                for (j = 0; j < groups; j++)
-                    tinyi_blk_give(team->k, p, sums + j * TINYI_BLK_LOW * side, side, i0 + side * j,
-                                   TINYI_MIN(rows - side * j, side), r0, r1);
-                if (rest) {                 /* totals as columns of 8, like those of a group */
-                    for (r = 0; r < r1 - r0; r++) kn->total(sums + 8 * r, acc + r * rest * 8, (size_t)rest);
-                    tinyi_blk_give(team->k, p, sums, 8, i0 + side * groups, rest, r0, r1);
-                }
-                if (strange) tinyi_blk_as_floats(team, p, (float *)(void *)own, flags, i0, i1, r0, r1);
-            }
-        }
-    if (tiles) tiles->end();
-}
-
-/* how many rows of x go as INTEGERS or PANELS */
-static int tinyi_blk_is_integers(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn)
-{
-    return p->blk >= 0 && p->blk < TINYI_BLK_BOOKS && p->k > 0 && kn->panel;
-}
-/* of bytes, for INTEGERS */
-static const tinyi_blk_tiles *tinyi_blk_tiles_bytes(const tinyi_kernels *k, const tinyi_blk_plan *p,
-                                                    const tinyi_blk_kernels *kn)
-{
-    return tinyi_blk_is_integers(p, kn) && p->n >= TINYI_BLK_TILES && p->n <= TINYLLM_AMX_BYTES
-               ? tinyi_blk_tiles_of(k)
-               : NULL;
-}
-/* of bfloat16, for PANELS: only with weights that were rounded more */
-static const tinyi_blk_tiles *tinyi_blk_tiles_for(const tinyi_kernels *k, const tinyi_blk_plan *p,
-                                                  const tinyi_blk_kernels *kn)
-{
-    return p->f->flags & TLLM_FORMAT_PLAIN || tinyi_blk_tiles_bytes(k, p, kn) ? NULL : tinyi_blk_tiles_of(k);
-}
-static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn)
-{
-    tinyi_gemm_shape shape;
-    if (p->n < TINYI_BLK_GROUP || p->apart) return 0;
-    if (p->n <= TINYI_BLK_FEW && p->eight >= 0 && kn->eight) return 0;
-    if (tinyi_blk_tiles_for(k, p, kn)) return p->n >= TINYI_BLK_TILES ? p->n : 0;
-    if (tinyi_blk_is_integers(p, kn)) {
-        if (kn->from == TINY_TARGET_W128 && p->n < TINYI_BLK_PAIRS) return 0;
-        if (!kn->rest) return kn->single && p->n % 8 == 1 ? p->n - 1 : p->n;
-        if (kn->traits[p->blk] & TINYI_BLK_HAS_SIGN && p->n < TINYI_BLK_SIGNS) return 0;
-        /* half of a group of 16 is empty, which costs as much as a whole one unless 512 bits go in halves */
-        if (kn->side > 8 && k->cpu & TINY_CPU_AVX512HALVES)
-            return p->n > TINYI_BLK_FEW && p->n < TINYI_BLK_FEW + TINYI_BLK_REST ? 0 : p->n;
-        /* with VNNI, PAIRED codes are unpacked so fast that eight rows are cheaper as VECTORS */
-        return p->n == TINYI_BLK_FEW && kn->traits[p->blk] & TINYI_BLK_PAIRED &&
-                       (kn->side > 8 || k->cpu & TINY_CPU_AVXVNNI)
-                   ? 0
-                   : p->n;
-    }
-    if (p->blk < 0) return p->n > TINYI_BLK_FEW ? p->n : 0;
-    if (!kn->floats) return 0;
-    TINYI_OF(k, gemm_f32_shape)(&shape);
-    return p->n >= TINYI_BLK_MANY ? p->n / shape.nr * shape.nr : 0;
-}
-
 static void tinyi_blk_run(tiny_team *team, const tinyi_blk_set *set)
 {
     const tinyi_blk_plan *p = set->p;
     const tinyi_blk_kernels *kn = tinyi_blk_kernels_of(team->k);
     unsigned char *shared = (unsigned char *)team->shared + p->dense, *own = (unsigned char *)team->own;
-    const tinyi_blk_tiles *tiles = tinyi_blk_tiles_for(team->k, p, kn);
     const tiny_idx in_panels = tinyi_blk_in_panels(team->k, p, kn);
     tiny_idx i, q0, q1, grain;
-    int began = 0;
-    for (i = 0; i < in_panels; i += p->tokens, began = 1) {
-        if (began) tiny_barrier(team);      /* the columns are no longer read */
-        if (tinyi_blk_is_integers(p, kn) && !tiles)
-            tinyi_blk_integers(team, set, kn, tinyi_blk_tiles_bytes(team->k, p, kn), shared, own, i,
-                               TINYI_MIN(i + p->tokens, in_panels));
-        else tinyi_blk_panels(team, p, kn, tiles, shared, own, i, TINYI_MIN(i + p->tokens, in_panels));
-    }
+    int began = in_panels > 0;
+    tinyi_blk_many(team, set, kn, shared, own, in_panels);
     if (in_panels == p->n) return;
     if (p->blk >= 0) {
         for (i = in_panels; i < p->n; i += TINYI_BLK_MANY, began = 1) {
@@ -838,8 +496,7 @@ static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
 
 static void tinyi_blk_member(tiny_team *team, void *arg) { tinyi_blk_run(team, (const tinyi_blk_set *)arg); }
 
-/* Serves what x becomes all matrices? VECTORS lays it in several ways, INTEGERS rows beyond whole groups otherwise for
- * FINE formats. */
+/* Serves what x becomes all matrices? */
 static int tinyi_blk_alike(const tinyi_kernels *k, const tinyi_blk_set *set)
 {
     const tinyi_blk_kernels *kn = tinyi_blk_kernels_of(k);
@@ -849,10 +506,8 @@ static int tinyi_blk_alike(const tinyi_kernels *k, const tinyi_blk_set *set)
     for (i = 0; i < set->n; i++) {
         const tinyi_blk_plan *p = &set->p[i];
         if (p->blk < 0 || tinyi_blk_in_panels(k, p, kn) != in_panels ||
-            (in_panels && (!tinyi_blk_is_integers(p, kn) || tinyi_blk_tiles_for(k, p, kn))))
-            return 0;
-        if (in_panels ? (kn->traits[p->blk] ^ kn->traits[set->p[0].blk]) & TINYI_BLK_FINE
-                      : tinyi_blk_way(kn, p, p->n) != tinyi_blk_way(kn, &set->p[0], p->n))
+            (in_panels ? !tinyi_blk_many_alike(k, p, set->p, kn)
+                       : tinyi_blk_way(kn, p, p->n) != tinyi_blk_way(kn, &set->p[0], p->n)))
             return 0;
     }
     return 1;

@@ -1001,15 +1001,15 @@ static int TINY_FN(tinyi_quad_quantize)(int8_t *code, float *d, float *sum, cons
 #if V_DOTPROD
 #include "llm/block/many.simd.h"
 #define TINYI_QUAD_MANY                                                                                \
-    TINYI_MANY_SIDE, TINYI_MANY_PART, 0, TINY_FN(tinyi_many_turn), TINY_FN(tinyi_many_panel), NULL, NULL
+    TINYI_MANY_SIDE, TINYI_MANY_PART, 0, TINY_FN(tinyi_many_turn), TINY_FN(tinyi_many_panel), 0, { NULL }, NULL, NULL
 #elif V_W128
 #include "llm/block/pair.simd.h"
 #define TINYI_QUAD_MANY                                                                                \
-    TINYI_PAIR_SIDE, TINYI_PAIR_PART, 0, TINY_FN(tinyi_pair_turn), TINY_FN(tinyi_pair_panel), NULL, NULL
+    TINYI_PAIR_SIDE, TINYI_PAIR_PART, 0, TINY_FN(tinyi_pair_turn), TINY_FN(tinyi_pair_panel), 0, { NULL }, NULL, NULL
 #else
 #include "llm/block/long.simd.h"
 #define TINYI_QUAD_MANY                                                                                \
-    TINYI_LONG_SIDE, TINYI_LONG_PART, 1, TINY_FN(tinyi_long_turn), TINY_FN(tinyi_long_panel), NULL, NULL
+    TINYI_LONG_SIDE, TINYI_LONG_PART, 1, TINY_FN(tinyi_long_turn), TINY_FN(tinyi_long_panel), 0, { NULL }, NULL, NULL
 #endif
 /* what is expanded for many rows has a sign */
 #define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) \

@@ -1,9 +1,9 @@
 /* src/llm/block/tile_bytes.simd.h - products of bytes on the tiles of AMX
  *
- * Both sides lie as the pass avx512half leaves them for its own panel (tree.simd.h, wide.simd.h): a tile of weights is
- * 32 numbers of sixteen expanded rows, unsigned; a tile of activations is a group of 32 numbers of sixteen rows, four
- * of each in a line. TDPBUSD adds up 16 x 16 sums of 32 products, exactly. They are stored and become floats in the
- * order of wide.simd.h, so that results have the same bits. FINE formats have tiles of 16 numbers.
+ * Both sides lie as the pass avx512half leaves them for tiles (tree.simd.h): a tile of weights is 32 numbers of sixteen
+ * expanded rows, unsigned; a tile of activations is a group of 32 numbers of sixteen rows, four of each in a line.
+ * TDPBUSD adds up 16 x 16 sums of 32 products, exactly. They are stored and become floats in the order of
+ * across.simd.h, so that results have the same bits. FINE formats have tiles of 16 numbers.
  *
  * Two tiles of sums are used in turn: one is computed while vectors scale the other.
  *

@@ -16,9 +16,7 @@
  * offset that all codes share is taken off while everything is still exact.
  *
  * A few rows of activations: codes and scales of a super-block stay in registers for all of them.
- * Many rows: eight of them lie side by side, four numbers of each, and four numbers of a row of weights are spread over
- * a vector: a lane is a row of activations, and nothing is shuffled. Rows that fill no group of eight are multiplied
- * one by one. */
+ * Many rows: see across.simd.h. */
 
 #define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
 #define TINYI_BLK_256(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
@@ -748,184 +746,6 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
 #define TINYI_TREE_SIX (2 * TINYI_BLK_FITS | TINYI_BLK_MINIMA | TINYI_BLK_FINE)
 #define TINYI_TREE_BYTES (TINYI_BLK_FITS | (V_VNNI ? TINYI_BLK_MINIMA : TINYI_BLK_HAS_SIGN))
 
-/* a block of expanded rows times one to TINYI_BLK_REST rows of activations, these PAIRED where groups are coarse */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_rest_of)(float *acc, const unsigned char *code, size_t rows,
-                                                    const tinyi_q8 *x, size_t b, size_t n, int traits)
-{
-    for (; rows; rows--, code += TINYI_BLK_PANEL) {
-        const float *scale = (const float *)(const void *)(code + 256);
-        v_i8 c[8];
-        v_f32 s[2], m[2];
-        size_t r;
-        int i;
-        TINYI_BLK_EACH(i, 8)
-            if (traits & TINYI_BLK_FINE) c[i] = vb_load(code + 32 * i);
-            else c[i] = TINY_FN(tinyi_tree_halves)(code + i / 2 * 32 + i % 2 * 16, 128);
-        TINYI_BLK_EACH(i, 2) {
-            s[i] = v_load(scale + 8 * i);
-            m[i] = v_load(scale + 16 + 8 * i);
-        }
-        for (r = 0; r < n; r++, acc += 8) {
-            const size_t at = r * x->blocks + b;
-            v_f32 sum[2];
-            sum[0] = v_load(acc);
-            sum[1] = v_zero();
-            TINY_FN(tinyi_tree_step)
-            (sum, c, s, m, 0.0f, x->code + 256 * at, x->d + 16 * at, x->sum + 16 * at, traits,
-             !(traits & TINYI_BLK_FINE));
-            v_store(acc, traits & TINYI_BLK_FINE ? v_add(sum[0], sum[1]) : sum[0]);
-        }
-    }
-}
-static void TINY_FN(tinyi_tree_rest)(float *acc, const unsigned char *code, int traits, size_t rows, const tinyi_q8 *x,
-                                     size_t b, size_t n)
-{
-    if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_SIX);
-    else if (!V_VNNI && (traits & TINYI_BLK_HAS_SIGN))
-        TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_BYTES);
-    else if (!V_VNNI && traits / TINYI_BLK_FITS < 8)
-        TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_FIVE);
-    else TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_SMALL);
-}
-static void TINY_FN(tinyi_tree_total)(float *y, const float *acc, size_t n)
-{
-    for (; n; n--, acc += 8) *y++ = v_sum(v_load(acc));
-}
-
-/* ---- many rows of activations */
-
-/* rows of activations side by side, and what 32 numbers of them take */
-#define TINYI_TREE_SIDE (V_HALF ? 16 : 8)
-#define TINYI_TREE_PANEL (TINYI_TREE_SIDE / 8 * TINYI_BLK_PANEL)
-
-/* Rows side by side: for each 256 numbers and each 32 of them, eight vectors of four numbers of each row, then d,
- * sums of 32, sums of the first 16 and of the other 16, times d. block, group: bytes from one to the next. */
-static void TINY_FN(tinyi_tree_turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group)
-{
-    size_t b, r;
-    int g, i;
-    for (b = 0; b < x->blocks; b++, to += block)
-        for (g = 0; g < 8; g++) {
-            unsigned char *p = to + g * group;
-            float *f = (float *)(void *)(p + 32 * TINYI_TREE_SIDE);
-            if (n < TINYI_TREE_SIDE) memset(p, 0, TINYI_TREE_PANEL);
-            for (r = 0; r < n; r++) {
-                const size_t at = r * x->blocks + b;
-                const float *halves = x->sum + 16 * at + g / 4 * 8 + g % 4, d = x->d[16 * at + (size_t)g];
-                for (i = 0; i < 8; i++)
-                    memcpy(p + 4 * TINYI_TREE_SIDE * i + 4 * r, x->code + 256 * at + 32 * g + 4 * i, 4);
-                f[r] = d;
-                f[TINYI_TREE_SIDE + r] = d * x->d[16 * at + 8 + (size_t)g];
-                f[2 * TINYI_TREE_SIDE + r] = d * halves[0];
-                f[3 * TINYI_TREE_SIDE + r] = d * halves[4];
-            }
-        }
-}
-
-/* Sums of `steps` times 4 numbers of `high` rows of weights with `wide` times 8 rows of activations: to sum[high *
- * wide], whose lanes are rows of activations. Products are added in 16 bits as long as they fit. */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_sums)(v_i32 *sum, const unsigned char *w, const unsigned char *x, int steps,
-                                                 int high, int wide, int traits)
-{
-    const int fit = TINYI_TREE_FIT(traits) < steps ? TINYI_TREE_FIT(traits) : steps;
-    v_i32 part[8];
-    int i, r, c;
-    TINYI_BLK_EACH(i, steps) {
-        v_i8 q[2];
-        TINYI_BLK_EACH(c, wide) q[c] = vb_load(x + c * TINYI_TREE_PANEL + 4 * TINYI_TREE_SIDE * i);
-        TINYI_BLK_EACH(r, high) {
-            const v_i8 k = vb_set4(w + r * TINYI_BLK_PANEL + 4 * i);
-            TINYI_BLK_EACH(c, wide) {
-                v_i32 *to = &sum[r * wide + c], *of = &part[r * wide + c];
-#if V_VNNI
-                (void)of;
-                (void)fit;
-                *to = v_dot_u8i8(i ? *to : vi_zero(), k, q[c]);
-#else
-                const v_i32 product = TINY_FN(tinyi_tree_product)(k, q[c], traits);
-                *of = i % fit ? _mm256_add_epi16(*of, product) : product;
-                if (i % fit == fit - 1)
-                    *to = i >= fit ? vi_add(*to, _mm256_madd_epi16(*of, _mm256_set1_epi16(1)))
-                                   : _mm256_madd_epi16(*of, _mm256_set1_epi16(1));
-                TINYI_TREE_IN_ORDER(*of);
-                if (i >= fit) { TINYI_TREE_IN_ORDER(*to); }
-#endif
-            }
-        }
-    }
-}
-
-/* 32 numbers (`steps` 8) or 16 (4) of `high` rows of weights and `wide` times 8 rows of activations: y += s d sum + m
- * (d sum of codes) */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_piece)(float *y, const unsigned char *w, const float *s,
-                                                  const unsigned char *x, const float *d, const float *offset,
-                                                  int steps, int high, int wide, int traits)
-{
-    v_i32 sum[8];
-    v_f32 each[2], more[2];
-    int r, c;
-    TINY_FN(tinyi_tree_sums)(sum, w, x, steps, high, wide, traits);
-    /* before the first number is stored: it might be one of these, as far as a compiler knows */
-    TINYI_BLK_EACH(c, wide) {
-        each[c] = v_load(d + c * (TINYI_TREE_PANEL / 4));
-        if (traits & TINYI_BLK_MINIMA) more[c] = v_load(offset + c * (TINYI_TREE_PANEL / 4));
-    }
-    TINYI_BLK_EACH(r, high) {
-        const v_f32 scale = v_set(s[r * (TINYI_BLK_PANEL / 4)]), low = v_set(s[r * (TINYI_BLK_PANEL / 4) + 16]);
-        TINYI_BLK_EACH(c, wide) {
-            float *to = y + TINYI_TREE_SIDE * r + c * TINYI_TREE_SIDE * TINYI_BLK_LOW;
-            v_f32 t = v_load(to);
-            if (traits & TINYI_BLK_MINIMA) t = v_fma(low, more[c], t);
-            v_store(to, v_fma(v_mul(scale, each[c]), v_from_i32(sum[r * wide + c]), t));
-        }
-    }
-}
-TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_column)(float *y, const unsigned char *code, size_t rows,
-                                                   const unsigned char *x, int g, int high, int wide, int traits)
-{
-    const float *d = (const float *)(const void *)(x + 32 * TINYI_TREE_SIDE);
-    size_t r;
-    for (r = 0; r < rows; r += (size_t)high, code += high * TINYI_BLK_PANEL, y += high * TINYI_TREE_SIDE) {
-        const float *s = (const float *)(const void *)(code + 256);
-        if (traits & TINYI_BLK_FINE) {
-            const int at = g / 4 * 8 + g % 4;
-            TINY_FN(tinyi_tree_piece)(y, code + 32 * g, s + at, x, d, d + 2 * TINYI_TREE_SIDE, 4, high, wide, traits);
-            TINY_FN(tinyi_tree_piece)(y, code + 32 * g + 16, s + at + 4, x + 16 * TINYI_TREE_SIDE, d,
-                                      d + 3 * TINYI_TREE_SIDE, 4, high, wide, traits);
-        } else TINY_FN(tinyi_tree_piece)(y, code + 32 * g, s + g, x, d, d + TINYI_TREE_SIDE, 8, high, wide, traits);
-    }
-}
-
-TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_panel)(float *y, const unsigned char *code, size_t rows,
-                                                  const unsigned char *x, ptrdiff_t x_group, size_t count, int traits)
-{
-    /* registers for twice as many */
-    const int one_sum = V_VNNI || TINYI_TREE_FIT(traits) == 1 || TINYI_TREE_FIT(traits) >= 8;
-    size_t j;
-    int g;
-    for (g = 0; g < 8; g++, x += x_group) {
-        for (j = 0; j + 2 <= count; j += 2)
-            TINY_FN(tinyi_tree_column)
-        (y + j * TINYI_TREE_SIDE * TINYI_BLK_LOW, code, rows, x + j * TINYI_TREE_PANEL, g, one_sum ? 4 : 2, 2, traits);
-        if (j < count)
-            TINY_FN(tinyi_tree_column)
-        (y + j * TINYI_TREE_SIDE * TINYI_BLK_LOW, code, rows, x + j * TINYI_TREE_PANEL, g, one_sum ? 8 : 4, 1, traits);
-    }
-}
-#if !V_HALF
-static void TINY_FN(tinyi_tree_all)(float *y, const unsigned char *code, int traits, size_t rows,
-                                    const unsigned char *x, ptrdiff_t x_group, size_t n)
-{
-    const size_t count = (n + 7) / 8;
-    if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_SIX);
-    else if (!V_VNNI && (traits & TINYI_BLK_HAS_SIGN))
-        TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_BYTES);
-    else if (!V_VNNI && traits / TINYI_BLK_FITS < 8)
-        TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_FIVE);
-    else TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_SMALL);
-}
-#endif
-
 /* ---- activations */
 
 static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n, int paired)
@@ -973,11 +793,40 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
     return v_sum(odd) == 0.0f;
 }
 
+/* ---- many rows of activations */
+
+#include "llm/block/across.simd.h"
 #if V_HALF
-#include "llm/block/wide.simd.h"
-#define TINYI_TREE_MANY TINYI_TREE_SIDE, TINYI_TREE_PANEL, 0, TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_wide_panel)
+/* for the tiles of AMX: rows of activations side by side, and what 32 numbers of them take */
+#define TINYI_TREE_SIDE 16
+#define TINYI_TREE_PANEL (2 * TINYI_BLK_PANEL)
+
+/* Rows side by side: for each 256 numbers and each 32 of them, eight vectors of four numbers of each row, then d,
+ * sums of 32, sums of the first 16 and of the other 16, times d. block, group: bytes from one to the next. */
+static void TINY_FN(tinyi_tree_turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group)
+{
+    size_t b, r;
+    int g, i;
+    for (b = 0; b < x->blocks; b++, to += block)
+        for (g = 0; g < 8; g++) {
+            unsigned char *p = to + g * group;
+            float *f = (float *)(void *)(p + 32 * TINYI_TREE_SIDE);
+            if (n < TINYI_TREE_SIDE) memset(p, 0, TINYI_TREE_PANEL);
+            for (r = 0; r < n; r++) {
+                const size_t at = r * x->blocks + b;
+                const float *halves = x->sum + 16 * at + g / 4 * 8 + g % 4, d = x->d[16 * at + (size_t)g];
+                for (i = 0; i < 8; i++)
+                    memcpy(p + 4 * TINYI_TREE_SIDE * i + 4 * r, x->code + 256 * at + 32 * g + 4 * i, 4);
+                f[r] = d;
+                f[TINYI_TREE_SIDE + r] = d * x->d[16 * at + 8 + (size_t)g];
+                f[2 * TINYI_TREE_SIDE + r] = d * halves[0];
+                f[3 * TINYI_TREE_SIDE + r] = d * halves[4];
+            }
+        }
+}
+#define TINYI_TREE_MANY TINYI_TREE_SIDE, TINYI_TREE_PANEL, 0, TINY_FN(tinyi_tree_turn), NULL
 #else
-#define TINYI_TREE_MANY TINYI_TREE_SIDE, TINYI_TREE_PANEL, 0, TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_tree_all)
+#define TINYI_TREE_MANY 0, 0, 0, NULL, NULL
 #endif
 #ifdef TINYI_NO_REPACK
 #define TINYI_TREE_EIGHT NULL               /* repacked weights are left out */
@@ -990,6 +839,7 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
 #define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_tree_dot_##name),
 #define TINYI_BLK_TABLE_FEW(name, values, bytes, traits) TINY_FN(tinyi_tree_few_##name),
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_tree_expand_##name),
+#define TINYI_BLK_TABLE_LAY(name, values, bytes, traits) TINY_FN(tinyi_across_lay_##name),
 #define TINYI_BLK_TABLE_BOOK(name, values, bytes, traits) NULL,        /* nothing expands these */
 static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
     TINYI_PASS_TARGET, TINYI_PASS_NAME, 0,
@@ -999,7 +849,10 @@ static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
     { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) },
     NULL, NULL,
     { TINYI_BLKS(TINYI_BLK_TABLE_FEW) },
-    TINYI_TREE_MANY, TINY_FN(tinyi_tree_rest), TINY_FN(tinyi_tree_total), TINYI_TREE_EIGHT
+    TINYI_TREE_MANY,
+    TINYI_ACROSS_LANES, { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_LAY) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) },
+    TINY_FN(tinyi_across_row), TINY_FN(tinyi_across_meet),
+    TINYI_TREE_EIGHT
 };
 TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_tree_table))
 
@@ -1011,11 +864,17 @@ TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_tree_table))
 #undef TINYI_BLK_TABLE_DOT
 #undef TINYI_BLK_TABLE_FEW
 #undef TINYI_BLK_TABLE_EXPAND
+#undef TINYI_BLK_TABLE_LAY
 #undef TINYI_BLK_TABLE_BOOK
 #undef TINYI_TREE_EIGHT
 #undef TINYI_TREE_MANY
+#if V_HALF
 #undef TINYI_TREE_SIDE
 #undef TINYI_TREE_PANEL
+#endif
+#undef TINYI_ACROSS_LANES
+#undef TINYI_ACROSS_STEP
+#undef TINYI_ACROSS_PANEL
 #undef TINYI_TREE_FIT
 #undef TINYI_TREE_BY_FEW
 #undef TINYI_TREE_SIGNED

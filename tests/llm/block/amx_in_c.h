@@ -13,6 +13,9 @@
  *          without configuration, shapes that do not fit) ends the program here. */
 #ifndef T_AMX_IN_C_H
 #define T_AMX_IN_C_H
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE 1                   /* as tests/t.h, which comes too late to define it */
+#endif
 #include <immintrin.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  *
  * Truth    scales of 1 and activations that 8 bits hold exactly: sums of integers below 2^24, made here in plain C from
  *          the unpacked weights, are what every target must give to the bit. Products of bytes on AMX must have the
- *          bits of avx512 for any activations. */
+ *          bits of avx512 for any activations. bfloat16 holds integers up to 256 exactly, too. */
 #include "t.h"
 
 static const struct { const char *name; int at[2]; } form[] = { { "Q8_0", { 0, -1 } },  { "Q4_0", { 0, -1 } },
@@ -130,6 +130,50 @@ static void test_borders(tiny_target target)
     t_close(ctx);
 }
 
+/* Weights in bfloat16, whether x is rounded to it or not: numbers that it holds exactly, rows of odd lengths, and rows
+ * of weights that lie apart. */
+static void test_bfloat(tiny_target target)
+{
+    static const short lengths[] = { 1, 2, 31, 33, 64, 255, 300, 513 };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    const tllm_format *f = tllm_format_of(TLLM_FORMAT_BF16);
+    tiny_idx n, i, r, q;
+    for (n = 1; n <= 70; n += n < MOST ? 1 : 5) {
+        const tiny_idx n_out = 1 + n * 11 % 70, k = lengths[n % (tiny_idx)T_COUNT(lengths)],
+                       apart = 2 * (k + n % 3);
+        float *x = (float *)t_keep((size_t)(n * k) * sizeof *x), *row = (float *)t_keep((size_t)k * sizeof *row),
+              *want = (float *)t_keep((size_t)(n * n_out) * sizeof *want), *y = t_guarded((size_t)(n * n_out));
+        unsigned char *w = (unsigned char *)t_keep((size_t)(n_out * apart) + 1) + 1;
+        const tiny_idx bad = (tiny_idx)t_rand_below((uint32_t)n);
+        const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, k), ty = tiny_tensor_2d(y, TINY_F32, n, n_out);
+        tiny_tensor tw = tiny_tensor_2d(w, TINY_U8, n_out, 2 * k);
+        int strange;
+        tw.stride[0] = apart;
+        for (i = 0; i < n_out * apart; i++) w[i] = 0xff;            /* NaN between rows */
+        for (q = 0; q < n * k; q++) x[q] = (float)t_rand_below(201) - 100.0f;
+        for (r = 0; r < n_out; r++) {
+            for (q = 0; q < k; q++) row[q] = (float)t_rand_below(255) - 127.0f;
+            f->pack(row, w + r * apart, (size_t)k, NULL);
+            for (i = 0; i < n; i++) {
+                double sum = 0.0;
+                for (q = 0; q < k; q++) sum += (double)row[q] * (double)x[i * k + q];
+                want[i * n_out + r] = (float)sum;
+            }
+        }
+        for (strange = 0; strange < 2; strange++) {
+            tiny_idx wrong = 0;
+            if (strange) x[bad * k + k / 2] = n % 2 ? (float)NAN : INFINITY;
+            T_OK(tllm_matmul(ctx, &tx, TLLM_FORMAT_BF16, &tw, NULL, &ty));
+            for (i = 0; i < n * n_out; i++)
+                wrong += strange && i / n_out == bad ? y[i] - y[i] == 0.0f : !(y[i] == want[i]);
+            if (!T_EQ_INT(wrong, 0)) printf("  %d rows, %d x %d\n", (int)n, (int)n_out, (int)k);
+            T_WALLS(y, (size_t)(n * n_out));
+        }
+        t_free_blocks();
+    }
+    t_close(ctx);
+}
+
 /* no rows of activations, no rows of weights: nothing is read or written */
 static void test_empty(tiny_target target)
 {
@@ -152,6 +196,7 @@ static void test_empty(tiny_target target)
 int main(void)
 {
     T_RUN_TARGETS(test_borders);
+    T_RUN_TARGETS(test_bfloat);
     T_RUN_TARGETS(test_empty);
     return t_done();
 }

@@ -12,6 +12,11 @@ static int has(const char *what)
     __builtin_cpu_init();
     if (!strcmp(what, "avxvnni"))
         return __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 4 & 1;
+#ifdef TINYI_BF16_IN_C
+    if (!strcmp(what, "avx512bf16")) return 1;
+#endif
+    if (!strcmp(what, "avx512bf16"))
+        return __builtin_cpu_supports("avx512f") && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 5 & 1;
     return 0;
 }
 #elif defined __aarch64__ && defined __linux__
@@ -80,6 +85,30 @@ static void test_pass(tiny_target target)
     t_close(ctx);
 }
 
+/* With weights of 1, 16 numbers of 1 + 2^-10 have the sum 16 where x is rounded to bfloat16: nine or more rows, and
+ * only where the processor multiplies such numbers. */
+static void test_bfloat(tiny_target target)
+{
+    tiny_ctx *ctx = t_ctx(target, 1);
+    const tllm_format *f = tllm_format_of(TLLM_FORMAT_BF16);
+    float *x = t_rand(16 * 12, 1.0f + 1.0f / 1024, 1.0f + 1.0f / 1024), *ones = t_rand(16, 1.0f, 1.0f), y[12];
+    unsigned char packed[32];
+    tiny_tensor tw = tiny_tensor_2d(packed, TINY_U8, 1, 32);
+    tiny_idx n, i;
+    int rounds = target == TINY_TARGET_AMX;
+#ifndef UNKNOWN
+    rounds |= target == TINY_TARGET_AVX512 && MAKES(10, 9) && has("avx512bf16");
+#endif
+    f->pack(ones, packed, 16, NULL);
+    for (n = 1; n <= 12; n++) {
+        const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, 16), ty = tiny_tensor_2d(y, TINY_F32, n, 1);
+        T_OK(tllm_matmul(ctx, &tx, TLLM_FORMAT_BF16, &tw, NULL, &ty));
+        for (i = 0; i < n; i++) T_CLOSE(y[i], rounds && n >= 9 ? 16.0 : 16.0 + 16.0 / 1024, 0.0);
+        T_RAN_ON(ctx, n < 9 ? t_vectors(target) : target);
+    }
+    t_close(ctx);
+}
+
 static void test_reference(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1);
@@ -91,6 +120,7 @@ static void test_reference(void)
 int main(void)
 {
     T_RUN_TARGETS(test_pass);
+    T_RUN_TARGETS(test_bfloat);
     T_RUN(test_reference);
     return t_done();
 }
