@@ -35,12 +35,17 @@ void b_targets_row(const char *contest, const b_row *r)
     if (!(bt_entries[i].best[on] > 0) || r->median_ns < bt_entries[i].best[on]) bt_entries[i].best[on] = r->median_ns;
 }
 
+/* the target whose kernels the widest one runs in this row: where amx has none of its own, those of avx512; 0: none */
+static int bt_own(const bt_entry *e, int widest)
+{
+    if (!(e->best[widest] > 0) && widest == TINY_TARGET_AMX) widest = TINY_TARGET_AVX512;
+    return e->best[widest] > 0 ? widest : 0;
+}
 /* the narrower target that is fastest in this row; 0 when the row ran on the widest alone */
-static int bt_rival(const bt_entry *e, int widest)
+static int bt_rival(const bt_entry *e, int own)
 {
     int t, rival = 0;
-    if (!(e->best[widest] > 0)) return 0;
-    for (t = TINY_TARGET_SCALAR; t < widest; t++)
+    for (t = TINY_TARGET_SCALAR; t < own; t++)
         if (e->best[t] > 0 && (!rival || e->best[t] < e->best[rival])) rival = t;
     return rival;
 }
@@ -59,9 +64,9 @@ int b_targets(const b_section *s, const tiny_target *targets, int n, int rounds)
             s->run();
         }
         for (lost = 0, compared = 0, i = first; i < bt_n; i++) {
-            const int rival = bt_rival(&bt_entries[i], widest);
+            const int own = bt_own(&bt_entries[i], widest), rival = bt_rival(&bt_entries[i], own);
             compared += rival > 0;
-            lost += rival > 0 && bt_entries[i].best[widest] > 1.05 * bt_entries[i].best[rival];
+            lost += rival > 0 && bt_entries[i].best[own] > 1.05 * bt_entries[i].best[rival];
         }
     }
     b_aim = TINY_TARGET_AUTO;
@@ -69,11 +74,11 @@ int b_targets(const b_section *s, const tiny_target *targets, int n, int rounds)
     printf("%-12s %4d rows, %3d slower on %s than on a narrower target, %.0f s\n", s->name, compared, lost,
             tiny_target_name((tiny_target)widest), b_now() - begun);
     for (i = first; i < bt_n; i++) {
-        const int rival = bt_rival(&bt_entries[i], widest);
-        if (rival && bt_entries[i].best[widest] > 1.05 * bt_entries[i].best[rival])
+        const int own = bt_own(&bt_entries[i], widest), rival = bt_rival(&bt_entries[i], own);
+        if (rival && bt_entries[i].best[own] > 1.05 * bt_entries[i].best[rival])
             printf("    %s: %.2f us, %s %.2f us, %.2f of its speed\n", bt_entries[i].key,
-                    bt_entries[i].best[widest] * 1e-3, tiny_target_name((tiny_target)rival),
-                    bt_entries[i].best[rival] * 1e-3, bt_entries[i].best[rival] / bt_entries[i].best[widest]);
+                    bt_entries[i].best[own] * 1e-3, tiny_target_name((tiny_target)rival),
+                    bt_entries[i].best[rival] * 1e-3, bt_entries[i].best[rival] / bt_entries[i].best[own]);
     }
     return lost;
 }

@@ -56,7 +56,7 @@
  *     TINY_NO_HUGE_PAGES  the default allocator does not request pages of 2 MB for large blocks (Linux)
  *     TINY_NO_MESSAGES   no detailed error messages: the message of a context is the text of its status
  *     TINYLLM_FEW_FORMATS  only the block formats Q8_0, Q4_0, Q4_K and Q6_K, and single numbers (F32, F16, I8 ...)
- *     TINYLLM_AMX_BYTES  the target amx multiplies up to this many rows (32) as bytes, more of them as bfloat16
+ *     TINYLLM_AMX_BYTES  the target amx multiplies up to this many rows (36) as bytes, more of them as bfloat16
  *     TINYLLM_ONLY_ARCH  only models of this architecture: -DTINYLLM_ONLY_ARCH=llama. The name is one of
  *                        docs/guide/architectures.md, with _ for - and .
  *     TINYLLM_ONLY_TOKENIZER  only vocabularies of this kind: SPM, BPE, WORDPIECE, UNIGRAM, RWKV or PLAMO2

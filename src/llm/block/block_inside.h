@@ -171,9 +171,8 @@ typedef struct tinyi_blk_kernels {
 
 /* AMX, or bfloat16 in avx512: 32 rows by 32 columns of c += a b in bfloat16. a: rows of k numbers, a_row bytes apart;
  * b: panels of 16 columns, [k / 2][16][2]. low, wide: the second 16 rows or columns are needed too. ahead: memory to
- * prefetch, two lines for each 32 of k. begin_bytes, panel: products of bytes instead, of FINE formats or others; panel
- * is that of tinyi_blk_kernels for the layout of avx512half, with whole sixteens of rows. avx512 has begin, end, tile
- * and round only. */
+ * prefetch, two lines for each 32 of k. begin_bytes, meet: products of bytes instead; meet is that of tinyi_blk_kernels
+ * for whole sixteens of rows of x, and formats that are not FINE. avx512 has begin, end, tile and round only. */
 typedef struct tinyi_blk_tiles {
     void (*begin)(void);
     void (*end)(void);
@@ -181,9 +180,9 @@ typedef struct tinyi_blk_tiles {
                  ptrdiff_t b_panel, size_t k, int add, int low, int wide, const unsigned char *ahead);
     void (*halves)(uint16_t *to, const unsigned char *code, const float *s, const float *m, int traits, size_t blocks);
     void (*round)(uint16_t *to, const float *x, size_t n);
-    void (*begin_bytes)(int fine);
-    void (*panel)(float *y, const unsigned char *code, int traits, size_t rows, const unsigned char *x,
-                  ptrdiff_t x_group, size_t n);
+    void (*begin_bytes)(void);
+    void (*meet)(float *y, const unsigned char *code, size_t rows, const unsigned char *x, size_t n,
+                 const unsigned char *soon, size_t lines);
 } tinyi_blk_tiles;
 
 /* what the codes of IQ4_NL and IQ4_XS, and those of MXFP4 and NVFP4 stand for; with an offset for instructions that

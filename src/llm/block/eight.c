@@ -257,6 +257,6 @@ TINY_API tiny_status tllm_repack_back(tiny_ctx *ctx, int format, const void *rep
 TINY_API int tllm_repack_has(const tiny_ctx *ctx, int format)
 {
     if (!tllm_format_of(format) || tinyi_eight_of(format) < 0) return 0;
-    if (tinyi_ctx_check(ctx) || ctx->target == TINY_TARGET_REFERENCE || tinyi_blk_tiles_of(ctx->k)) return 1;
+    if (tinyi_ctx_check(ctx) || ctx->target == TINY_TARGET_REFERENCE) return 1;
     return tinyi_blk_kernels_of(ctx->k)->eight ? 2 : 1;
 }

@@ -7,8 +7,8 @@
  * eight rows, then vectors of 32 bytes with four codes of each row. A product then needs no shuffle and no sum over
  * lanes.
  * Repacking is exact: tllm_repack_back gives the original bytes. Rows after the last whole group of eight are stored
- * unchanged at the end. The layout is the same on every machine, and every target can multiply it. avx2, avx512 and
- * neon with dotprod have kernels for it; other targets extract the blocks first and gain nothing. */
+ * unchanged at the end. The layout is the same on every machine, and every target can multiply it. avx2, avx512, amx
+ * and neon with dotprod have kernels for it; other targets extract the blocks first and gain nothing. */
 #ifndef TINYI_EIGHT_H
 #define TINYI_EIGHT_H
 #include "core/op.h"

@@ -9,16 +9,16 @@
  *                   with the blocks
  *   from 2 to 16    avx2, avx512, neon, w128, most formats: the same with rows of w expanded to bytes
  *   from 32         all others: rows of w are unpacked to float32 in a panel in the second-level cache, and multiplied
- *                   there. With AMX the panel is bfloat16 and is used from 33 rows on */
+ *                   there. With AMX the panel is bfloat16 and is used from 37 rows on */
 #ifndef TINYI_BLOCK_MATMUL_H
 #define TINYI_BLOCK_MATMUL_H
 #include "core/op.h"
 TINYI_C_BEGIN
 
 /* The target amx: 9 to this many rows of x are multiplied as bytes, more of them as bfloat16. Bytes have half of the
- * error; what takes less time was counted, not measured (docs/dev/notes-avx512.md). 0: no products of bytes. */
+ * error; bfloat16 takes less time from about 40 rows on (docs/dev/speed.md). 0: no products of bytes from 9 rows on. */
 #ifndef TINYLLM_AMX_BYTES
-#define TINYLLM_AMX_BYTES 32
+#define TINYLLM_AMX_BYTES 36
 #endif
 
 typedef struct tllm_matmul_params {

@@ -5,7 +5,8 @@
 #include "llm/block/matmul_inside.h"
 #include "math/gemm_inside.h"
 
-#define TINYI_BLK_TILES 9                   /* rows of x from which tiles are */
+#define TINYI_BLK_TILES 9                   /* rows of x from which tiles are, of bfloat16 */
+#define TINYI_BLK_TILED 11                  /* of a sixteen, from which it goes by tiles of bytes */
 #define TINYI_BLK_PAIRS 16                  /* and on w128, where `few` multiplies bytes and `panel` pairs of 16 bits */
 /* groups of rows of x that an expanded block of INTEGERS is multiplied with: their sums fit the first level, or (16
  * rows in a group) the second */
@@ -106,9 +107,21 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
                 /* meanwhile the same row's next block travels, or the one that starts a row of the next panel */
                 next = at + deep < p->k ? (ptrdiff_t)(n / p->f->values * p->f->bytes)
                                         : (ptrdiff_t)(high * p->w_row) - (ptrdiff_t)(at / p->f->values * p->f->bytes);
-                for (r = r0; r < r1; r++)
-                    tinyi_blk_unpack(p, kn, tiles, panel + (r - r0) * panel_row, code, tinyi_blk_scratch(p, own), r, at,
-                                     n, next);
+                for (r = r0; r < r1; r++) {
+                    unsigned char *to = panel + (r - r0) * panel_row;
+                    if (tiles && p->eight >= 0 && kn->eight && r % 8 == 0 && r + 8 <= p->n_out) {
+                        const ptrdiff_t there = at / 256 * 8 * p->part;
+                        kn->eight->expand[p->eight](code, p->w + r * p->w_row + there, (size_t)n,
+                                                    at + deep < p->k ? 8 * p->part : high * p->w_row - there, 0);
+                        for (i = 0; i < 8; i++, to += panel_row) {
+                            const unsigned char *each = code + i * TINYI_BLK_PANEL;
+                            const float *s = (const float *)(const void *)(each + 256);
+                            tiles->halves((uint16_t *)(void *)to, each, s, s + 16, kn->traits[p->blk], 1);
+                        }
+                        r += 7;
+                    } else
+                        tinyi_blk_unpack(p, kn, tiles, to, code, tinyi_blk_scratch(p, own), r, at, n, next);
+                }
                 if (tiles)
                     for (j = 0; j < rows; j += 32)
                         for (r = r0; r < r1; r += 32) {
@@ -136,10 +149,9 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
 }
 
 /* INTEGERS: rows i0..i1 of x, at most p->tokens of them; rows of w are expanded to bytes, a panel of them times a panel
- * of x at a time. tiles: multiply them, or NULL */
+ * of x at a time */
 static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const tinyi_blk_kernels *kn,
-                               const tinyi_blk_tiles *tiles, unsigned char *shared, unsigned char *own, tiny_idx i0,
-                               tiny_idx i1)
+                               unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
 {
     const tinyi_blk_plan *p = set->p;
     const tiny_idx rows = i1 - i0, side = kn->side, x_panel = kn->part, groups = (rows + side - 1) / side;
@@ -167,10 +179,9 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
         }
     tiny_barrier(team);
     for (i = 0; i < rows; i++) strange |= !flags[i];
-    while (unit > (tiles ? 4 : 3) && tinyi_blk_units_all(set, unit) < 4 * team->n) unit--;
+    while (unit > 3 && tinyi_blk_units_all(set, unit) < 4 * team->n) unit--;
     high = (tiny_idx)1 << unit;
-    team->ran_on = tiles ? TINY_TARGET_AMX : kn->from;
-    if (tiles) tiles->begin_bytes(kn->traits[p->blk] & TINYI_BLK_FINE);
+    team->ran_on = kn->from;
     while (tiny_take(team, tinyi_blk_units_all(set, unit), 1, &t0, &t1))
         while (t0 < t1) {
             p = tinyi_blk_next(set, unit, &t0, t1, &q0, &q1);
@@ -193,15 +204,13 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
                                            tinyi_blk_lies(p, r, 256 * at, n, tinyi_blk_scratch(p, own)), (size_t)n,
                                            (ptrdiff_t)(high * p->w_row)); /* the next panel travels meanwhile */
                     }
-                    /* rows go in eights, and in tiles by sixteen */
-                    whole = tiles ? (r1 - r0 + 15) / 16 * 16 : (r1 - r0 + 7) / 8 * 8;
+                    whole = (r1 - r0 + 7) / 8 * 8;      /* rows go in eights */
                     if (whole > r1 - r0)
                         memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, (size_t)(whole - (r1 - r0)) * TINYI_BLK_PANEL);
                     for (j = 0; j < groups; j += TINYI_BLK_GROUPS)
-                        (tiles ? tiles->panel : kn->panel)(
-                            sums + j * TINYI_BLK_LOW * side, panel, kn->traits[p->blk], (size_t)whole,
-                            shared + at * x_block + j * x_panel, x_group,
-                            (size_t)TINYI_MIN(rows - j * side, TINYI_BLK_GROUPS * side));
+                        kn->panel(sums + j * TINYI_BLK_LOW * side, panel, kn->traits[p->blk], (size_t)whole,
+                                  shared + at * x_block + j * x_panel, x_group,
+                                  (size_t)TINYI_MIN(rows - j * side, TINYI_BLK_GROUPS * side));
                 }
                 for (j = 0; j < groups; j++)
                     tinyi_blk_give(team->k, p, sums + j * TINYI_BLK_LOW * side, side, i0 + side * j,
@@ -209,16 +218,20 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
                 if (strange) tinyi_blk_as_floats(team, p, (float *)(void *)own, flags, i0, i1, r0, r1);
             }
         }
-    if (tiles) tiles->end();
 }
 
-/* INTEGERS where a lane is a row of w (across.simd.h): rows i0..i1 of x, at most p->tokens of them */
+/* INTEGERS where a lane is a row of w (across.simd.h): rows i0..i1 of x, at most p->tokens of them. tiles: multiply
+ * them, or NULL */
 static void tinyi_blk_across(tiny_team *team, const tinyi_blk_set *set, const tinyi_blk_kernels *kn,
-                             unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
+                             const tinyi_blk_tiles *tiles, unsigned char *shared, unsigned char *own, tiny_idx i0,
+                             tiny_idx i1)
 {
     const tinyi_blk_plan *p = set->p;
-    /* a row by itself has a neighbour of zeros */
-    const tiny_idx rows = i1 - i0, seats = TINYI_MAX(rows, 2), lanes = kn->lanes, x_block = seats * TINYI_BLK_PANEL;
+    /* Rows that go by tiles, and all of them. The last ones may be zeros: a tile pays from eleven rows on, and a row by
+     * itself has a neighbour. */
+    const tiny_idx rows = i1 - i0, lanes = kn->lanes,
+                   tiled = tiles ? (rows + 16 - TINYI_BLK_TILED) / 16 * 16 : 0,
+                   seats = tiled + (rows > tiled ? TINYI_MAX(rows - tiled, 2) : 0), x_block = seats * TINYI_BLK_PANEL;
     unsigned char *flags = shared + p->blocks * x_block, *panel = own + p->own_x + p->own_codes + p->own_row,
                   *code = panel + TINYI_BLK_LOW * TINYI_BLK_PANEL;
     float *sums = (float *)(void *)(panel + p->own_panel);
@@ -236,7 +249,8 @@ static void tinyi_blk_across(tiny_team *team, const tinyi_blk_set *set, const ti
     for (i = 0; i < rows; i++) strange |= !flags[i];
     while (unit > (lanes > 8 ? 4 : 3) && tinyi_blk_units_all(set, unit) < 4 * team->n) unit--;
     high = (tiny_idx)1 << unit;
-    team->ran_on = kn->from;
+    team->ran_on = tiled ? TINY_TARGET_AMX : kn->from;
+    if (tiled) tiles->begin_bytes();
     while (tiny_take(team, tinyi_blk_units_all(set, unit), 1, &t0, &t1))
         while (t0 < t1) {
             p = tinyi_blk_next(set, unit, &t0, t1, &q0, &q1);
@@ -250,6 +264,7 @@ static void tinyi_blk_across(tiny_team *team, const tinyi_blk_set *set, const ti
                 r1 = TINYI_MIN(r0 + high, p->n_out);
                 memset(sums, 0, (size_t)(seats * TINYI_BLK_LOW) * sizeof *sums);
                 for (at = 0; at < p->blocks; at++) {
+                    const unsigned char *soon;
                     n = TINYI_MIN(p->k - 256 * at, 256);
                     for (r = r0; r < r1; r += lanes) {
                         unsigned char *to = panel + (r - r0) * TINYI_BLK_PANEL, *scratch;
@@ -269,8 +284,13 @@ static void tinyi_blk_across(tiny_team *team, const tinyi_blk_set *set, const ti
                             kn->lay[p->blk](to, code, scratch, p->part, (size_t)(end - r), (size_t)n, 0);
                         }
                     }
-                    kn->meet(sums, panel, kn->traits[p->blk], (size_t)(r1 - r0), shared + at * x_block, (size_t)seats,
-                             p->w + r0 * p->w_row + ahead + at * high * p->part, lines);
+                    soon = p->w + r0 * p->w_row + ahead + at * high * p->part;
+                    if (tiled)
+                        tiles->meet(sums, panel, (size_t)(r1 - r0), shared + at * x_block, (size_t)tiled, soon, lines);
+                    if (seats > tiled)
+                        kn->meet(sums + tiled * TINYI_BLK_LOW, panel, kn->traits[p->blk], (size_t)(r1 - r0),
+                                 shared + at * x_block + tiled * TINYI_BLK_PANEL, (size_t)(seats - tiled), soon,
+                                 tiled ? 0 : lines);
                 }
                 for (i = 0; i < rows; i++) {
                     float *y = p->y + (i0 + i) * p->y_row + r0 * p->y_n;
@@ -281,26 +301,30 @@ static void tinyi_blk_across(tiny_team *team, const tinyi_blk_set *set, const ti
                 if (strange) tinyi_blk_as_floats(team, p, (float *)(void *)own, flags, i0, i1, r0, r1);
             }
         }
+    if (tiled) tiles->end();
 }
 
 static int tinyi_blk_is_integers(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn)
 {
     return p->blk >= 0 && p->blk < TINYI_BLK_BOOKS && p->k > 0 && (kn->panel || kn->lanes);
 }
+/* With AMX so few rows of x are INTEGERS, not PANELS. */
+static int tinyi_blk_as_bytes(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn)
+{
+    return tinyi_blk_is_integers(p, kn) && p->n <= TINYLLM_AMX_BYTES;
+}
 /* of bytes, for INTEGERS */
 static const tinyi_blk_tiles *tinyi_blk_tiles_bytes(const tinyi_kernels *k, const tinyi_blk_plan *p,
                                                     const tinyi_blk_kernels *kn)
 {
-    return tinyi_blk_is_integers(p, kn) && p->n >= TINYI_BLK_TILES && p->n <= TINYLLM_AMX_BYTES
-               ? tinyi_blk_tiles_of(k)
-               : NULL;
+    return tinyi_blk_as_bytes(p, kn) && !(kn->traits[p->blk] & TINYI_BLK_FINE) ? tinyi_blk_tiles_of(k) : NULL;
 }
 /* of bfloat16, for PANELS: only with weights that were rounded as much or more */
 static const tinyi_blk_tiles *tinyi_blk_tiles_for(const tinyi_kernels *k, const tinyi_blk_plan *p,
                                                   const tinyi_blk_kernels *kn)
 {
     if (p->f->id == TLLM_FORMAT_BF16) return tinyi_blk_bfloat_of(k);
-    return p->f->flags & TLLM_FORMAT_PLAIN || tinyi_blk_tiles_bytes(k, p, kn) ? NULL : tinyi_blk_tiles_of(k);
+    return p->f->flags & TLLM_FORMAT_PLAIN || tinyi_blk_as_bytes(p, kn) ? NULL : tinyi_blk_tiles_of(k);
 }
 /* rows of x from which tinyi_blk_across is: unpacking takes longer than for VECTORS, a row more takes less (measured:
  * docs/dev/speed.md) */
@@ -338,15 +362,15 @@ TINYI_FN void tinyi_blk_many(tiny_team *team, const tinyi_blk_set *set, const ti
         if (i) tiny_barrier(team);          /* the columns are no longer read */
         end = TINYI_MIN(i + p->tokens, in_panels);
         if (tiles || !tinyi_blk_is_integers(p, kn)) tinyi_blk_panels(team, p, kn, tiles, shared, own, i, end);
-        else if (kn->lanes && !bytes) tinyi_blk_across(team, set, kn, shared, own, i, end);
-        else tinyi_blk_integers(team, set, kn, bytes, shared, own, i, end);
+        else if (kn->lanes) tinyi_blk_across(team, set, kn, bytes, shared, own, i, end);
+        else tinyi_blk_integers(team, set, kn, shared, own, i, end);
     }
 }
 
-/* Tiles of FINE formats are others. */
+/* FINE formats do not go by tiles of bytes. */
 TINYI_FN int tinyi_blk_many_alike(const tinyi_kernels *k, const tinyi_blk_plan *p, const tinyi_blk_plan *q,
                                   const tinyi_blk_kernels *kn)
 {
     return tinyi_blk_is_integers(p, kn) && !tinyi_blk_tiles_for(k, p, kn) &&
-           (!tinyi_blk_tiles_bytes(k, p, kn) || !((kn->traits[p->blk] ^ kn->traits[q->blk]) & TINYI_BLK_FINE));
+           tinyi_blk_tiles_bytes(k, p, kn) == tinyi_blk_tiles_bytes(k, q, kn);
 }

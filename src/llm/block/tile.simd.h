@@ -90,7 +90,7 @@ static void TINY_FN(tinyi_blk_round)(uint16_t *to, const float *x, size_t n)
 #define TINYI_TILE_CONFIG(p) TINYI_AMX_CONFIG(p)
 #define TINYI_TILE_ZERO(t) _tile_zero(t)
 #define TINYI_TILE_LOAD(t, p, step) TINYI_AMX_LOAD(t, p, step)
-#define TINYI_TILE_DOT(c, a, b) _tile_dpbusd(c, a, b)
+#define TINYI_TILE_DOT(c, a, b) _tile_dpbsud(c, a, b)
 #define TINYI_TILE_STORE(t, p, step) TINYI_AMX_STORE(t, p, step)
 #include "llm/block/tile_bytes.simd.h"
 #undef TINYI_TILE_CONFIG
@@ -102,5 +102,5 @@ static void TINY_FN(tinyi_blk_round)(uint16_t *to, const float *x, size_t n)
 static const tinyi_blk_tiles TINY_FN(tinyi_blk_tiles_table) = { TINY_FN(tinyi_blk_begin), TINY_FN(tinyi_blk_end),
                                                                 TINY_FN(tinyi_blk_tile), TINY_FN(tinyi_blk_halves),
                                                                 TINY_FN(tinyi_blk_round), TINY_FN(tinyi_tile_begin),
-                                                                TINY_FN(tinyi_tile_panel) };
+                                                                TINY_FN(tinyi_tile_meet) };
 TINYI_TABLE(tinyi_blk_tiles, tinyi_blk_tiles, TINY_FN(tinyi_blk_tiles_table))

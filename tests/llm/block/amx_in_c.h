@@ -9,7 +9,7 @@
  * and with -DTINYLLM_AMX_BYTES=600 multiply all numbers of rows as bytes, with 0 as bfloat16.
  *
  * Source   Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: LDTILECFG, TILELOADD, TILESTORED,
- *          TILEZERO, TILERELEASE, TDPBUSD, TDPBSSD, TDPBF16PS. What the manual answers with an exception (a tile
+ *          TILEZERO, TILERELEASE, TDPBSUD, TDPBSSD, TDPBF16PS. What the manual answers with an exception (a tile
  *          without configuration, shapes that do not fit) ends the program here. */
 #ifndef T_AMX_IN_C_H
 #define T_AMX_IN_C_H
@@ -77,7 +77,7 @@ T_TILE void t_tile_fit(int c, int a, int b)
     t_tile_need(t_tiles.lines[c] == t_tiles.lines[a] && t_tiles.bytes[c] == t_tiles.bytes[b] &&
                     t_tiles.bytes[a] == 4 * t_tiles.lines[b], "the shapes of a product do not fit");
 }
-T_TILE void t_tile_dot(int c, int a, int b, int is_signed)
+T_TILE void t_tile_dot(int c, int a, int b, int a_signed, int b_signed)
 {
     int m, k, n, i;
     t_tile_fit(c, a, b);
@@ -88,7 +88,7 @@ T_TILE void t_tile_dot(int c, int a, int b, int is_signed)
             for (k = 0; 4 * k < t_tiles.bytes[a]; k++)
                 for (i = 0; i < 4; i++) {
                     const int x = t_tiles.data[a][m][4 * k + i], y = t_tiles.data[b][k][4 * n + i];
-                    sum += (uint32_t)((is_signed ? (x ^ 128) - 128 : x) * ((y ^ 128) - 128));
+                    sum += (uint32_t)((a_signed ? (x ^ 128) - 128 : x) * (b_signed ? (y ^ 128) - 128 : y));
                 }
             memcpy(t_tiles.data[c][m] + 4 * n, &sum, 4);
         }
@@ -126,7 +126,7 @@ T_TILE void t_tile_dot_bf16(int c, int a, int b)
 #undef _tile_zero
 #undef _tile_loadd
 #undef _tile_stored
-#undef _tile_dpbusd
+#undef _tile_dpbsud
 #undef _tile_dpbssd
 #undef _tile_dpbf16ps
 #define _tile_loadconfig(p) t_tile_config(p)
@@ -134,7 +134,7 @@ T_TILE void t_tile_dot_bf16(int c, int a, int b)
 #define _tile_zero(t) t_tile_zero(t)
 #define _tile_loadd(t, p, step) t_tile_load(t, p, (ptrdiff_t)(step))
 #define _tile_stored(t, p, step) t_tile_store(t, p, (ptrdiff_t)(step))
-#define _tile_dpbusd(c, a, b) t_tile_dot(c, a, b, 0)
-#define _tile_dpbssd(c, a, b) t_tile_dot(c, a, b, 1)
+#define _tile_dpbsud(c, a, b) t_tile_dot(c, a, b, 1, 0)
+#define _tile_dpbssd(c, a, b) t_tile_dot(c, a, b, 1, 1)
 #define _tile_dpbf16ps(c, a, b) t_tile_dot_bf16(c, a, b)
 #endif

@@ -56,7 +56,7 @@ static void amx_as_avx512(tiny_ctx *tiles)
     size_t s;
     tiny_idx n, i;
     for (s = 0; s < T_COUNT(form); s++)
-        for (n = 9; n <= (TINYLLM_AMX_BYTES < 50 ? TINYLLM_AMX_BYTES : 50); n++) {
+        for (n = 2; n <= (TINYLLM_AMX_BYTES < 50 ? TINYLLM_AMX_BYTES : 50); n++) {
             const tllm_format *f = tllm_format_by_name(form[s].name);
             const tiny_idx n_out = 1 + 7 * n % 60, k = f->values > 32 ? 2 * (tiny_idx)f->values : 32 * (1 + n % 20);
             const size_t bytes = (size_t)n_out * tllm_format_bytes(f, (uint64_t)k);
@@ -68,7 +68,7 @@ static void amx_as_avx512(tiny_ctx *tiles)
             tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, n, n_out);
             fill(f, form[s].at, w, bytes);
             T_OK(tllm_matmul(tiles, &tx, f->id, &tw, NULL, &ty));
-            T_RAN_ON(tiles, TINY_TARGET_AMX);
+            T_RAN_ON(tiles, n < 11 || strstr("Q2_K Q6_K NVFP4", form[s].name) ? TINY_TARGET_AVX512 : TINY_TARGET_AMX);
             ty.data = want;
             T_OK(tllm_matmul(vectors, &tx, f->id, &tw, NULL, &ty));
             i = n * n_out;

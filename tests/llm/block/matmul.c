@@ -66,11 +66,15 @@ static unsigned char *weights(const tllm_format *f, tiny_idx n_out, tiny_idx k, 
 /* which kernels must have run */
 static tiny_target meant(tiny_target target, int i_format, tiny_idx n)
 {
+    const char *name = formats[i_format];
     if (target != TINY_TARGET_AMX) return target;
-    return n >= 9 && strcmp(formats[i_format], "F16") ? TINY_TARGET_AMX : TINY_TARGET_AVX512;
+    if (!strcmp(name, "F16") || n < 9) return TINY_TARGET_AVX512;
+    if (i_format >= FIRST_BOOK || n > TINYLLM_AMX_BYTES) return TINY_TARGET_AMX;    /* tiles of bfloat16 */
+    /* of bytes, but for formats with a scale for 16 numbers */
+    return n >= 11 && !strstr("Q2_K Q3_K Q6_K NVFP4", name) ? TINY_TARGET_AMX : TINY_TARGET_AVX512;
 }
-/* the target amx: tiles of bytes, not of bfloat16 */
-static int as_bytes(tiny_idx n) { return n >= 9 && n <= TINYLLM_AMX_BYTES; }
+/* the target amx: not of bfloat16 */
+static int as_bytes(tiny_idx n) { return n < 9 || n <= TINYLLM_AMX_BYTES; }
 /* k of the form that ran: bfloat16, integers, or floats only; the row's own is the largest of them */
 static double bound_of(tiny_target target, int i_format, tiny_idx n)
 {
@@ -255,7 +259,7 @@ static void test_integers(tiny_target target)
             tllm_matmul_params p = { 0, 0, 0 };
             tiny_op op = op_of(&tx, &tw, NULL, &ty, &p);
             tiny_idx q;
-            if (target == TINY_TARGET_AMX && n > 8 && (i >= FIRST_BOOK || !as_bytes(n))) continue;
+            if (target == TINY_TARGET_AMX && (!as_bytes(n) || (n > 8 && i >= FIRST_BOOK))) continue;
             p.format = f->id;
             for (q = 0; q < n * k; q++) x[q] = q % 32 == 5 ? 127.0f : (float)((int)(draw() % 7) - 3);
             T_OK(tiny_run_reference(ctx, &op));
