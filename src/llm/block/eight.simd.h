@@ -546,7 +546,7 @@ static int TINY_FN(tinyi_eight_ready)(const int8_t *code, float *d, float *sum, 
     static void TINY_FN(tinyi_eight_expand_##name)(unsigned char *to, const unsigned char *w, size_t n,             \
                                                    ptrdiff_t ahead, int across)                                     \
     {                                                                                                               \
-        if (V_HALF && !across)              /* for tiles */                                                         \
+        if (V_HALF && !across)              /* for tiles of bfloat16 */                                             \
             TINY_FN(tinyi_eight_out)(to, w, n, ahead, values, bytes, TINYI_BLK_##name, traits, 0);                  \
         else TINY_FN(tinyi_eight_out)(to, w, n, ahead, values, bytes, TINYI_BLK_##name, traits, 1);                 \
     }

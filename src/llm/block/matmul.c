@@ -9,7 +9,8 @@
  *                   several times as fast as float32 (w128: 1.7 times). avx2 and avx512 lay rows of w side by side:
  *                   a row of x more costs what those before it cost, whatever their number. neon and w128 do that with
  *                   rows of x.
- *                   With AMX, tiles of bytes multiply 9 to TINYLLM_AMX_BYTES rows, with the same bits as avx512.
+ *                   With AMX, up to TINYLLM_AMX_BYTES rows are INTEGERS, by tiles of bytes where these are faster than
+ *                   vectors, with the bits of avx512.
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level
  *                   cache, a block of 256 of k at a time, and multiplied with all columns. With AMX both are rounded to
  *                   bfloat16. Rows of x beyond whole columns use VECTORS. Weights in bfloat16 are multiplied so by

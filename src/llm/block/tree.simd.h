@@ -796,38 +796,6 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
 /* ---- many rows of activations */
 
 #include "llm/block/across.simd.h"
-#if V_HALF
-/* for the tiles of AMX: rows of activations side by side, and what 32 numbers of them take */
-#define TINYI_TREE_SIDE 16
-#define TINYI_TREE_PANEL (2 * TINYI_BLK_PANEL)
-
-/* Rows side by side: for each 256 numbers and each 32 of them, eight vectors of four numbers of each row, then d,
- * sums of 32, sums of the first 16 and of the other 16, times d. block, group: bytes from one to the next. */
-static void TINY_FN(tinyi_tree_turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group)
-{
-    size_t b, r;
-    int g, i;
-    for (b = 0; b < x->blocks; b++, to += block)
-        for (g = 0; g < 8; g++) {
-            unsigned char *p = to + g * group;
-            float *f = (float *)(void *)(p + 32 * TINYI_TREE_SIDE);
-            if (n < TINYI_TREE_SIDE) memset(p, 0, TINYI_TREE_PANEL);
-            for (r = 0; r < n; r++) {
-                const size_t at = r * x->blocks + b;
-                const float *halves = x->sum + 16 * at + g / 4 * 8 + g % 4, d = x->d[16 * at + (size_t)g];
-                for (i = 0; i < 8; i++)
-                    memcpy(p + 4 * TINYI_TREE_SIDE * i + 4 * r, x->code + 256 * at + 32 * g + 4 * i, 4);
-                f[r] = d;
-                f[TINYI_TREE_SIDE + r] = d * x->d[16 * at + 8 + (size_t)g];
-                f[2 * TINYI_TREE_SIDE + r] = d * halves[0];
-                f[3 * TINYI_TREE_SIDE + r] = d * halves[4];
-            }
-        }
-}
-#define TINYI_TREE_MANY TINYI_TREE_SIDE, TINYI_TREE_PANEL, 0, TINY_FN(tinyi_tree_turn), NULL
-#else
-#define TINYI_TREE_MANY 0, 0, 0, NULL, NULL
-#endif
 #ifdef TINYI_NO_REPACK
 #define TINYI_TREE_EIGHT NULL               /* repacked weights are left out */
 #else
@@ -849,7 +817,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
     { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) },
     NULL, NULL,
     { TINYI_BLKS(TINYI_BLK_TABLE_FEW) },
-    TINYI_TREE_MANY,
+    0, 0, 0, NULL, NULL,
     TINYI_ACROSS_LANES, { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_LAY) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) },
     TINY_FN(tinyi_across_row), TINY_FN(tinyi_across_meet),
     TINYI_TREE_EIGHT
@@ -867,11 +835,6 @@ TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_tree_table))
 #undef TINYI_BLK_TABLE_LAY
 #undef TINYI_BLK_TABLE_BOOK
 #undef TINYI_TREE_EIGHT
-#undef TINYI_TREE_MANY
-#if V_HALF
-#undef TINYI_TREE_SIDE
-#undef TINYI_TREE_PANEL
-#endif
 #undef TINYI_ACROSS_LANES
 #undef TINYI_ACROSS_STEP
 #undef TINYI_ACROSS_PANEL
