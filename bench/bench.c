@@ -32,12 +32,20 @@ tiny_ctx *b_ctx(tiny_target target, int threads)
     return ctx;
 }
 
+typedef struct b_block { struct b_block *next, **link; } b_block;      /* before what b_alloc gives */
+static b_block *b_blocks;
+
 void *b_alloc(size_t bytes)
 {
     unsigned char *raw = (unsigned char *)malloc(bytes + 192);
+    b_block *block = (b_block *)(void *)raw;
     float *p;
     size_t i;
     if (!raw) { fprintf(stderr, "bench: no %zu bytes\n", bytes); exit(1); }
+    block->next = b_blocks;
+    block->link = &b_blocks;
+    if (b_blocks) b_blocks->link = &block->next;
+    b_blocks = block;
     p = (float *)(void *)(raw + 64 + 64 - (uintptr_t)raw % 64);
     memcpy((unsigned char *)p - sizeof raw, &raw, sizeof raw);     /* for b_free */
     for (i = 0; i < bytes / 4; i++) p[i] = (float)((int)(i * 2654435761u >> 8 & 1023) - 512) / 512.0f;
@@ -46,10 +54,22 @@ void *b_alloc(size_t bytes)
 
 void b_free(void *p)
 {
-    unsigned char *raw;
+    b_block *block;
     if (!p) return;
-    memcpy(&raw, (unsigned char *)p - sizeof raw, sizeof raw);
-    free(raw);
+    memcpy(&block, (unsigned char *)p - sizeof block, sizeof block);
+    *block->link = block->next;
+    if (block->next) block->next->link = block->link;
+    free(block);
+}
+
+void b_section_run(const b_section *s)
+{
+    s->run();
+    while (b_blocks) {                      /* most sections leave what they asked for to the end of the program */
+        b_block *block = b_blocks;
+        b_blocks = block->next;
+        free(block);
+    }
 }
 
 tiny_tensor b_head(const tiny_tensor *x, tiny_idx h)
@@ -462,7 +482,7 @@ int main(int argc, char **argv)
                    left++ ? "" : "\n40 seconds are over, skipped (--only NAME runs one):", b_sections[i].name);
             continue;
         }
-        b_sections[i].run();
+        b_section_run(&b_sections[i]);
         ran++;
     }
     if (left) printf("\n");

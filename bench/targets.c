@@ -61,7 +61,7 @@ int b_targets(const b_section *s, const tiny_target *targets, int n, int rounds)
         if (k >= rounds && !lost) break;
         for (i = 0; i < n; i++) {
             b_aim = targets[i];
-            s->run();
+            b_section_run(s);
         }
         for (lost = 0, compared = 0, i = first; i < bt_n; i++) {
             const int own = bt_own(&bt_entries[i], widest), rival = bt_rival(&bt_entries[i], own);

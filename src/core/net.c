@@ -12,9 +12,6 @@
 #include "core/time.h"
 #include <stdio.h>
 #include <string.h>
-#if TINYI_HAVE_PTHREAD
-#include <sys/time.h>
-#endif
 
 #define TINYI_LINK_BYTES ((size_t)1 << 20)
 #define TINYI_LINK_MOST ((size_t)1 << 30)
@@ -78,14 +75,8 @@ static void tinyi_local_pause(tiny_net *net, uint64_t seen, uint64_t until)
     (void)pthread_mutex_lock(&r->lock);
     while (tinyi_local_changes(net) == seen) {
         const uint64_t now = tiny_now_ns();
-        struct timeval day;
-        struct timespec t;
-        uint64_t ns;
-        if (now >= until || gettimeofday(&day, NULL)) break;
-        ns = TINYI_MIN(until - now, TINYI_NAP_NS) + (uint64_t)day.tv_usec * 1000u;
-        t.tv_sec = day.tv_sec + (time_t)(ns / 1000000000u);
-        t.tv_nsec = (long)(ns % 1000000000u);
-        (void)pthread_cond_timedwait(&r->wake, &r->lock, &t);
+        if (now >= until) break;
+        tinyi_wait(&r->wake, &r->lock, TINYI_MIN(until - now, TINYI_NAP_NS));
     }
     (void)pthread_mutex_unlock(&r->lock);
 #else

@@ -8,6 +8,7 @@
     (!defined __EMSCRIPTEN__ || defined __EMSCRIPTEN_PTHREADS__) && (defined __unix__ || defined __APPLE__)
 #define TINYI_HAVE_PTHREAD 1
 #include <pthread.h>
+#include <sys/time.h>
 #else
 #define TINYI_HAVE_PTHREAD 0
 #endif
@@ -18,6 +19,21 @@
 #define TINYI_HAVE_HELPERS 0
 #endif
 TINYI_C_BEGIN
+
+#if TINYI_HAVE_PTHREAD
+/* Waits under the lock for ns, a second at most. The system's clock may be set back meanwhile, so a caller that must not
+ * wait longer asks for less and looks again. */
+TINYI_INLINE void tinyi_wait(pthread_cond_t *wake, pthread_mutex_t *lock, uint64_t ns)
+{
+    struct timeval day;
+    struct timespec until;
+    if (gettimeofday(&day, NULL)) return;
+    ns = TINYI_MIN(ns, UINT64_C(1000000000)) + (uint64_t)day.tv_usec * 1000u;
+    until.tv_sec = day.tv_sec + (time_t)(ns / 1000000000u);
+    until.tv_nsec = (long)(ns % 1000000000u);
+    (void)pthread_cond_timedwait(wake, lock, &until);
+}
+#endif
 
 /* A row of the table, part by part:
  *

@@ -18,9 +18,6 @@
 #include "core/time.h"
 #include <stdio.h>
 #include <string.h>
-#if TINYI_HAVE_HELPERS
-#include <sys/time.h>
-#endif
 
 #define TINYI_TCP_FRAMES 64                 /* that one call of recv takes */
 #define TINYI_TCP_NAP_NS UINT64_C(50000000)             /* the longest sleep of pause */
@@ -388,9 +385,6 @@ static void *tinyi_tcp_main(void *arg)
     tinyi_tcp_lock(t);
     while (!t->quit) {
         const uint64_t now = tiny_now_ns();
-        struct timeval day;
-        struct timespec at;
-        uint64_t ns;
         int i, left;
         for (i = 0; i < t->net.world && !t->closed && !t->failed; i++) {
             tinyi_tcp_peer *p = &t->peer[i];
@@ -398,11 +392,7 @@ static void *tinyi_tcp_main(void *arg)
             if (p->out_at == p->n_out) tinyi_tcp_frame(t, p, TINYI_WIRE_PING, 0, 0, NULL, 0);
             (void)tinyi_tcp_flush(p, &left);
         }
-        if (gettimeofday(&day, NULL)) break;
-        ns = nap + (uint64_t)day.tv_usec * 1000u;
-        at.tv_sec = day.tv_sec + (time_t)(ns / 1000000000u);
-        at.tv_nsec = (long)(ns % 1000000000u);
-        (void)pthread_cond_timedwait(&t->over, &t->lock, &at);
+        tinyi_wait(&t->over, &t->lock, nap);
     }
     tinyi_tcp_unlock(t);
     return NULL;

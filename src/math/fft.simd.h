@@ -465,6 +465,18 @@ static void TINY_FN(tinyi_fft_last)(float *y, const float *z, const float *tw, c
                 F_Y(l, a); F_Y(l + 4, b); F_Y(l + 8, c); F_Y(l + 12, d);
             }
             break;
+        case 10:                            /* 2 x 5, which have no factor in common: no roots between them */
+            for (l = 0; l < 2; l++) {
+                f_c a = F_U(0), b = F_U(2), c = F_U(4), d = F_U(6), e = F_U(8);
+                a = l ? f_sub(a, F_U(5)) : f_add(a, F_U(5));
+                b = l ? f_sub(b, F_U(7)) : f_add(b, F_U(7));
+                c = l ? f_sub(c, F_U(9)) : f_add(c, F_U(9));
+                d = l ? f_sub(d, F_U(1)) : f_add(d, F_U(1));
+                e = l ? f_sub(e, F_U(3)) : f_add(e, F_U(3));
+                TINY_FN(tinyi_fft_dft5)(&a, &b, &c, &d, &e);
+                F_Y(5 * l, a); F_Y(6 - 5 * l, b); F_Y(2 + 5 * l, c); F_Y(8 - 5 * l, d); F_Y(4 + 5 * l, e);
+            }
+            break;
 #endif
         default:
             TINY_FN(tinyi_fft_dft)(v, F_W, u, F_W, NULL, roots, split);

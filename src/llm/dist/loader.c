@@ -13,9 +13,6 @@
 #include "core/time.h"
 #include <stdio.h>
 #include <string.h>
-#if TINYI_HAVE_PTHREAD
-#include <sys/time.h>
-#endif
 
 struct tllm_loader {
     tiny_ctx *ctx;
@@ -52,17 +49,10 @@ static void tinyi_loader_slow(tllm_loader *l, uint64_t until)
 {
     while (!l->quit) {
         const uint64_t now = tiny_now_ns();
-#if TINYI_HAVE_PTHREAD
-        struct timeval day;
-        struct timespec t;
-        uint64_t ns;
-        if (now >= until || gettimeofday(&day, NULL)) return;
-        ns = TINYI_MIN(until - now, UINT64_C(50000000)) + (uint64_t)day.tv_usec * 1000u;
-        t.tv_sec = day.tv_sec + (time_t)(ns / 1000000000u);
-        t.tv_nsec = (long)(ns % 1000000000u);
-        (void)pthread_cond_timedwait(&l->wake, &l->lock, &t);
-#else
         if (now >= until) return;
+#if TINYI_HAVE_PTHREAD
+        tinyi_wait(&l->wake, &l->lock, TINYI_MIN(until - now, UINT64_C(50000000)));
+#else
         tinyi_pause();
 #endif
     }

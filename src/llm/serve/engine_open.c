@@ -3,25 +3,8 @@
 #include "llm/model/model_inside.h"
 #include "core/time.h"
 #include <string.h>
-#if TINYI_HAVE_PTHREAD
-#include <sys/time.h>
-#endif
 
 /* ---- a thread of its own ---------------------------------------------------------------------------------------- */
-
-#if TINYI_HAVE_PTHREAD
-/* waits under the lock, at most ns */
-static void tinyi_engine_wait(tllm_engine *e, pthread_cond_t *cond, uint64_t ns)
-{
-    struct timeval day;
-    struct timespec t;
-    if (gettimeofday(&day, NULL)) return;
-    ns = TINYI_MIN(ns, UINT64_C(1000000000)) + (uint64_t)day.tv_usec * 1000u;
-    t.tv_sec = day.tv_sec + (time_t)(ns / 1000000000u);
-    t.tv_nsec = (long)(ns % 1000000000u);
-    (void)pthread_cond_timedwait(cond, &e->lock, &t);
-}
-#endif
 
 #if TINYI_HAVE_HELPERS
 static void *tinyi_engine_main(void *user)
@@ -32,7 +15,7 @@ static void *tinyi_engine_main(void *user)
     for (;;) {
         tinyi_engine_lock(e);
         while (!e->quit && !e->n_all) (void)pthread_cond_wait(&e->work, &e->lock);
-        if (st && !e->quit) tinyi_engine_wait(e, &e->work, 10000000);   /* a step that failed is tried again */
+        if (st && !e->quit) tinyi_wait(&e->work, &e->lock, 10000000);   /* a step that failed is tried again */
         if (e->quit) break;
         tinyi_engine_unlock(e);
         st = tinyi_engine_round(e, &more);
@@ -92,7 +75,7 @@ TINY_API int tllm_engine_idle(tllm_engine *e, double seconds)
     while (e->n_all && e->threaded) {
         const uint64_t now = tiny_now_ns();
         if (now >= until) break;
-        tinyi_engine_wait(e, &e->rest, until - now);
+        tinyi_wait(&e->rest, &e->lock, until - now);
     }
 #else
     (void)seconds;
