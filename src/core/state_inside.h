@@ -21,8 +21,8 @@
 TINYI_C_BEGIN
 
 #if TINYI_HAVE_PTHREAD
-/* Waits under the lock for ns, a second at most. The system's clock may be set back meanwhile, so a caller that must not
- * wait longer asks for less and looks again. */
+/* Waits under the lock for ns, a second at most. The system's clock may be set back meanwhile, so a caller that must
+ * not wait longer asks for less and looks again. */
 TINYI_INLINE void tinyi_wait(pthread_cond_t *wake, pthread_mutex_t *lock, uint64_t ns)
 {
     struct timeval day;
