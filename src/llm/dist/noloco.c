@@ -674,7 +674,7 @@ TINY_API tiny_status tllm_noloco_outer(tllm_noloco *o, tllm_noloco_report *repor
         } else if (who >> k & 1) {
             const int lies = r.liar;
             st = tinyi_nl_meet(o, k, size, &r, &met);
-            if (!lies && r.liar) (void)snprintf(says, sizeof says, "%s", tiny_ctx_message(o->ctx));
+            if (!lies && r.liar) tinyi_keep_says(says, sizeof says, tiny_ctx_message(o->ctx));
         }
         if (st || !met) continue;
         r.met++;
