@@ -76,14 +76,41 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_nibble_group)(int32_t *sum, const unsigned
     }
 }
 
+#if V_AVX512
+/* 64 features are half a vector: vectors of 32 bytes are faster than partial loads */
+#define TINYI_NIBBLE_ADD(to, bytes) \
+    _mm512_storeu_si512(to, _mm512_add_epi32(_mm512_loadu_si512(to), _mm512_cvtepu8_epi32(bytes)))
+static void TINY_FN(tinyi_nibble_half)(int32_t *sum, const unsigned char *table, size_t row_bytes, const int32_t *col,
+                                       int64_t edges)
+{
+    const __m256i nibbles = _mm256_set1_epi8(15);
+    int64_t p = 0, end;
+    while (p < edges) {
+        __m256i low = _mm256_setzero_si256(), high = low, even;
+        for (end = edges - p < 18 ? edges : p + 18; p < end; p++) {
+            const __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(table + (size_t)col[p] * row_bytes));
+            low = _mm256_add_epi8(low, _mm256_and_si256(v, nibbles));
+            high = _mm256_add_epi8(high, _mm256_and_si256(_mm256_srli_epi16(v, 4), nibbles));
+        }
+        even = _mm256_unpacklo_epi64(low, high);        /* groups 0 and 2 */
+        high = _mm256_unpackhi_epi64(low, high);
+        TINYI_NIBBLE_ADD(sum, _mm256_castsi256_si128(even));
+        TINYI_NIBBLE_ADD(sum + 16, _mm256_castsi256_si128(high));
+        TINYI_NIBBLE_ADD(sum + 32, _mm256_extracti128_si256(even, 1));
+        TINYI_NIBBLE_ADD(sum + 48, _mm256_extracti128_si256(high, 1));
+    }
+}
+#undef TINYI_NIBBLE_ADD
+#endif
+
 static void TINY_FN(tinyi_nibble_sums)(int32_t *sum, const unsigned char *table, size_t row_bytes, const int32_t *col,
                                        int64_t edges, size_t groups)
 {
     size_t g = 0;
     memset(sum, 0, groups * 16 * sizeof *sum);
 #if V_LANES > 1
-    /* On avx512, whose partial loads are fast, a rest of half a vector or more counts as one: 64 features do. */
-    for (; groups - g >= (V_LANES == 16 ? TINYI_NIBBLE_GROUPS / 2 : TINYI_NIBBLE_GROUPS);
+    /* On avx512, whose partial loads are fast, a rest of more than half a vector counts as one. */
+    for (; groups - g >= (V_LANES == 16 ? TINYI_NIBBLE_GROUPS / 2 + 1 : TINYI_NIBBLE_GROUPS);
          g += TINYI_MIN(groups - g, TINYI_NIBBLE_GROUPS)) {
         const size_t n = TINYI_MIN(groups - g, TINYI_NIBBLE_GROUPS);
         const v_i8 nibbles = vb_set(15);
@@ -107,6 +134,12 @@ static void TINY_FN(tinyi_nibble_sums)(int32_t *sum, const unsigned char *table,
             for (i = 0; i < 16 * n; i += V_LANES)
                 vi_store(sum + 16 * g + i, vi_add(vi_load(sum + 16 * g + i), vi_load_u8(room + i)));
         }
+    }
+#endif
+#if V_AVX512
+    if (groups - g == 4) {
+        TINY_FN(tinyi_nibble_half)(sum + 16 * g, table + 8 * g, row_bytes, col, edges);
+        g = groups;
     }
 #endif
     for (; g < groups; g++) TINY_FN(tinyi_nibble_group)(sum + 16 * g, table + 8 * g, row_bytes, col, edges);
