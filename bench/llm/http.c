@@ -2,8 +2,8 @@
  *
  * The reader: a request as a browser sends it, compared with memchr over the same bytes, which finds the ends of lines
  * and checks nothing. A body in chunks, compared with memcpy. An exchange over loopback with both ends in one thread,
- * compared with the same system calls around plain sockets. A text of 200 tokens as a stream through the server,
- * compared with the same requests to the engine alone. */
+ * compared with the same system calls around plain sockets. A text of 200 tokens as a stream through the server, alone
+ * and with 400 idle connections, compared with the same requests to the engine alone. */
 #include "../bench.h"
 #include <stdio.h>
 #include <string.h>
@@ -186,28 +186,48 @@ static tiny_socket bh_dial(tiny_ctx *ctx, const char *address)
     return s;
 }
 
-void bench_http(void);
-void bench_http(void)
+static void bh_open(bh_talk *t)
 {
     tllm_engine_desc ed;
     tllm_api_desc d;
+    memset(t, 0, sizeof *t);
+    memset(&d, 0, sizeof d);
+    memset(&ed, 0, sizeof ed);
+    t->ctx = b_ctx(TINY_TARGET_AUTO, 1);
+    ed.forget = 1;
+    d.server.address = "127.0.0.1:0";
+    d.server.idle_seconds = 3600.0;
+    b_must(t->ctx, tllm_engine_open_file(t->ctx, "examples/models/story.gguf", &ed, &t->engine));
+    b_must(t->ctx, tllm_api_open(t->ctx, t->engine, &d, &t->api));
+    t->client = bh_dial(t->ctx, tllm_api_address(t->api));
+}
+static void bh_close(bh_talk *t)
+{
+    tiny_socket_close(t->client);
+    tllm_api_close(t->api);
+    tllm_engine_close(t->engine);
+    tiny_ctx_close(t->ctx);
+}
+
+void bench_http(void);
+void bench_http(void)
+{
+    enum { IDLE = 400 };
+    static tiny_socket idle[IDLE];
     tiny_socket at[TINY_ADDRESSES];
     tiny_address own;
     char address[TINY_ADDRESS_TEXT];
-    bh_talk t;
-    b_row rows[4];
+    bh_talk t, busy;
+    b_row rows[5];
     double us;
     int k, n;
     bh_reader();
-    memset(&t, 0, sizeof t);
-    memset(&d, 0, sizeof d);
-    memset(&ed, 0, sizeof ed);
-    t.ctx = b_ctx(TINY_TARGET_AUTO, 1);
-    ed.forget = 1;
-    d.server.address = "127.0.0.1:0";
-    b_must(t.ctx, tllm_engine_open_file(t.ctx, "examples/models/story.gguf", &ed, &t.engine));
-    b_must(t.ctx, tllm_api_open(t.ctx, t.engine, &d, &t.api));
-    t.client = bh_dial(t.ctx, tllm_api_address(t.api));
+    bh_open(&t);
+    bh_open(&busy);
+    for (k = 0; k < IDLE; k++) {
+        idle[k] = bh_dial(busy.ctx, tllm_api_address(busy.api));
+        b_must(busy.ctx, tllm_api_step(busy.api, 0));
+    }
     b_must(t.ctx, tiny_listen_at(t.ctx, "127.0.0.1:0", at, &n));
     b_must(t.ctx, tiny_socket_address(t.ctx, at[0], &own));
     tiny_address_text(&own, address);
@@ -215,21 +235,24 @@ void bench_http(void)
     for (t.plain[1] = TINY_NO_SOCKET; t.plain[1] == TINY_NO_SOCKET;)
         b_must(t.ctx, tiny_socket_accept(t.ctx, at[0], &t.plain[1], NULL));
     memset(rows, 0, sizeof rows);
-    for (k = 0; k < 4; k++) {
+    for (k = 0; k < 5; k++) {
+        static const char *const by[] = { "server", "plain sockets", "server, stream", "engine alone",
+                                          "stream, 400 idle" };
         rows[k].what = k < 2 ? "GET /health" : "200 tokens, greedy";
-        rows[k].target = k == 0 ? "server" : k == 1 ? "plain sockets" : k == 2 ? "server, stream" : "engine alone";
+        rows[k].target = by[k];
         rows[k].threads = 1;
-        rows[k].run = k == 0 ? bh_health : k == 1 ? bh_plain : k == 2 ? bh_stream : bh_engine;
-        rows[k].arg = &t;
+        rows[k].run = k == 0 ? bh_health : k == 1 ? bh_plain : k == 3 ? bh_engine : bh_stream;
+        rows[k].arg = k == 4 ? &busy : &t;
         b_shape(&rows[k], k < 2 ? "loopback, one thread" : "story.gguf, 2.4M parameters");
     }
-    b_contest("HTTP: the server over loopback", rows, 4);
+    b_contest("HTTP: the server over loopback", rows, 5);
     us = (rows[2].median_ns - rows[3].median_ns) / 200e3;
     b_note("the server costs %.1f us a token, which is %.2f %% of a model with 10 ms a token", us, us / 100);
+    us = (rows[4].median_ns - rows[2].median_ns) / 200e3;
+    b_note("%d idle connections add %.2f us a token", (int)IDLE, us);
+    for (k = 0; k < IDLE; k++) tiny_socket_close(idle[k]);
     for (k = 0; k < 2; k++) tiny_socket_close(t.plain[k]);
     for (k = 0; k < n; k++) tiny_socket_close(at[k]);
-    tiny_socket_close(t.client);
-    tllm_api_close(t.api);
-    tllm_engine_close(t.engine);
-    tiny_ctx_close(t.ctx);
+    bh_close(&busy);
+    bh_close(&t);
 }
