@@ -9,7 +9,7 @@
  * and with -DTINYLLM_AMX_BYTES=600 multiply all numbers of rows as bytes, with 0 as bfloat16.
  *
  * Source   Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: LDTILECFG, TILELOADD, TILESTORED,
- *          TILEZERO, TILERELEASE, TDPBSUD, TDPBSSD, TDPBF16PS. What the manual answers with an exception (a tile
+ *          TILEZERO, TILERELEASE, TDPBSUD, TDPBUSD, TDPBSSD, TDPBF16PS. What the manual answers with an exception (a tile
  *          without configuration, shapes that do not fit) ends the program here. */
 #ifndef T_AMX_IN_C_H
 #define T_AMX_IN_C_H
@@ -127,6 +127,7 @@ T_TILE void t_tile_dot_bf16(int c, int a, int b)
 #undef _tile_loadd
 #undef _tile_stored
 #undef _tile_dpbsud
+#undef _tile_dpbusd
 #undef _tile_dpbssd
 #undef _tile_dpbf16ps
 #define _tile_loadconfig(p) t_tile_config(p)
@@ -135,6 +136,7 @@ T_TILE void t_tile_dot_bf16(int c, int a, int b)
 #define _tile_loadd(t, p, step) t_tile_load(t, p, (ptrdiff_t)(step))
 #define _tile_stored(t, p, step) t_tile_store(t, p, (ptrdiff_t)(step))
 #define _tile_dpbsud(c, a, b) t_tile_dot(c, a, b, 1, 0)
+#define _tile_dpbusd(c, a, b) t_tile_dot(c, a, b, 0, 1)
 #define _tile_dpbssd(c, a, b) t_tile_dot(c, a, b, 1, 1)
 #define _tile_dpbf16ps(c, a, b) t_tile_dot_bf16(c, a, b)
 #endif
