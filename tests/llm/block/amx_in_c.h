@@ -9,8 +9,8 @@
  * and with -DTINYLLM_AMX_BYTES=600 multiply all numbers of rows as bytes, with 0 as bfloat16.
  *
  * Source   Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: LDTILECFG, TILELOADD, TILESTORED,
- *          TILEZERO, TILERELEASE, TDPBSUD, TDPBUSD, TDPBSSD, TDPBF16PS. What the manual answers with an exception (a tile
- *          without configuration, shapes that do not fit) ends the program here. */
+ *          TILEZERO, TILERELEASE, TDPBSUD, TDPBUSD, TDPBSSD, TDPBF16PS. What the manual answers with an exception (a
+ *          tile without configuration, shapes that do not fit) ends the program here. */
 #ifndef T_AMX_IN_C_H
 #define T_AMX_IN_C_H
 #ifndef _DEFAULT_SOURCE
