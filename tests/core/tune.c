@@ -50,7 +50,7 @@ static void test_takes_turns(tiny_target target)
     T_TRUE(strstr(text, "exp") == NULL);
     for (calls = 0; calls < 5 * n; calls++) {
         run_exp(ctx, x, y);
-        T_RAN_ON(ctx, turn[calls % n]);
+        T_RAN_ON(ctx, t_vectors(turn[calls % n]));
         for (i = 0; i < N; i++)
             if (fabs((double)y[i] - (double)alone[i]) > 4e-7 * (double)alone[i]) break;
         T_EQ_INT(i, N);
@@ -60,13 +60,13 @@ static void test_takes_turns(tiny_target target)
     if (sscanf(strstr(text, "\nexp ") ? strstr(text, "\nexp ") : "", "\nexp f32 - 0 6 6 %19s", name) == 1)
         for (i = 0; i < 3; i++) {
             run_exp(ctx, x, y);
-            T_RAN_ON(ctx, tiny_target_by_name(name));
+            T_RAN_ON(ctx, t_vectors(tiny_target_by_name(name)));
         }
     T_STATUS(tiny_tune_start(ctx, NULL), TINY_E_ARGUMENT, "tuning already");
     T_OK(tiny_tune_stop(ctx));
     T_STATUS(tiny_tune_stop(ctx), TINY_E_ARGUMENT, "not tuning");
     run_exp(ctx, x, y);
-    T_RAN_ON(ctx, target);
+    T_RAN_ON(ctx, t_vectors(target));
     T_SAME(y, alone, N);
     t_close(ctx);
 }
@@ -104,7 +104,7 @@ static void test_kept_choices(tiny_target target)
         list[0] = &add;
         list[1] = &scale;
         T_OK(tiny_run_list(ctx, list, 2));
-        T_RAN_ON(ctx, turn[i]);
+        T_RAN_ON(ctx, t_vectors(turn[i]));
         add.in[0] = add.out[0] = scale.in[0] = scale.out[0] = &to;
         T_OK(tiny_run_list(theirs, list, 2));
         T_SAME(y, other, 64 * 96);
@@ -238,7 +238,7 @@ static void test_environment(void)
     n = turns(tiny_ctx_target(ctx), turn);
     for (i = 0; i < 5 * n; i++) {
         run_exp(ctx, x, y);
-        T_RAN_ON(ctx, turn[i % n]);
+        T_RAN_ON(ctx, t_vectors(turn[i % n]));
     }
     t_close(ctx);
     ctx = t_ctx(TINY_TARGET_SCALAR, 1);                     /* asked for by name: as it was asked */

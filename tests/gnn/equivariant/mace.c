@@ -133,7 +133,7 @@ static void test_recorded(tiny_target target)
         if (which == 0) compare(ctx, m, &s, mace_scalars_atoms, mace_scalars_forces, NULL);
         if (which == 1) compare(ctx, m, &s, mace_vectors_atoms, mace_vectors_forces, mace_vectors_stress);
         if (which == 2) compare(ctx, m, &s, mace_kinds_atoms, mace_kinds_forces, NULL);
-        T_RAN_ON(ctx, target);
+        T_RAN_ON(ctx, t_vectors(target));
         tgnn_mace_close(m);
     }
     t_close(ctx);

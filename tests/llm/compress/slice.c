@@ -210,7 +210,7 @@ static void test_golden(tiny_target target)
         T_EQ_INT(about.n_signals, 9);
         drop(ctx, &m);
     }
-    T_RAN_ON(ctx, target);
+    T_RAN_ON(ctx, t_vectors(target));
     {                                       /* a large eps: it belongs to a sum that is divided by the whole width */
         tllm_sliced_desc d;
         size_t i;
@@ -613,7 +613,7 @@ static void test_runs(tiny_target target)
         tllm_state_clear(state);
         for (i = 0; i < N; i++) T_OK(tllm_forward(state, token + i, 1, i, 1, one));
         T_TRUE(apart(got + (N - 1) * 544, one, 544) <= (k ? 2e-2 : 1e-5));
-        T_RAN_ON(ctx, target);
+        T_RAN_ON(ctx, t_vectors(target));
         tllm_state_close(ctx, state);
         tllm_model_close(ctx, model);
         drop(ctx, &m);
