@@ -10,7 +10,7 @@
  * suffice */
 #if TINYI_X86 && (TINYI_GCC || TINYI_CLANG)
 #define TINYI_PAIR_IN_ORDER(v) __asm__("" : "+x"(v))
-#elif defined __wasm__ && TINYI_CLANG
+#elif defined __wasm_simd128__ && TINYI_CLANG
 #define TINYI_PAIR_IN_ORDER(v) __asm__("" : "+r"(v))
 #else
 #define TINYI_PAIR_IN_ORDER(v) ((void)0)
