@@ -32,20 +32,27 @@ tiny_ctx *b_ctx(tiny_target target, int threads)
     return ctx;
 }
 
-typedef struct b_block { struct b_block *next, **link; } b_block;      /* before what b_alloc gives */
-static b_block *b_blocks;
+/* Before what b_alloc gives. Blocks lie in the order in which they were asked for. With --targets a section that runs
+ * again gets the same ones again: rows that memory limits differ by a fifth with the pages they happen to get. */
+typedef struct b_block { struct b_block *next; size_t bytes; } b_block;
+static b_block *b_blocks, **b_next = &b_blocks;
+int b_keeps;
 
 void *b_alloc(size_t bytes)
 {
-    unsigned char *raw = (unsigned char *)malloc(bytes + 192);
-    b_block *block = (b_block *)(void *)raw;
+    unsigned char *raw;
+    b_block *block = *b_next;
     float *p;
     size_t i;
-    if (!raw) { fprintf(stderr, "bench: no %zu bytes\n", bytes); exit(1); }
-    block->next = b_blocks;
-    block->link = &b_blocks;
-    if (b_blocks) b_blocks->link = &block->next;
-    b_blocks = block;
+    if (!block || block->bytes != bytes) {
+        block = (b_block *)malloc(bytes + 192);
+        if (!block) { fprintf(stderr, "bench: no %zu bytes\n", bytes); exit(1); }
+        block->bytes = bytes;
+        block->next = *b_next;
+        *b_next = block;
+    }
+    b_next = &block->next;
+    raw = (unsigned char *)(void *)block;
     p = (float *)(void *)(raw + 64 + 64 - (uintptr_t)raw % 64);
     memcpy((unsigned char *)p - sizeof raw, &raw, sizeof raw);     /* for b_free */
     for (i = 0; i < bytes / 4; i++) p[i] = (float)((int)(i * 2654435761u >> 8 & 1023) - 512) / 512.0f;
@@ -54,18 +61,20 @@ void *b_alloc(size_t bytes)
 
 void b_free(void *p)
 {
-    b_block *block;
-    if (!p) return;
+    b_block *block, **at = &b_blocks;
+    if (!p || b_keeps) return;
     memcpy(&block, (unsigned char *)p - sizeof block, sizeof block);
-    *block->link = block->next;
-    if (block->next) block->next->link = block->link;
+    while (*at != block) at = &(*at)->next;
+    if (b_next == &block->next) b_next = at;
+    *at = block->next;
     free(block);
 }
 
 void b_section_run(const b_section *s)
 {
-    s->run();
-    while (b_blocks) {                      /* most sections leave what they asked for to the end of the program */
+    if (s) s->run();
+    b_next = &b_blocks;
+    while (b_blocks && !b_keeps) {          /* most sections leave what they asked for to the end of the program */
         b_block *block = b_blocks;
         b_blocks = block->next;
         free(block);

@@ -59,8 +59,9 @@ double b_now(void);                 /* seconds */
 
 /* ---- the same rows on every target: build/bench --targets */
 typedef struct b_section { const char *name; void (*run)(void); } b_section;
+extern int b_keeps;                 /* 1: a section that runs again gets the same memory */
 extern tiny_target b_aim;           /* the target that b_ctx opens for TINY_TARGET_AUTO */
-void b_section_run(const b_section *section);                   /* and frees what b_alloc gave it */
+void b_section_run(const b_section *section);                   /* and frees what b_alloc gave it; NULL: frees only */
 void b_targets_row(const char *contest, const b_row *row);      /* remembers a measured row */
 /* Runs the section on each target, several rounds, the widest target last in the list. Prints the rows whose default is
  * slower than on a narrower target by more than 5 %, and returns their number. */

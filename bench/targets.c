@@ -59,8 +59,9 @@ int b_targets(const b_section *s, const tiny_target *targets, int n, int rounds)
     bt_collects = 1;
     for (k = 0; k < rounds + AGAIN; k++) {
         if (k >= rounds && !lost) break;
-        for (i = 0; i < n; i++) {
-            b_aim = targets[i];
+        b_keeps = 1;
+        for (i = 0; i < n; i++) {           /* each round begins with another target */
+            b_aim = targets[(i + k) % n];
             b_section_run(s);
         }
         for (lost = 0, compared = 0, i = first; i < bt_n; i++) {
@@ -69,6 +70,8 @@ int b_targets(const b_section *s, const tiny_target *targets, int n, int rounds)
             lost += rival > 0 && bt_entries[i].best[own] > 1.05 * bt_entries[i].best[rival];
         }
     }
+    b_keeps = 0;
+    b_section_run(NULL);
     b_aim = TINY_TARGET_AUTO;
     bt_collects = 0;
     printf("%-12s %4d rows, %3d slower on %s than on a narrower target, %.0f s\n", s->name, compared, lost,
