@@ -19,7 +19,7 @@
 typedef struct tinyi_snnet_layer {          /* of a pair of anchors */
     int pair;
     tiny_tensor w, bias;
-    char name[2][32];
+    char name[2][40];
 } tinyi_snnet_layer;
 
 struct tllm_snnet {
