@@ -49,27 +49,34 @@ static int others_made(const job *j, int rank, tiny_idx least)
     return 1;
 }
 
+static tllm_noloco_desc desc_of(job *j, int rank, tiny_net *net)
+{
+    tllm_noloco_desc d;
+    memset(&d, 0, sizeof d);
+    d.net = net;
+    d.theta = j->theta[rank];
+    d.n = (size_t)j->n;
+    d.wait_ns = j->wait_ns;
+    return d;
+}
+
 static void rank_main(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
 {
     job *j = (job *)t->arg;
     tllm_noloco *o = NULL;
-    tllm_noloco_desc d;
+    tllm_noloco_desc d = desc_of(j, rank, net);
     tllm_noloco_report r;
     tiny_rng rng = tiny_rng_make(9, (uint64_t)rank);
     tiny_status st;
     int i, s, together = 0;
     memset(&r, 0, sizeof r);
-    memset(&d, 0, sizeof d);
-    d.net = net;
-    d.theta = j->theta[rank];
-    d.n = (size_t)j->n;
     d.group = j->group;
     d.alpha = j->alpha;
     d.beta = j->beta;
     d.gamma = j->gamma;
     d.apart = j->apart;
     d.seed = j->seed;
-    d.wait_ns = rank == j->held && j->held ? 10 * j->wait_ns : j->wait_ns;
+    if (rank == j->held && j->held) d.wait_ns *= 10;
     d.join = j->joiner && rank == j->joiner;
     while (d.join && !others_made(j, rank, 2)) pause_of(net);
     st = tllm_noloco_open(ctx, &d, &o);
@@ -424,12 +431,11 @@ static void test_faults(void)
 static void liar_rank(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
 {
     job *j = (job *)t->arg;
-    tllm_noloco_desc d;
+    tllm_noloco_desc d = desc_of(j, 0, net);
     tllm_noloco_report r;
     tllm_noloco *o = NULL;
     unsigned char word[8];
     int s;
-    memset(&d, 0, sizeof d);
     if (rank) {
         tiny_message m;
         memset(&m, 0, sizeof m);
@@ -442,10 +448,6 @@ static void liar_rank(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
         while (!__atomic_load_n(&j->done, __ATOMIC_ACQUIRE)) pause_of(net);
         return;
     }
-    d.net = net;
-    d.theta = j->theta[0];
-    d.n = (size_t)j->n;
-    d.wait_ns = j->wait_ns;
     while (!__atomic_load_n(&j->joined, __ATOMIC_ACQUIRE)) pause_of(net);
     t->st[0] = tllm_noloco_open(ctx, &d, &o);
     for (s = 0; s < 2 && !t->st[0]; s++) {
@@ -554,16 +556,11 @@ static void test_apart(void)
 static void huge_rank(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
 {
     job *j = (job *)t->arg;
-    tllm_noloco_desc d;
+    tllm_noloco_desc d = desc_of(j, rank, net);
     tllm_noloco_report r;
     tllm_noloco *o = NULL;
     tiny_status st;
     int s;
-    memset(&d, 0, sizeof d);
-    d.net = net;
-    d.theta = j->theta[rank];
-    d.n = (size_t)j->n;
-    d.wait_ns = j->wait_ns;
     st = tllm_noloco_open(ctx, &d, &o);
     for (s = 0; s < j->steps && !st; s++) {
         inner(j, rank, s, NULL);
@@ -698,18 +695,13 @@ static void test_routes(void)
 static void after_rank(t_net *t, int rank, tiny_ctx *ctx, tiny_net *net)
 {
     job *j = (job *)t->arg;
-    tllm_noloco_desc d;
+    tllm_noloco_desc d = desc_of(j, rank, net);      /* its wait is never over: a replica that left says so */
     tllm_noloco *o = NULL;
     tiny_coll c;
     float work[4], from[4], to[4];
     tiny_status st;
     int s;
-    memset(&d, 0, sizeof d);
     memset(&c, 0, sizeof c);
-    d.net = net;
-    d.theta = j->theta[rank];
-    d.n = (size_t)j->n;
-    d.wait_ns = j->wait_ns;                 /* never over: a replica that left says so */
     st = tllm_noloco_open(ctx, &d, &o);
     for (s = 0; s < (d.wait_ns == UINT64_MAX ? 3 : 2 + rank % 2) && !st; s++) st = tllm_noloco_outer(o, NULL);
     if (!st) st = tllm_noloco_leave(o, 1);
