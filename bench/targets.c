@@ -6,10 +6,13 @@
 
 tiny_target b_aim = TINY_TARGET_AUTO;
 
-/* A row's best median on each target. Other load only makes a row slower, so the best of several rounds counts. */
-typedef struct bt_entry { char key[240]; double best[TINY_TARGET_COUNT]; } bt_entry;
+/* A row's best median on each target. Other load only makes a row slower, so the best of several rounds counts; the best
+ * of even and of odd rounds, of the same kernels, shows what is left of it. */
+typedef struct bt_entry { char key[240]; double best[TINY_TARGET_COUNT], half[2][TINY_TARGET_COUNT]; } bt_entry;
 static bt_entry *bt_entries;
-static int bt_n, bt_room, bt_collects;
+static int bt_n, bt_room, bt_collects, bt_round;
+
+static void bt_least(double *best, double ns) { if (!(*best > 0) || ns < *best) *best = ns; }
 
 /* "by" names the target of a row that was bound to one, or else the rival or form that ran in a context of b_aim. */
 void b_targets_row(const char *contest, const b_row *r)
@@ -32,7 +35,8 @@ void b_targets_row(const char *contest, const b_row *r)
         memset(&bt_entries[bt_n], 0, sizeof *bt_entries);
         memcpy(bt_entries[bt_n++].key, key, sizeof key);
     }
-    if (!(bt_entries[i].best[on] > 0) || r->median_ns < bt_entries[i].best[on]) bt_entries[i].best[on] = r->median_ns;
+    bt_least(&bt_entries[i].best[on], r->median_ns);
+    bt_least(&bt_entries[i].half[bt_round % 2][on], r->median_ns);
 }
 
 /* the target whose kernels the widest one runs in this row: where amx has none of its own, those of avx512; 0: none */
@@ -50,38 +54,59 @@ static int bt_rival(const bt_entry *e, int own)
     return rival;
 }
 
+/* how much longer one half of the rounds took than the other, on the same target */
+static double bt_differs(const bt_entry *e, int on)
+{
+    const double a = e->half[0][on], b = e->half[1][on];
+    return !(a > 0) || !(b > 0) ? 1 : a > b ? a / b : b / a;
+}
+
+typedef enum bt_verdict { BT_ALONE, BT_FAST, BT_SLOW, BT_UNSURE } bt_verdict;
+static bt_verdict bt_judge(const bt_entry *e, int widest, int *own, int *rival)
+{
+    double ratio;
+    *own = bt_own(e, widest), *rival = bt_rival(e, *own);
+    if (!*rival) return BT_ALONE;
+    ratio = e->best[*own] / e->best[*rival];
+    if (ratio <= 1.05) return BT_FAST;
+    return ratio > 1.05 * bt_differs(e, *own) * bt_differs(e, *rival) ? BT_SLOW : BT_UNSURE;
+}
+
 int b_targets(const b_section *s, const tiny_target *targets, int n, int rounds)
 {
     enum { AGAIN = 4 };                                      /* rounds that only a section with a slow row gets */
     const int widest = (int)targets[n - 1], first = bt_n;
     const double begun = b_now();
-    int lost = 0, compared = 0, i, k;
+    int count[BT_UNSURE + 1] = {0}, i, k, own, rival;
     bt_collects = 1;
     for (k = 0; k < rounds + AGAIN; k++) {
-        if (k >= rounds && !lost) break;
+        if (k >= rounds && !count[BT_SLOW] && !count[BT_UNSURE]) break;
         b_keeps = 1;
+        bt_round = k;
         for (i = 0; i < n; i++) {           /* each round begins with another target */
             b_aim = targets[(i + k) % n];
             b_section_run(s);
         }
-        for (lost = 0, compared = 0, i = first; i < bt_n; i++) {
-            const int own = bt_own(&bt_entries[i], widest), rival = bt_rival(&bt_entries[i], own);
-            compared += rival > 0;
-            lost += rival > 0 && bt_entries[i].best[own] > 1.05 * bt_entries[i].best[rival];
-        }
+        memset(count, 0, sizeof count);
+        for (i = first; i < bt_n; i++) count[bt_judge(&bt_entries[i], widest, &own, &rival)]++;
     }
     b_keeps = 0;
     b_section_run(NULL);
     b_aim = TINY_TARGET_AUTO;
     bt_collects = 0;
-    printf("%-12s %4d rows, %3d slower on %s than on a narrower target, %.0f s\n", s->name, compared, lost,
-            tiny_target_name((tiny_target)widest), b_now() - begun);
+    printf("%-12s %4d rows, %3d slower on %s than on a narrower target, %d not decided, %.0f s\n", s->name,
+            bt_n - first - count[BT_ALONE], count[BT_SLOW], tiny_target_name((tiny_target)widest), count[BT_UNSURE],
+            b_now() - begun);
     for (i = first; i < bt_n; i++) {
-        const int own = bt_own(&bt_entries[i], widest), rival = bt_rival(&bt_entries[i], own);
-        if (rival && bt_entries[i].best[own] > 1.05 * bt_entries[i].best[rival])
-            printf("    %s: %.2f us, %s %.2f us, %.2f of its speed\n", bt_entries[i].key,
-                    bt_entries[i].best[own] * 1e-3, tiny_target_name((tiny_target)rival),
-                    bt_entries[i].best[rival] * 1e-3, bt_entries[i].best[rival] / bt_entries[i].best[own]);
+        const bt_verdict v = bt_judge(&bt_entries[i], widest, &own, &rival);
+        const bt_entry *e = &bt_entries[i];
+        if (v != BT_SLOW && v != BT_UNSURE) continue;
+        printf("    %s: %.2f us, %s %.2f us, %.2f of its speed", e->key, e->best[own] * 1e-3,
+                tiny_target_name((tiny_target)rival), e->best[rival] * 1e-3, e->best[rival] / e->best[own]);
+        if (v == BT_UNSURE)
+            printf("; rounds differ by %.0f and %.0f %%", 100 * bt_differs(e, own) - 100,
+                    100 * bt_differs(e, rival) - 100);
+        printf("\n");
     }
-    return lost;
+    return count[BT_SLOW];
 }

@@ -15,10 +15,15 @@
             v_store(y + i, F(p0, q0));                                                  \
             v_store(y + i + V_LANES, F(p1, q1));                                        \
         }                                                                               \
-        for (; i < n; i += V_LANES) {                                                   \
-            const size_t r = TINYI_MIN(n - i, V_LANES);                                 \
+        if (i + V_LANES <= n) {                                                         \
+            const v_f32 p = P(i), q = Q(i);                                             \
+            v_store(y + i, F(p, q));                                                    \
+            i += V_LANES;                                                               \
+        }                                                                               \
+        if (i < n) {                                                                    \
+            const size_t r = n - i;                                                     \
             const v_f32 p = P_N, q = Q_N;                                               \
-            TINY_FN(tinyi_elem_put)(y + i, F(p, q), r);                                      \
+            v_store_n(y + i, F(p, q), r);                                               \
         }                                                                               \
     }
 #define TINYI_BIN_A(at) v_load(a + (at))
