@@ -380,8 +380,116 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b8)(unsigned char *y, ptrdiff_
     }
 TINYI_LAYOUT_TRANSPOSE(1)
 TINYI_LAYOUT_TRANSPOSE(2)
-TINYI_LAYOUT_TRANSPOSE(4)
 TINYI_LAYOUT_TRANSPOSE(8)
+#if V_AVX512 || V_AVX2
+/* Four rows or columns: zips stay inside lanes of 128 bits, each of which is four numbers of a row or column. */
+#if V_AVX512
+#define TINYI_T_Z __m512i
+#define TINYI_T_WIDE(f) _mm512_##f
+#define TINYI_T_EACH_LANE(F) F(0) F(1) F(2) F(3)
+#define TINYI_T_LANE(v, l) _mm512_extracti32x4_epi32(v, l)
+#define TINYI_T_JOIN(v, l, p) _mm512_inserti32x4(v, TINYI_T_FOUR(p), l)
+#define TINYI_T_FIRST(p) _mm512_castsi128_si512(TINYI_T_FOUR(p))
+#define TINYI_T_WHOLE(p) _mm512_loadu_si512((const void *)(p))
+#else
+#define TINYI_T_Z __m256i
+#define TINYI_T_WIDE(f) _mm256_##f
+#define TINYI_T_EACH_LANE(F) F(0) F(1)
+#define TINYI_T_LANE(v, l) _mm256_extracti128_si256(v, l)
+#define TINYI_T_JOIN(v, l, p) _mm256_inserti128_si256(v, TINYI_T_FOUR(p), l)
+#define TINYI_T_FIRST(p) _mm256_castsi128_si256(TINYI_T_FOUR(p))
+#define TINYI_T_WHOLE(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#endif
+#define TINYI_T_FOUR(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
+#define TINYI_T_TURN_FOUR(W)                                                                                        \
+    b0 = W(unpacklo_epi32)(a0, a1); b1 = W(unpackhi_epi32)(a0, a1);                                                 \
+    b2 = W(unpacklo_epi32)(a2, a3); b3 = W(unpackhi_epi32)(a2, a3);                                                 \
+    a0 = W(unpacklo_epi64)(b0, b2); a1 = W(unpackhi_epi64)(b0, b2);                                                 \
+    a2 = W(unpacklo_epi64)(b1, b3); a3 = W(unpackhi_epi64)(b1, b3)
+
+/* V_LANES rows of y with four numbers each, the first row first: a caller may have rows that overlap */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_down)(unsigned char *y, ptrdiff_t ys, const unsigned char *x,
+                                                        ptrdiff_t xs)
+{
+    TINYI_T_Z a0 = TINYI_T_WHOLE(x), a1 = TINYI_T_WHOLE(x + xs), a2 = TINYI_T_WHOLE(x + 2 * xs),
+              a3 = TINYI_T_WHOLE(x + 3 * xs), b0, b1, b2, b3;
+    TINYI_T_TURN_FOUR(TINYI_T_WIDE);
+#define TINYI_T_PUT(l, i) \
+    _mm_storeu_si128((__m128i *)(void *)(y + (4 * (l) + (i)) * ys), TINYI_T_LANE(a##i, l));
+#define TINYI_T_PUT4(l) TINYI_T_PUT(l, 0) TINYI_T_PUT(l, 1) TINYI_T_PUT(l, 2) TINYI_T_PUT(l, 3)
+    TINYI_T_EACH_LANE(TINYI_T_PUT4)
+#undef TINYI_T_PUT4
+#undef TINYI_T_PUT
+}
+
+/* four rows of y with V_LANES numbers each */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_across)(unsigned char *y, ptrdiff_t ys, const unsigned char *x,
+                                                          ptrdiff_t xs)
+{
+    TINYI_T_Z a0 = TINYI_T_FIRST(x), a1 = TINYI_T_FIRST(x + xs), a2 = TINYI_T_FIRST(x + 2 * xs),
+              a3 = TINYI_T_FIRST(x + 3 * xs), b0, b1, b2, b3;
+#define TINYI_T_GET(l, i) a##i = TINYI_T_JOIN(a##i, l, x + (4 * (l) + (i)) * xs);
+#define TINYI_T_GET4(l) TINYI_T_GET(l, 0) TINYI_T_GET(l, 1) TINYI_T_GET(l, 2) TINYI_T_GET(l, 3)
+    TINYI_T_GET4(1)
+#if V_AVX512
+    TINYI_T_GET4(2)
+    TINYI_T_GET4(3)
+#endif
+#undef TINYI_T_GET4
+#undef TINYI_T_GET
+    TINYI_T_TURN_FOUR(TINYI_T_WIDE);
+    TINYI_T_STORE(y, a0);
+    TINYI_T_STORE(y + ys, a1);
+    TINYI_T_STORE(y + 2 * ys, a2);
+    TINYI_T_STORE(y + 3 * ys, a3);
+}
+
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_four)(unsigned char *y, ptrdiff_t ys, const unsigned char *x,
+                                                        ptrdiff_t xs)
+{
+    __m128i a0 = TINYI_T_FOUR(x), a1 = TINYI_T_FOUR(x + xs), a2 = TINYI_T_FOUR(x + 2 * xs),
+            a3 = TINYI_T_FOUR(x + 3 * xs), b0, b1, b2, b3;
+#define TINYI_T_NARROW(f) _mm_##f
+    TINYI_T_TURN_FOUR(TINYI_T_NARROW);
+#undef TINYI_T_NARROW
+    _mm_storeu_si128((__m128i *)(void *)y, a0);
+    _mm_storeu_si128((__m128i *)(void *)(y + ys), a1);
+    _mm_storeu_si128((__m128i *)(void *)(y + 2 * ys), a2);
+    _mm_storeu_si128((__m128i *)(void *)(y + 3 * ys), a3);
+}
+
+/* Whole squares; of what is left, fours; then single numbers. */
+static void TINY_FN(tinyi_transpose_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na,
+                                        size_t nb)
+{
+    const size_t ma = na / V_LANES * V_LANES, mb = nb / V_LANES * V_LANES, fa = na / 4 * 4, fb = nb / 4 * 4;
+    size_t a, b;
+#define TINYI_T_AT y + (ptrdiff_t)a * ys + (ptrdiff_t)b * 4, ys, x + (ptrdiff_t)b * xs + (ptrdiff_t)a * 4, xs
+    for (a = 0; a < ma; a += V_LANES) {
+        for (b = 0; b < mb; b += V_LANES) TINYI_LAYOUT_BLOCK(4);
+        for (; b < fb; b += 4) TINY_FN(tinyi_layout_turn_down)(TINYI_T_AT);
+    }
+    for (; a < fa; a += 4) {
+        for (b = 0; b < mb; b += V_LANES) TINY_FN(tinyi_layout_turn_across)(TINYI_T_AT);
+        for (; b < fb; b += 4) TINY_FN(tinyi_layout_turn_four)(TINYI_T_AT);
+    }
+#undef TINYI_T_AT
+    for (a = 0; a < na; a++)
+        for (b = a < fa ? fb : 0; b < nb; b++)
+            memcpy(y + (ptrdiff_t)a * ys + (ptrdiff_t)b * 4, x + (ptrdiff_t)b * xs + (ptrdiff_t)a * 4, 4);
+}
+#undef TINYI_T_Z
+#undef TINYI_T_WIDE
+#undef TINYI_T_EACH_LANE
+#undef TINYI_T_LANE
+#undef TINYI_T_JOIN
+#undef TINYI_T_FIRST
+#undef TINYI_T_WHOLE
+#undef TINYI_T_FOUR
+#undef TINYI_T_TURN_FOUR
+#else
+TINYI_LAYOUT_TRANSPOSE(4)
+#endif
 #undef TINYI_LAYOUT_TRANSPOSE
 
 #if V_AVX512 || V_AVX2

@@ -207,7 +207,7 @@ static tiny_idx tinyi_sph_step(int n_rows)
     return step;
 }
 
-/* what a thread works with: the plan, and blocks of n_rows rows. A transposed block may read 15 rows more and write 15
+/* what a thread works with: the plan, and blocks of n_rows rows. A transposed block may read 3 rows more and write 3
  * numbers after its end. */
 typedef struct tinyi_sph_room { tinyi_sph_plan *plan; float *x, *y, *s, *turned; tiny_idx step; } tinyi_sph_room;
 
@@ -216,7 +216,7 @@ typedef struct tinyi_sph_room { tinyi_sph_plan *plan; float *x, *y, *s, *turned;
 static size_t tinyi_sph_room_bytes(int n_rows, int n_turned)
 {
     const size_t step = (size_t)tinyi_sph_step(n_rows);
-    return TINYI_SPH_PLAN_BYTES + (step * (size_t)(3 + n_rows + 16 + n_turned) + 16) * sizeof(float);
+    return TINYI_SPH_PLAN_BYTES + (step * (size_t)(3 + n_rows + 3 + n_turned) + 16) * sizeof(float);
 }
 
 static tinyi_sph_room tinyi_sph_room_of(const tiny_team *team, const tiny_op *op, int count, int n_rows)
@@ -227,7 +227,7 @@ static tinyi_sph_room tinyi_sph_room_of(const tiny_team *team, const tiny_op *op
     r.x = (float *)(void *)((unsigned char *)team->own + TINYI_SPH_PLAN_BYTES);
     r.y = r.x + 3 * r.step;
     r.s = r.y + count * r.step;
-    r.turned = r.y + (n_rows + 16) * r.step;
+    r.turned = r.y + (n_rows + 3) * r.step;
     tinyi_sph_plan_make(r.plan, tinyi_sph_params(op));
     return r;
 }
@@ -245,22 +245,21 @@ static size_t tinyi_sph_read(const tinyi_sph_room *r, const tiny_tensor *x, tiny
     return (size_t)all;
 }
 
-/* n rows of count numbers without gaps from a block, n a multiple of lanes: squares of lanes x lanes numbers,
- * transposed at once. What is left of the columns is a square too, and comes first: its surplus columns fall on the
- * beginning of the next rows, which come later, and up to lanes - 1 numbers on what follows the last row. */
-void tinyi_sph_squares(const tiny_team *team, float *to, const float *block, tiny_idx step, tiny_idx n,
-                              tiny_idx count, tiny_idx lanes)
+/* n rows of count numbers without gaps from a block, four columns at a time. What is left of the columns are four too,
+ * and come first: the surplus ones fall on the beginning of the next rows, which come later, and up to 3 numbers on
+ * what follows the last row. */
+void tinyi_sph_fours(const tiny_team *team, float *to, const float *block, tiny_idx step, tiny_idx n, tiny_idx count)
 {
     const tinyi_fn_transpose_b4 turn = TINYI_OF(team->k, transpose_b4);
-    const tiny_idx whole = count / lanes * lanes;
+    const tiny_idx whole = count / 4 * 4;
     if (whole < count)
         turn((unsigned char *)(to + whole), count * 4, (const unsigned char *)(block + whole * step), step * 4,
-             (size_t)n, (size_t)lanes);
+             (size_t)n, 4);
     turn((unsigned char *)to, count * 4, (const unsigned char *)block, step * 4, (size_t)n, (size_t)whole);
 }
 
-/* n rows of count numbers from a block: through turned, which has room for them and 16 numbers more, unless whole
- * squares fit. Rows without gaps go past the caches where past says so. */
+/* n rows of count numbers from a block: through turned, which has room for them and 3 numbers more, unless fours fit.
+ * Rows without gaps go past the caches where past says so. */
 static void tinyi_sph_write_rows(const tiny_team *team, const tinyi_sph_kernels *k, float *to, tiny_idx row,
                                  tiny_idx column, const float *block, tiny_idx step, tiny_idx n, tiny_idx count,
                                  float *turned, int past)
@@ -272,11 +271,11 @@ static void tinyi_sph_write_rows(const tiny_team *team, const tinyi_sph_kernels 
         return;
     }
     past = past && n % 16 == 0 && (uintptr_t)to % 64 == 0;
-    if (!past && row == count && n % k->lanes == 0 && count % k->lanes == 0) {
-        tinyi_sph_squares(team, to, block, step, n, count, k->lanes);
+    if (!past && row == count && n % k->lanes == 0 && count % 4 == 0) {
+        tinyi_sph_fours(team, to, block, step, n, count);
         return;
     }
-    tinyi_sph_squares(team, turned, block, step, (n + k->lanes - 1) / k->lanes * k->lanes, count, k->lanes);
+    tinyi_sph_fours(team, turned, block, step, (n + k->lanes - 1) / k->lanes * k->lanes, count);
     if (past) k->past(to, turned, (size_t)(n * count));
     else if (row == count) memcpy(to, turned, (size_t)(n * count) * sizeof *to);
     else

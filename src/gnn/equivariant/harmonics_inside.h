@@ -55,10 +55,9 @@ TINYI_TABLES(tinyi_sph_kernels, tinyi_sph_kernels)
 /* The numbers of one vector in double, and s[3][count] where it is not NULL: their derivatives. The reference. */
 TINYI_FN void tinyi_sph_one(const double *vector, const tgnn_sph_harm_params *p, double *y, double *s);
 
-/* n rows of count numbers without gaps from a block, by squares: up to lanes - 1 numbers after the last row are written
- * too; n is a multiple of lanes */
-TINYI_FN void tinyi_sph_squares(const tiny_team *team, float *to, const float *block, tiny_idx step, tiny_idx n,
-                                tiny_idx count, tiny_idx lanes);
+/* n rows of count numbers without gaps from a block of whole fours of rows; writes up to 3 numbers after the last row */
+TINYI_FN void tinyi_sph_fours(const tiny_team *team, float *to, const float *block, tiny_idx step, tiny_idx n,
+                              tiny_idx count);
 
 /* what second derivatives share with harmonics.c */
 TINYI_FN double tinyi_sph_unit(double *v);      /* v becomes its direction; 1 / |v|, or 0 */

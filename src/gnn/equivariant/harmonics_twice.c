@@ -275,14 +275,14 @@ static void tinyi_twice_write(const tiny_tensor *y, const float *from, tiny_idx 
 
 /* n rows of a dense tensor from `columns` rows of the block */
 static void tinyi_twice_rows(const tiny_team *team, const tinyi_twice_room *r, const tiny_tensor *y, const float *from,
-                             tiny_idx columns, tiny_idx i, tiny_idx n, tiny_idx all, tiny_idx lanes)
+                             tiny_idx columns, tiny_idx i, tiny_idx n, tiny_idx all)
 {
     float *to = (float *)y->data + i * columns;
-    if (n == all && columns % lanes == 0) {
-        tinyi_sph_squares(team, to, from, r->step, n, columns, lanes);
+    if (n == all && columns % 4 == 0) {
+        tinyi_sph_fours(team, to, from, r->step, n, columns);
         return;
     }
-    tinyi_sph_squares(team, r->turned, from, r->step, all, columns, lanes);
+    tinyi_sph_fours(team, r->turned, from, r->step, all, columns);
     memcpy(to, r->turned, (size_t)(n * columns) * sizeof *to);
 }
 
@@ -299,9 +299,9 @@ static void tinyi_hessians_fast(tiny_team *team, const tiny_op *op)
             all = (n + k->lanes - 1) / k->lanes * k->lanes;
             tinyi_twice_read(r.x, r.step, x, i, n, all);
             k->hessians(r.plan, r.links, r.x, r.y, r.rest, r.rest + 3 * count * r.step, (size_t)r.step, (size_t)all);
-            if (tiny_tensor_is_dense(y)) tinyi_twice_rows(team, &r, y, r.y, count, i, n, all, k->lanes);
+            if (tiny_tensor_is_dense(y)) tinyi_twice_rows(team, &r, y, r.y, count, i, n, all);
             else tinyi_twice_write(y, r.y, r.step, i, n);
-            if (tiny_tensor_is_dense(dy)) tinyi_twice_rows(team, &r, dy, r.rest, 3 * count, i, n, all, k->lanes);
+            if (tiny_tensor_is_dense(dy)) tinyi_twice_rows(team, &r, dy, r.rest, 3 * count, i, n, all);
             else
                 for (j = 0; j < 3; j++)
                     for (c = 0; c < count; c++)
@@ -309,7 +309,7 @@ static void tinyi_hessians_fast(tiny_team *team, const tiny_op *op)
                             ((float *)dy->data)[(i + m) * dy->stride[0] + j * dy->stride[1] + c * dy->stride[2]] =
                                 r.rest[(j * count + c) * r.step + m];
             if (tiny_tensor_is_dense(dd))
-                tinyi_twice_rows(team, &r, dd, r.rest + 3 * count * r.step, 9 * count, i, n, all, k->lanes);
+                tinyi_twice_rows(team, &r, dd, r.rest + 3 * count * r.step, 9 * count, i, n, all);
             else
                 for (j = 0; j < 9; j++)
                     for (c = 0; c < count; c++)

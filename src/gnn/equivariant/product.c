@@ -90,18 +90,18 @@ TINY_REF_END
 
 /* ---- fast */
 
-/* Lanes without gaps, each with its numbers together: transposed by whole squares, since what is left of 16 columns is
- * slow. Read: the squares take the beginning of the next lanes, where there are some, and write up to 15 registers
+/* Lanes without gaps, each with its numbers together: transposed four columns at a time, since what is left of them is
+ * slow. Read: the last four take the beginning of the next lanes, where there are some, and write up to 3 registers
  * more, which are of the next input or not written yet. Written: through `turned`. 0: not such lanes. */
-static int tinyi_product_squares(const tiny_team *team, float *reg, const tiny_tensor *t, tiny_idx q, tiny_idx n,
-                                 tiny_idx lanes, float *turned, int out)
+static int tinyi_product_fours(const tiny_team *team, float *reg, const tiny_tensor *t, tiny_idx q, tiny_idx n,
+                                 float *turned, int out)
 {
-    const tiny_idx d = t->dim[2], wide = (d + lanes - 1) / lanes * lanes;
+    const tiny_idx d = t->dim[2], wide = (d + 3) / 4 * 4;
     float *p = (float *)t->data + q * d;
-    if (lanes == 1 || d % lanes == 0 || !tiny_tensor_is_dense(t)) return 0;
+    if (d % 4 == 0 || !tiny_tensor_is_dense(t)) return 0;
     if (!out && (t->dim[0] * t->dim[1] - q - n + 1) * d < wide) return 0;
     if (out) {
-        tinyi_sph_squares(team, turned, reg, TINYI_PRODUCT_LANES, TINYI_PRODUCT_LANES, d, lanes);
+        tinyi_sph_fours(team, turned, reg, TINYI_PRODUCT_LANES, TINYI_PRODUCT_LANES, d);
         memcpy(p, turned, (size_t)(n * d) * sizeof *p);
     } else
         TINYI_OF(team->k, transpose_b4)((unsigned char *)reg, TINYI_PRODUCT_LANES * 4, (const unsigned char *)p, d * 4,
@@ -112,14 +112,14 @@ static int tinyi_product_squares(const tiny_team *team, float *reg, const tiny_t
 /* n lanes from lane q on, of tensor t, to or from registers: runs of channels, or of samples where they follow on. The
  * numbers of a lane, or the lanes, may lie next to each other, which makes each run a transposition or copies. */
 static void tinyi_product_move(const tiny_team *team, float *reg, const tiny_tensor *t, tiny_idx q, tiny_idx n,
-                               tiny_idx lanes, float *turned, int out)
+                               float *turned, int out)
 {
     const tinyi_fn_transpose_b4 turn = TINYI_OF(team->k, transpose_b4);
     const tiny_idx n_channels = t->dim[1], d = t->dim[2], s2 = t->stride[2], width = TINYI_PRODUCT_LANES;
     const int joined = n_channels == 1 || t->stride[0] == n_channels * t->stride[1];
     const tiny_idx step = n_channels == 1 ? t->stride[0] : t->stride[1];
     tiny_idx done = 0, i, k, run;
-    if (tinyi_product_squares(team, reg, t, q, n, lanes, turned, out)) done = n;
+    if (tinyi_product_fours(team, reg, t, q, n, turned, out)) done = n;
     for (; done < n; done += run) {
         const tiny_idx z = (q + done) / n_channels, c = (q + done) % n_channels;
         float *p = (float *)t->data + z * t->stride[0] + c * t->stride[1], *to = reg + done;
@@ -164,14 +164,14 @@ static void tinyi_product_fast(tiny_team *team, const tiny_op *op)
             float *at = reg;
             for (i = 0; i < 4; i++)
                 if (o.in[i]) {
-                    tinyi_product_move(team, at, o.in[i], q, n, k->lanes, turned, 0);
+                    tinyi_product_move(team, at, o.in[i], q, n, turned, 0);
                     at += o.in[i]->dim[2] * TINYI_PRODUCT_LANES;
                 }
             k->run(reg, o.row, (size_t)o.code[TINYI_PC_ROWS], o.term, (const float *)o.coef->data);
             at = reg + (o.code[TINYI_PC_REGS] - o.code[TINYI_PC_OUT]) * TINYI_PRODUCT_LANES;
             for (i = 0; i < 3; i++)
                 if (o.out[i]) {
-                    tinyi_product_move(team, at, o.out[i], q, n, k->lanes, turned, 1);
+                    tinyi_product_move(team, at, o.out[i], q, n, turned, 1);
                     at += o.out[i]->dim[2] * TINYI_PRODUCT_LANES;
                 }
         }
