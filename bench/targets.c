@@ -6,8 +6,8 @@
 
 tiny_target b_aim = TINY_TARGET_AUTO;
 
-/* A row's best median on each target. Other load only makes a row slower, so the best of several rounds counts; the best
- * of even and of odd rounds, of the same kernels, shows what is left of it. */
+/* A row's best median on each target. Other load only makes a row slower, so the best of several rounds counts; the
+ * best of even and of odd rounds, of the same kernels, shows what is left of it. */
 typedef struct bt_entry { char key[240]; double best[TINY_TARGET_COUNT], half[2][TINY_TARGET_COUNT]; } bt_entry;
 static bt_entry *bt_entries;
 static int bt_n, bt_room, bt_collects, bt_round;

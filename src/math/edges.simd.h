@@ -114,6 +114,30 @@ static TINYI_NOINLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges
 }
 #endif
 
+#if V_AVX512
+/* Rows of 16 features: two sums of 8 wait less for each other than one of 16. w: NULL for ones. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_sixteen)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1,
+                                                    const float *w, float times)
+{
+    __m256 a = _mm256_setzero_ps(), b = a;
+    int64_t p;
+    for (p = p0; p < p1; p++) {
+        const float *x = TINY_FN(tinyi_edge_row)(j, p);
+        TINY_FN(tinyi_edge_fetch)(j, p, 0, 16);
+        if (w) {
+            const __m256 one = _mm256_broadcast_ss(w + (p - p0));
+            a = _mm256_fmadd_ps(one, _mm256_loadu_ps(x), a);
+            b = _mm256_fmadd_ps(one, _mm256_loadu_ps(x + 8), b);
+        } else {
+            a = _mm256_add_ps(a, _mm256_loadu_ps(x));
+            b = _mm256_add_ps(b, _mm256_loadu_ps(x + 8));
+        }
+    }
+    _mm256_storeu_ps(y, _mm256_mul_ps(a, _mm256_set1_ps(times)));
+    _mm256_storeu_ps(y + 8, _mm256_mul_ps(b, _mm256_set1_ps(times)));
+}
+#endif
+
 static void TINY_FN(tinyi_spmm_f32)(float *y, ptrdiff_t y_row, const tinyi_edges *j, const int64_t *offset, tiny_idx n)
 {
     const size_t heads = j->w ? j->heads : 1;
@@ -121,6 +145,12 @@ static void TINY_FN(tinyi_spmm_f32)(float *y, ptrdiff_t y_row, const tinyi_edges
     for (i = 0; i < n; i++, y += y_row) {
         const int64_t p0 = offset[i], p1 = offset[i + 1];
         const float times = j->reduce == TINY_EDGE_MEAN && p1 > p0 ? 1.0f / (float)(p1 - p0) : 1.0f;
+#if V_AVX512
+        if (j->f == 16 && heads == 1) {
+            TINY_FN(tinyi_edge_sixteen)(y, j, p0, p1, j->w ? j->w + p0 : NULL, times);
+            continue;
+        }
+#endif
         if (!(V_SCALAR || V_W128) && !j->w)
             TINY_FN(tinyi_edge_sum)(y, j, p0, p1, NULL, 1, NULL, times, 0, 0, j->f, 0, 1);
         else if (!(V_SCALAR || V_W128) && heads == 1)

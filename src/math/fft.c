@@ -186,7 +186,10 @@ static void tinyi_fft_fast(tiny_team *team, const tiny_op *op)
     tinyi_fft_of_op(&f, op);
     if (!f.n || !f.rows) return;
     if (plan) {
+        const tinyi_kernels *k = team->k;
+        team->k = plan->narrower ? plan->narrower : k;
         tinyi_fft_go(team, &f, &plan->way, plan->table);
+        team->k = k;
         return;
     }
     tinyi_fft_way_of_shape(&w, &f, lanes);
@@ -209,7 +212,7 @@ static tiny_status tinyi_fft_check_n(tiny_ctx *ctx, const char *name, tiny_fft_k
     if (plan->kind != kind || plan->n != (size_t)n)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan is for %s of %zu values, not for %s of %td", name,
                           of[plan->kind], plan->n, of[kind], n);
-    if (plan->way.lanes != TINYI_OF(ctx->k, fft_lanes)())
+    if (plan->lanes != TINYI_OF(ctx->k, fft_lanes)())
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan was made for another target", name);
     return TINY_OK;
 }
@@ -443,6 +446,21 @@ static void tinyi_fft_alone(tiny_team *team, const tinyi_kernels *k, void *own)
     team->own = own;
 }
 
+/* One row of 8 q values, q odd, fills at most 13 of 16 lanes, but all of 8: kernels of avx2 are faster. */
+static int tinyi_fft_narrower(tiny_ctx *ctx, tiny_fft_plan *plan, size_t rows)
+{
+    const tinyi_fft_way *w = &plan->way;
+    if (w->lanes != 16 || w->way != TINYI_FFT_SPLIT || w->n % 16 == 0 || w->n % 8 != 0 ||
+        !tinyi_target_available(TINY_TARGET_AVX2, ctx->cpu))
+        return 1;
+    plan->narrower = (tinyi_kernels *)tiny_alloc(ctx, tinyi_kernels_bytes());
+    if (!plan->narrower) return 0;
+    tinyi_kernels_fill(plan->narrower, TINY_TARGET_AVX2, ctx->cpu);
+    plan->k = plan->narrower;
+    tinyi_fft_way_for(&plan->way, plan->kind, plan->n, TINYI_OF(plan->k, fft_lanes)(), rows, 0);
+    return 1;
+}
+
 TINY_API tiny_status tiny_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind kind, tiny_idx rows,
                                         tiny_fft_plan **out)
 {
@@ -467,12 +485,14 @@ TINY_API tiny_status tiny_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind
     plan->kind = kind;
     plan->n = (size_t)n;
     plan->k = ctx->k;
-    tinyi_fft_way_for(&plan->way, kind, plan->n, TINYI_OF(ctx->k, fft_lanes)(), (size_t)rows, 0);
-    plan->table = (float *)tinyi_alloc(ctx, plan->way.floats, sizeof(float));
+    plan->lanes = TINYI_OF(ctx->k, fft_lanes)();
+    tinyi_fft_way_for(&plan->way, kind, plan->n, plan->lanes, (size_t)rows, 0);
+    if (tinyi_fft_narrower(ctx, plan, (size_t)rows))
+        plan->table = (float *)tinyi_alloc(ctx, plan->way.floats, sizeof(float));
     if (plan->table) work = tinyi_alloc(ctx, plan->way.own, sizeof(float));
     if (work) scratch = tiny_alloc(ctx, tinyi_fft_scratch(&plan->way));
     if (scratch) {
-        tinyi_fft_alone(&team, ctx->k, work);
+        tinyi_fft_alone(&team, plan->k, work);
         tinyi_fft_fill(&team, &plan->way, plan->table, (float *)work, scratch);
         *out = plan;
     } else {
@@ -488,6 +508,7 @@ TINY_API void tiny_fft_plan_close(tiny_ctx *ctx, tiny_fft_plan *plan)
 {
     if (!plan) return;
     tiny_free(ctx, plan->table);
+    tiny_free(ctx, plan->narrower);
     tiny_free(ctx, plan);
 }
 

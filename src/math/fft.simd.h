@@ -421,8 +421,20 @@ static void TINY_FN(tinyi_fft_last)(float *y, const float *z, const float *tw, c
             v_store(re + j * V_LANES, c.r);
             v_store(im + j * V_LANES, c.i);
         }
-        TINY_FN(tinyi_fft_turn)(u, F_W, re, V_LANES);
-        TINY_FN(tinyi_fft_turn)(u + V_LANES, F_W, im, V_LANES);
+#if V_AVX512
+        if (split <= 12)                    /* fewer shuffles */
+            for (l = 0; l < split; l += 4) {
+                TINY_FN(tinyi_layout_turn_across)
+                ((unsigned char *)(u + l * F_W), 4 * F_W, (const unsigned char *)(re + l), 4 * V_LANES);
+                TINY_FN(tinyi_layout_turn_across)
+                ((unsigned char *)(u + l * F_W + V_LANES), 4 * F_W, (const unsigned char *)(im + l), 4 * V_LANES);
+            }
+        else
+#endif
+        {
+            TINY_FN(tinyi_fft_turn)(u, F_W, re, V_LANES);
+            TINY_FN(tinyi_fft_turn)(u + V_LANES, F_W, im, V_LANES);
+        }
 #define F_U(l) f_get(u + (l) * F_W)
 #define F_Y(t, c) f_write(out + (t) * os, c, n, f, swap)
         switch (split) {

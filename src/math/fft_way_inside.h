@@ -45,8 +45,9 @@ typedef struct tinyi_fft_way {              /* offsets count floats from the sta
 struct tiny_fft_plan {
     tinyi_fft_way way;
     tiny_fft_kind kind;
-    size_t n;
-    const tinyi_kernels *k;
+    size_t n, lanes;                        /* lanes: of the context's target */
+    const tinyi_kernels *k;                 /* of the context, or narrower */
+    tinyi_kernels *narrower;
     float *table;
 };
 

@@ -55,7 +55,7 @@ TINYI_TABLES(tinyi_sph_kernels, tinyi_sph_kernels)
 /* The numbers of one vector in double, and s[3][count] where it is not NULL: their derivatives. The reference. */
 TINYI_FN void tinyi_sph_one(const double *vector, const tgnn_sph_harm_params *p, double *y, double *s);
 
-/* n rows of count numbers without gaps from a block of whole fours of rows; writes up to 3 numbers after the last row */
+/* n rows of count numbers without gaps from a block, n a multiple of 4; writes up to 3 numbers after the last row */
 TINYI_FN void tinyi_sph_fours(const tiny_team *team, float *to, const float *block, tiny_idx step, tiny_idx n,
                               tiny_idx count);
 
