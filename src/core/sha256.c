@@ -107,7 +107,7 @@ void tinyi_sha_blocks_ref(uint32_t h[8], const unsigned char *p, size_t n_blocks
         TINYI_SHA_ROUND(g, h, a, b, c, d, e, f, x2);              \
         TINYI_SHA_ROUND(f, g, h, a, b, c, d, e, x3);              \
     } while (0)
-void tinyi_sha_blocks_c(uint32_t s[8], const unsigned char *p, size_t n_blocks)
+static void tinyi_sha_blocks_c(uint32_t s[8], const unsigned char *p, size_t n_blocks)
 {
     uint32_t w[64];
     size_t t;
@@ -283,18 +283,21 @@ __attribute__((target("sha,sse4.1,ssse3"))) static void tinyi_sha_blocks_x86(uin
 }
 #endif
 
-int tinyi_sha_has_instructions(void)
+static int tinyi_sha_has(int form, unsigned cpu)
 {
-    return (TINYI_SHA_X86 && (tinyi_cpu_features() & TINY_CPU_SHA)) ||
-           (TINYI_SHA_ARM && (tinyi_cpu_features() & TINY_CPU_SHA_ARM));
+    if (form == TINYI_SHA_INSTRUCTIONS)
+        return (TINYI_SHA_X86 && (cpu & TINY_CPU_SHA)) || (TINYI_SHA_ARM && (cpu & TINY_CPU_SHA_ARM));
+    if (form == TINYI_SHA_AVX2) return TINYI_SHA_X86 && !(~cpu & (TINY_CPU_AVX2 | TINY_CPU_BMI2));
+    return form == TINYI_SHA_PLAIN;
 }
-/* The kernel of this processor. cpuid takes a microsecond in a virtual machine, which is a block's time: the answer is
+/* The form of this processor. cpuid takes a microsecond in a virtual machine, which is a block's time: the answer is
  * kept in each digest's state. */
 static int tinyi_sha_kernel(void)
 {
-    if (tinyi_sha_has_instructions()) return TINYI_SHA_INSTRUCTIONS;
-    if (TINYI_SHA_X86 && !(~tinyi_cpu_features() & (TINY_CPU_AVX2 | TINY_CPU_BMI2))) return TINYI_SHA_AVX2;
-    return TINYI_SHA_PLAIN;
+    const unsigned cpu = tinyi_cpu_features();
+    int form = TINYI_SHA_INSTRUCTIONS;
+    while (!tinyi_sha_has(form, cpu)) form--;
+    return form;
 }
 
 static void tinyi_sha_blocks(tiny_sha256 *h, const unsigned char *p, size_t n_blocks)
@@ -326,6 +329,12 @@ static void tinyi_sha_start(tiny_sha256 *h, int fast)
     h->fast = fast;
 }
 TINY_API void tiny_sha256_start(tiny_sha256 *h) { if (h) tinyi_sha_start(h, tinyi_sha_kernel()); }
+TINYI_FN int tinyi_sha_start_as(tiny_sha256 *h, int form)
+{
+    if (!tinyi_sha_has(form, tinyi_cpu_features())) return 0;
+    tinyi_sha_start(h, form);
+    return 1;
+}
 
 TINY_API void tiny_sha256_add(tiny_sha256 *h, const void *bytes, size_t n)
 {

@@ -6,7 +6,8 @@
  *   tiny_sha256_end(&h, digest);                         h must be started again before it is used again
  *
  * No function here allocates or fails, except tiny_random. Where a pointer is NULL nothing is done. Threads may call
- * them at the same time. */
+ * them at the same time. The fastest form that the processor has is used, with the same digest from each: there is no
+ * context here, so neither its target nor TINY_TARGET chooses. */
 #ifndef TINYI_SHA256_H
 #define TINYI_SHA256_H
 #include "core/ctx.h"
@@ -16,7 +17,7 @@ typedef struct tiny_sha256 {
     uint32_t h[8];
     uint64_t n_bytes;
     unsigned char rest[64];                 /* n_bytes % 64 of them wait for their block */
-    int fast;                               /* the kernel: 0 plain C, else what the processor has */
+    int fast;                               /* the form: 0 plain C, 1 vectors of AVX2, 2 instructions for SHA */
 } tiny_sha256;
 
 TINY_API void tiny_sha256_start(tiny_sha256 *h);
@@ -42,8 +43,8 @@ TINY_API tiny_status tiny_random(tiny_ctx *ctx, void *bytes, size_t n);
 /* ---- inside: for the tests ---- */
 
 TINYI_FN void tinyi_sha_blocks_ref(uint32_t h[8], const unsigned char *p, size_t n_blocks);
-TINYI_FN void tinyi_sha_blocks_c(uint32_t h[8], const unsigned char *p, size_t n_blocks);
-TINYI_FN int tinyi_sha_has_instructions(void);
+/* Starts with that form (tiny_sha256.fast). Returns 0 if this build or this processor does not have it. */
+TINYI_FN int tinyi_sha_start_as(tiny_sha256 *h, int form);
 
 TINYI_C_END
 #endif
