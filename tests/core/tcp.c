@@ -75,7 +75,7 @@ static void bad_frame_rank(int rank, void *arg)
         return;
     }
     for (i = 0; i <= n; i++) {
-        tiny_ctx *ctx = t_rank_ctx(TINY_TARGET_AUTO);
+        tiny_ctx *ctx = counted_ctx();
         tiny_tcp_desc d = desc_of(g, 1);
         tiny_tcp *t = NULL;
         tiny_status st = tiny_tcp_open(ctx, &d, &t);
@@ -100,6 +100,8 @@ static void bad_frame_rank(int rank, void *arg)
                 (void)snprintf(g->says[1], sizeof g->says[1], "%d: %s", (int)st, net->says);
             }
         } else g->gone[1]++;
+        if (i < n) count_bytes(g);
+        else g->sent[1] = t_alloc.most_bytes;           /* for the right frame */
         tiny_tcp_close(ctx, t);
         tiny_ctx_close(ctx);
     }
@@ -109,10 +111,13 @@ static void test_bad_frame(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     group g;
     open_group(&g, ctx, 2, 0);
-    if (t_ranks(2, bad_frame_rank, &g) && !T_EQ_INT(g.gone[1], 0)) printf("  case %d: %s\n", g.index, g.says[1]);
+    if (t_ranks(2, bad_frame_rank, &g)) {
+        if (!T_EQ_INT(g.gone[1], 0)) printf("  case %d: %s\n", g.index, g.says[1]);
+        T_TRUE(g.most > 2 * 65536 && g.most <= g.sent[1] && g.most < MOST_BYTES);
+    }
     close_group(&g);
     t_close(ctx);
-    T_PROOF("distributed 1", "hostile: every truncation and bit flip of a REDUCE frame over TCP");
+    T_PROOF("distributed 1", "hostile: every truncation and bit flip of a REDUCE frame over TCP, memory bounded");
 }
 
 /* Frames that are authentic, from a rank that lies: kind says how. */
@@ -154,7 +159,7 @@ static void liar_rank(int rank, void *arg)
         return;
     }
     for (i = 0; i < LIES; i++) {
-        tiny_ctx *ctx = t_rank_ctx(TINY_TARGET_AUTO);
+        tiny_ctx *ctx = counted_ctx();
         tiny_tcp_desc d = desc_of(g, 1);
         tiny_comm_desc cd;
         tiny_comm *c = NULL;
@@ -174,6 +179,7 @@ static void liar_rank(int rank, void *arg)
             g->index = i;
             (void)snprintf(g->says[1], sizeof g->says[1], "%d: %s", (int)st, tiny_ctx_message(ctx));
         }
+        count_bytes(g);
         tiny_comm_close(c);
         tiny_tcp_close(ctx, t);
         tiny_ctx_close(ctx);
@@ -184,10 +190,13 @@ static void test_liars(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     group g;
     open_group(&g, ctx, 2, 0);
-    if (t_ranks(2, liar_rank, &g) && !T_EQ_INT(g.gone[1], 0)) printf("  kind %d: %s\n", g.index, g.says[1]);
+    if (t_ranks(2, liar_rank, &g)) {
+        if (!T_EQ_INT(g.gone[1], 0)) printf("  kind %d: %s\n", g.index, g.says[1]);
+        T_TRUE(g.most > 2 * 65536 && g.most < MOST_BYTES);
+    }
     close_group(&g);
     t_close(ctx);
-    T_PROOF("distributed 1", "hostile: NaN payload, wrong-count payload, replayed and reflected frames");
+    T_PROOF("distributed 1", "hostile: NaN payload, wrong count, replayed and reflected frames, memory bounded");
 }
 
 /* A rank with the key sends pings without end. They cost it less than they cost us, so there is always another one:

@@ -45,7 +45,23 @@ typedef struct group {
     uint64_t sent[MOST];
     tiny_idx joined;                        /* rank 1 is in the group */
     tiny_tcp_desc d;                        /* what all have */
+    int counted;                            /* 1 + the rank whose allocations sum_rank counts */
+    size_t most;                            /* bytes that the counted rank held at once */
 } group;
+
+/* What a rank with one peer may hold, whatever others send: two frames of 64 KiB, the slots of four strangers, and
+ * pages of up to 64 KiB around keys. */
+enum { MOST_BYTES = 2 * 65584 + 400000 };
+/* The context of a rank whose allocations are counted; only one rank at a time may have it. */
+T_FN tiny_ctx *counted_ctx(void)
+{
+    tiny_ctx_desc desc = t_desc(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = NULL;
+    (void)tiny_ctx_open(&desc, &ctx);
+    t_alloc.most_bytes = t_alloc.live_bytes;
+    return ctx;
+}
+T_FN void count_bytes(group *g) { if (t_alloc.most_bytes > g->most) g->most = t_alloc.most_bytes; }
 
 T_FN void open_group(group *g, tiny_ctx *ctx, int world, int mesh)
 {
@@ -85,7 +101,7 @@ T_FN tiny_tcp_desc desc_of(const group *g, int rank)
 T_FN void sum_rank(int rank, void *arg)
 {
     group *g = (group *)arg;
-    tiny_ctx *ctx = t_rank_ctx(TINY_TARGET_AUTO);
+    tiny_ctx *ctx = g->counted == rank + 1 ? counted_ctx() : t_rank_ctx(TINY_TARGET_AUTO);
     tiny_tcp_desc d = desc_of(g, rank);
     tiny_comm_desc cd;
     tiny_comm *c = NULL;
@@ -106,6 +122,7 @@ T_FN void sum_rank(int rank, void *arg)
     if (!g->st[rank]) g->st[rank] = tiny_comm_agree(c, "number", 77);
     (void)snprintf(g->says[rank], sizeof g->says[rank], "%s", tiny_ctx_message(ctx));
     for (i = 0; t && i < g->world; i++) g->sent[rank] += tiny_tcp_net(t)->count[i].bytes_sent;
+    if (g->counted == rank + 1) count_bytes(g);
     tiny_comm_close(c);
     tiny_tcp_close(ctx, t);
     tiny_ctx_close(ctx);
