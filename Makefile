@@ -55,7 +55,7 @@ COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 # what is no part of the library compiles in half the time
 COMPILE_TEST = $(patsubst -O2,-O1,$(COMPILE))
 
-.PHONY: help all picture pictures ways smaller try demo machine retrain retrain-check test test-clone sweep \
+.PHONY: help all picture pictures ways scale smaller try demo machine retrain retrain-check test test-clone sweep \
     run-tests programs bench bench-quick bench-compile bench-peers bench-targets bench-arm bench-mpi check-scripts \
     mutants conformance test-ports test-python fuzz soak asan tsan stitch stitch-check docs setup examples \
     examples-all examples-alone mpi test-mpi style-check page test-serve test-page clean install uninstall shared dist
@@ -165,6 +165,9 @@ picture:         ## draws docs/img/speed.svg, the picture of README.md, from doc
 ways: $(BUILD)/docs/dev/ways  ## draws docs/img/ways.svg, the picture of docs/guide/collectives.md
 	$< > $(BUILD)/ways.svg
 	mv $(BUILD)/ways.svg docs/img/ways.svg
+
+scale: $(BUILD)/docs/dev/scale  ## prints the table of docs/dev/scale.md: 2 to 8 real ranks, 2 to 1024 simulated ones
+	$<
 
 PICTURES = tdn deeponet spiking_nerf operator wave compress_net robust_nets search_net meta_prune distserve pipeline \
     onebyte noloco moe_fold zero_topo energon
