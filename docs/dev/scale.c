@@ -207,7 +207,7 @@ static void pipeline(job *j, tiny_ctx *ctx, tiny_net *net)
     must(ctx, tllm_pipe_open(ctx, &d, &pipe));
     for (k = -1; k < TURNS; k++) {
         if (k == 0) t = 1e-9 * (double)tiny_now_ns();
-        must(ctx, tllm_pipe_run(pipe, (uint64_t)(k + 1), NULL));
+        must(ctx, tllm_pipe_run(pipe, k + 1, NULL));
     }
     j->got[net->rank] = (1e-9 * (double)tiny_now_ns() - t) / TURNS;
     tllm_pipe_close(pipe);
