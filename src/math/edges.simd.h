@@ -66,6 +66,23 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_sum)(float *y, const tinyi_edges *j, 
     TINYI_EDGE_BLOCK(4)
     TINYI_EDGE_BLOCK(2)
     TINYI_EDGE_BLOCK(1)
+#if V_AVX512
+    if (f < end && end - f <= 8) {          /* half a vector: a whole one would often reach into the next line */
+        const __mmask8 some = (__mmask8)(0xff >> (8 - (end - f)));
+        __m256 acc = keep ? _mm256_mul_ps(_mm256_maskz_loadu_ps(some, y + f), _mm256_set1_ps(keep[head]))
+                          : _mm256_setzero_ps();
+        for (p = p0, q = w; p < p1; p++) {
+            const __m256 x = _mm256_maskz_loadu_ps(some, TINY_FN(tinyi_edge_row)(j, p) + f);
+            if (fetch) TINY_FN(tinyi_edge_fetch)(j, p, f, end - f);
+            if (w) {
+                acc = _mm256_fmadd_ps(_mm256_set1_ps(q[head]), x, acc);
+                q += w_row;
+            } else acc = _mm256_add_ps(acc, x);
+        }
+        _mm256_mask_storeu_ps(y + f, some, _mm256_mul_ps(acc, _mm256_set1_ps(times)));
+        return;
+    }
+#endif
     if (f < end) {                          /* of one head */
         const size_t n = end - f;
         v_f32 acc = keep ? v_mul(v_load_n(y + f, n), v_set(keep[head])) : v_zero();
