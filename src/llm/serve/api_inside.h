@@ -71,7 +71,7 @@ typedef struct tinyi_ask {
     char param[64], says[512];
     char more[80];                          /* further members of the error, ",\"a\":1" */
     tllm_bytes warnings;                    /* JSON texts, separated by commas */
-    char idle[TINYI_ASK_IDLE][80];          /* members that tinyi_ask_only has named */
+    char idle[TINYI_ASK_IDLE][80];          /* members that tinyi_ask_idle has named */
     int n_idle;
 } tinyi_ask;
 
@@ -105,8 +105,11 @@ TINYI_FN int tinyi_ask_read(tinyi_ask *a, const char *body, size_t n);
 TINYI_FN void tinyi_ask_end(tinyi_ask *a);
 /* A field of the request; NULL: it is not there, or null. */
 TINYI_FN const tinyi_tv *tinyi_ask_get(tinyi_ask *a, const char *name);
-/* Members of a part of the request, such as a tool, that change nothing here: each name is warned of once, and sixteen
- * at most. known: the others, each between spaces. map: NULL or no map: nothing is done. */
+/* Names a member of a part of the request, such as a tool, in a warning: it changes nothing here. Each name comes once,
+ * and after sixteen of them "and other members". */
+TINYI_FN void tinyi_ask_idle(tinyi_ask *a, const tinyi_tv *key, const char *part);
+/* The same for all members of a map but those of `known`, where each stands between spaces. map: NULL or no map:
+ * nothing is done. */
 TINYI_FN void tinyi_ask_only(tinyi_ask *a, const tinyi_tv *map, const char *part, const char *known);
 TINYI_FN const tinyi_tv *tinyi_ask_member(tinyi_ask *a, const tinyi_tv *map, const char *name);
 TINYI_FN double tinyi_ask_number(tinyi_ask *a, const char *name, double least, double most, double otherwise);

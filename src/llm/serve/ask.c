@@ -202,21 +202,29 @@ const tinyi_tv *tinyi_ask_member(tinyi_ask *a, const tinyi_tv *map, const char *
     const tinyi_tv *v = map->type == TINYI_DOC_MAP ? tinyi_map_find_text(&a->m, map->u.map, name, strlen(name)) : NULL;
     return v && v->type != TINYI_DOC_NONE ? v : NULL;
 }
+void tinyi_ask_idle(tinyi_ask *a, const tinyi_tv *key, const char *part)
+{
+    char shown[80];
+    int k;
+    tinyi_doc_show(key->u.s, key->n, shown);
+    for (k = 0; k < TINYI_MIN(a->n_idle, TINYI_ASK_IDLE); k++)
+        if (!strcmp(a->idle[k], shown)) return;
+    if (a->n_idle > TINYI_ASK_IDLE) return;
+    if (a->n_idle < TINYI_ASK_IDLE) {
+        memcpy(a->idle[a->n_idle], shown, sizeof shown);
+        tinyi_ask_warn(a, "%s of %s has no effect on this server", shown, part);
+    } else tinyi_ask_warn(a, "and other members that have no effect on this server");
+    a->n_idle++;
+}
 void tinyi_ask_only(tinyi_ask *a, const tinyi_tv *map, const char *part, const char *known)
 {
     size_t i;
-    int k;
-    for (i = 0; map && map->type == TINYI_DOC_MAP && i < map->u.map->n && a->n_idle < TINYI_ASK_IDLE; i++) {
+    for (i = 0; map && map->type == TINYI_DOC_MAP && i < map->u.map->n; i++) {
         const tinyi_tpair *p = &map->u.map->pair[i];
-        char *shown = a->idle[a->n_idle], name[82];
-        if (p->value.type == TINYI_DOC_NONE) continue;
+        char shown[80], name[82];
         tinyi_doc_show(p->key.u.s, p->key.n, shown);
         (void)snprintf(name, sizeof name, " %s ", shown);
-        if (strstr(known, name)) continue;
-        for (k = 0; k < a->n_idle && strcmp(a->idle[k], shown); k++) {}
-        if (k < a->n_idle) continue;
-        a->n_idle++;
-        tinyi_ask_warn(a, "%s of %s has no effect on this server", shown, part);
+        if (p->value.type != TINYI_DOC_NONE && !strstr(known, name)) tinyi_ask_idle(a, &p->key, part);
     }
 }
 
@@ -432,18 +440,23 @@ static void tinyi_ask_forms(tinyi_ask *a, tinyi_ask_how *h)
         }
     }
     if (format) {
-        const tinyi_tv *type = tinyi_ask_member(a, format, "type"), *s = tinyi_ask_member(a, format, "json_schema");
-        tinyi_ask_only(a, format, "response_format", " type json_schema schema ");
-        tinyi_ask_only(a, s, "json_schema", " name description schema strict ");
-        if (type && tinyi_tv_is(type, "text")) format = NULL;
-        else if (type && tinyi_tv_is(type, "json_object")) {
-            if (!s) s = tinyi_ask_member(a, format, "schema");
-        } else if (type && tinyi_tv_is(type, "json_schema") && s && s->type == TINYI_DOC_MAP) {
-            s = tinyi_ask_member(a, s, "schema");
-            if (!s) (void)tinyi_ask_fail(a, 400, "response_format", "invalid_value", "response_format has no schema");
+        const char *param = a->style == TINYI_STYLE_RESPONSES ? "text.format" : "response_format";
+        const tinyi_tv *type = tinyi_ask_member(a, format, "type"), *s = NULL;
+        if (type && tinyi_tv_is(type, "text")) {
+            tinyi_ask_only(a, format, param, " type ");
+            format = NULL;
+        } else if (type && tinyi_tv_is(type, "json_object")) {
+            tinyi_ask_only(a, format, param, " type schema ");
+            s = tinyi_ask_member(a, format, "schema");
+        } else if (type && tinyi_tv_is(type, "json_schema")) {
+            s = tinyi_ask_member(a, format, "json_schema");
+            tinyi_ask_only(a, format, param, " type json_schema ");
+            tinyi_ask_only(a, s, "json_schema", " name description schema strict ");
+            s = s ? tinyi_ask_member(a, s, "schema") : NULL;
+            if (!s) (void)tinyi_ask_fail(a, 400, param, "invalid_value", "%s has no schema", param);
         } else
-            (void)tinyi_ask_fail(a, 400, "response_format", "invalid_value",
-                                 "response_format must have the type text, json_object, or json_schema with a schema");
+            (void)tinyi_ask_fail(a, 400, param, "invalid_value",
+                                 "%s must have the type text, json_object, or json_schema with a schema", param);
         if (format && s && schema)
             (void)tinyi_ask_fail(a, 400, "json_schema", "invalid_value", "both json_schema and response_format");
         if (format && !a->status) {
@@ -489,6 +502,8 @@ static void tinyi_ask_how_to(tinyi_ask *a, tinyi_ask_how *h)
     tinyi_ask_stops(a, h);
     if (!a->status) tinyi_ask_forms(a, h);
     h->r.past_end = tinyi_ask_flag(a, "ignore_eos", 0);
+    if (h->r.past_end && (h->r.schema || h->r.gbnf))
+        tinyi_ask_warn(a, "ignore_eos has no effect: a grammar, a schema or a call that is forced ends the text");
     h->r.priority = (int)tinyi_ask_whole(a, "priority", -1000000, 1000000, 0);
     if (chat) {
         h->r.logprobs = tinyi_ask_flag(a, "logprobs", 0);
@@ -526,21 +541,44 @@ static int tinyi_ask_fits(tinyi_ask *a, const tllm_tokens *t)
                           "an answer needs one", t->n, context);
 }
 
+/* most tokens of the answer, by any of its names; -1: the request does not say */
+static int64_t tinyi_ask_most(tinyi_ask *a)
+{
+    static const char *const names[3] = { "max_tokens", "n_predict", "max_completion_tokens" };
+    const char *first = NULL;
+    int64_t most = -1;
+    size_t i;
+    for (i = 0; i < TINYI_COUNT(names); i++) {
+        const int64_t k = tinyi_ask_whole(a, names[i], -1, INT32_MAX, -1);
+        if (!tinyi_ask_get(a, names[i])) continue;
+        if (first && k != most)
+            (void)tinyi_ask_fail(a, 400, names[i], "invalid_value", "%s and %s differ: they mean the same", first,
+                                 names[i]);
+        first = names[i];
+        most = k;
+    }
+    return most;
+}
+
 static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, const tinyi_ask_prompts *p)
 {
     const int64_t n = tinyi_ask_whole(a, "n", 1, TINYI_API_CHOICES, 1);
-    const tinyi_tv *options = tinyi_ask_get(a, "stream_options"), *seed = tinyi_ask_get(a, "seed");
-    int64_t most = tinyi_ask_whole(a, "max_tokens", -1, INT32_MAX, -1);
+    const tinyi_tv *options = tinyi_ask_get(a, "stream_options"), *seed = tinyi_ask_get(a, "seed"), *usage;
+    const int64_t most = tinyi_ask_most(a);
     const int stream = tinyi_ask_flag(a, "stream", 0), echo = tinyi_ask_flag(a, "echo", 0);
     char error[400];
     tinyi_job *j;
     size_t i;
-    most = tinyi_ask_whole(a, "n_predict", -1, INT32_MAX, most);
-    if (a->where == TINYI_AT_CHAT) most = tinyi_ask_whole(a, "max_completion_tokens", -1, INT32_MAX, most);
     if (seed && seed->type != TINYI_DOC_INT)
         (void)tinyi_ask_fail(a, 400, "seed", "invalid_type", "seed must be a whole number");
     if (stream && echo && h->r.logprobs)
         (void)tinyi_ask_fail(a, 400, "echo", "unsupported", "echo with logprobs is not streamed: set stream to false");
+    usage = options ? tinyi_ask_member(a, options, "include_usage") : NULL;
+    if (options && options->type != TINYI_DOC_MAP)
+        (void)tinyi_ask_fail(a, 400, "stream_options", "invalid_type", "stream_options must be an object");
+    if (usage && usage->type != TINYI_DOC_BOOL)
+        (void)tinyi_ask_fail(a, 400, "stream_options", "invalid_type", "include_usage must be true or false");
+    if (options && !stream) tinyi_ask_warn(a, "stream_options has no effect without stream");
     for (i = 0; options && options->type == TINYI_DOC_MAP && i < options->u.map->n; i++)
         if (!tinyi_tv_is(&options->u.map->pair[i].key, "include_usage"))
             (void)tinyi_ask_fail(a, 400, "stream_options", "unknown_field",
@@ -562,8 +600,7 @@ static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, const tinyi_ask_pro
     j->n_per_prompt = (size_t)n;
     j->tools = h->form;
     j->parallel = tinyi_ask_flag(a, "parallel_tool_calls", h->form != TLLM_TOOL_FORCED);
-    j->include_usage = options && tinyi_ask_member(a, options, "include_usage") &&
-                       tinyi_tv_true(tinyi_ask_member(a, options, "include_usage"));
+    j->include_usage = usage && usage->u.i;
     j->seed = tiny_rng_u64(&a->api->random) >> 11;  /* exact as a double, too */
     if (seed && seed->u.i != -1) j->seed = (uint64_t)seed->u.i;
     for (i = 0; h->tools && i < h->tools->u.list->n; i++) {

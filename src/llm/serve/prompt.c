@@ -3,6 +3,7 @@
  * Messages go through the template of the model. If the last one is a text of the assistant, the answer continues it:
  * the template runs over the messages before it, and its text begins the answer, so that every template serves. */
 #include "llm/serve/api_inside.h"
+#include <stdio.h>
 #include <string.h>
 
 int tinyi_ask_encode(tinyi_ask *a, const char *text, size_t n, int chat, tllm_tokens *t)
@@ -73,6 +74,35 @@ static int tinyi_ask_parts(tinyi_ask *a, tinyi_tv *content)
     return tinyi_ask_doc(a);
 }
 
+/* Does the template name this member? In a loop over all members it could show others, too: they get a warning that is
+ * not needed. */
+static int tinyi_ask_is_read(const tllm_api *api, const tinyi_tv *key)
+{
+    static const char letters[] = "_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    const size_t n = api->chat_source && TINYI_HAS(TEMPLATES) ? strlen(api->chat_source) : 0;
+    size_t i;
+    for (i = 0; key->n && i + key->n <= n; i++) {
+        const char *at = api->chat_source + i, *end = at + key->n;
+        if (!memcmp(at, key->u.s, key->n) && (!i || !strchr(letters, at[-1])) && (!*end || !strchr(letters, *end)))
+            return 1;
+    }
+    return 0;
+}
+
+/* As tinyi_ask_only, for what the template gets as a whole. */
+static void tinyi_ask_only_read(tinyi_ask *a, const tinyi_tv *map, const char *part, const char *known)
+{
+    size_t i;
+    for (i = 0; map->type == TINYI_DOC_MAP && i < map->u.map->n; i++) {
+        const tinyi_tpair *p = &map->u.map->pair[i];
+        char shown[80], name[82];
+        tinyi_doc_show(p->key.u.s, p->key.n, shown);
+        (void)snprintf(name, sizeof name, " %s ", shown);
+        if (p->value.type != TINYI_DOC_NONE && !strstr(known, name) && !tinyi_ask_is_read(a->api, &p->key))
+            tinyi_ask_idle(a, &p->key, part);
+    }
+}
+
 /* Checks the messages and brings them into the form that templates expect. */
 static int tinyi_ask_messages(tinyi_ask *a, const tinyi_tv *messages)
 {
@@ -98,6 +128,8 @@ static int tinyi_ask_messages(tinyi_ask *a, const tinyi_tv *messages)
         if ((!content || content->type == TINYI_DOC_NONE) && !(calls && calls->type == TINYI_DOC_LIST && k == 2))
             return tinyi_ask_fail(a, 400, "messages", "invalid_value", "message %zu has no content", i);
         if (!content) (void)tinyi_map_set(&a->m, m->u.map, tinyi_tv_view("content", 7), tinyi_tv_view("", 0));
+        /* the id ties a result to its call; so does the order of the messages */
+        tinyi_ask_only_read(a, m, "a message", " role content tool_call_id ");
         for (k = 0; calls && calls->type == TINYI_DOC_LIST && k < calls->u.list->n; k++) {
             const tinyi_tv *f = tinyi_ask_member(a, &calls->u.list->item[k], "function");
             tinyi_tv *args =
@@ -106,6 +138,8 @@ static int tinyi_ask_messages(tinyi_ask *a, const tinyi_tv *messages)
             if (!f || !args || !tinyi_ask_member(a, f, "name"))
                 return tinyi_ask_fail(a, 400, "messages", "invalid_value",
                                       "call %zu of message %zu has no function with a name and arguments", k, i);
+            tinyi_ask_only_read(a, &calls->u.list->item[k], "a call", " id type index function ");
+            tinyi_ask_only_read(a, f, "the function of a call", " name arguments ");
             /* clients send a text of JSON, and templates want the object */
             if (args->type != TINYI_DOC_STRING || !args->n) continue;
             if (!tinyi_tv_read_json(&a->m, "arguments", args->u.s, args->n, &read)) return tinyi_ask_doc(a);
@@ -182,7 +216,11 @@ const tinyi_tv *tinyi_ask_tools(tinyi_ask *a, int *forced, const tinyi_tv **only
     *forced = 1;
     if (tinyi_tv_is(choice, "required")) return tools;
     if (choice->type == TINYI_DOC_MAP) {
-        const tinyi_tv *f = tinyi_ask_member(a, choice, "function"), *name = f ? tinyi_ask_member(a, f, "name") : NULL;
+        const tinyi_tv *f = tinyi_ask_member(a, choice, "function"), *name = f ? tinyi_ask_member(a, f, "name") : NULL,
+                       *type = tinyi_ask_member(a, choice, "type");
+        tinyi_ask_only(a, choice, "tool_choice", " type function ");
+        tinyi_ask_only(a, f, "the function of tool_choice", " name ");
+        if (type && !tinyi_tv_is(type, "function")) name = NULL;
         for (i = 0; name && i < tools->u.list->n; i++) {
             const tinyi_tv *t = tinyi_ask_member(a, &tools->u.list->item[i], "function");
             if (tinyi_tv_equal(&a->m, tinyi_ask_member(a, t, "name"), name)) *only = &tools->u.list->item[i];

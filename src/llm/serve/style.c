@@ -61,6 +61,14 @@ static void tinyi_style_say(tinyi_ask *a, tinyi_tv *messages, tinyi_tv role, tin
     (void)tinyi_list_add(&a->m, messages->u.list, one);
 }
 
+/* The result of a tool, with the id of its call for templates that read it. */
+static void tinyi_style_result(tinyi_ask *a, tinyi_tv *messages, tinyi_tv content, const tinyi_tv *id)
+{
+    tinyi_style_say(a, messages, tinyi_style_name("tool"), content, NULL);
+    if (id && !a->status && !a->m.status)
+        tinyi_style_set(a, &messages->u.list->item[messages->u.list->n - 1], "tool_call_id", *id);
+}
+
 /* {"id": .., "type": "function", "function": {"name": .., "arguments": ..}} */
 static void tinyi_style_call(tinyi_ask *a, tinyi_tv *calls, const tinyi_tv *id, const tinyi_tv *name,
                              const tinyi_tv *input, const char *param)
@@ -106,21 +114,21 @@ static void tinyi_style_message(tinyi_ask *a, tinyi_tv *messages, const tinyi_tv
     if (a->m.status) return;
     for (i = 0; i < content->u.list->n && !a->status; i++) {
         const tinyi_tv *part = &content->u.list->item[i], *type = tinyi_ask_member(a, part, "type");
-        if (type && !tinyi_tv_is(type, "text"))
-            tinyi_ask_only(a, part, "a part of a message",
-                           " type tool_use_id content is_error id name input thinking signature ");
         if (user && type && tinyi_tv_is(type, "tool_result")) {
             const tinyi_tv *said = tinyi_ask_member(a, part, "content");
             const tinyi_tv *failed = tinyi_ask_member(a, part, "is_error");
+            tinyi_ask_only(a, part, "a tool_result", " type tool_use_id content is_error ");
             if (failed && tinyi_tv_true(failed))
                 tinyi_ask_warn(a, "is_error: the template gets the text of a tool_result only");
-            tinyi_style_say(a, messages, tinyi_style_name("tool"),
-                            said ? tinyi_style_words(a, said, "messages") : tinyi_tv_view("", 0), NULL);
-        } else if (!user && type && tinyi_tv_is(type, "tool_use"))
+            tinyi_style_result(a, messages, said ? tinyi_style_words(a, said, "messages") : tinyi_tv_view("", 0),
+                               tinyi_ask_member(a, part, "tool_use_id"));
+        } else if (!user && type && tinyi_tv_is(type, "tool_use")) {
+            tinyi_ask_only(a, part, "a tool_use", " type id name input ");
             tinyi_style_call(a, &calls, tinyi_ask_member(a, part, "id"), tinyi_ask_member(a, part, "name"),
                              tinyi_ask_member(a, part, "input"), "messages");
-        else if (!user && type && tinyi_tv_is(type, "thinking")) {
+        } else if (!user && type && tinyi_tv_is(type, "thinking")) {
             const tinyi_tv *said = tinyi_ask_member(a, part, "thinking");
+            tinyi_ask_only(a, part, "thinking", " type thinking signature ");
             if (said && said->type == TINYI_DOC_STRING) (void)tinyi_doc_put(&a->m, said->u.s, said->n);
             else (void)tinyi_ask_fail(a, 400, "messages", "invalid_type", "a part of type thinking has no text");
         }
@@ -139,19 +147,20 @@ static void tinyi_style_item(tinyi_ask *a, tinyi_tv *messages, const tinyi_tv *i
     const tinyi_tv *type = tinyi_ask_member(a, item, "type"), *role = tinyi_ask_member(a, item, "role"),
                    *content = tinyi_ask_member(a, item, "content");
     char shown[80] = "none";
-    tinyi_ask_only(a, item, "an item of input",
-                   " type role content id status phase call_id name arguments output ");
     if ((!type || tinyi_tv_is(type, "message")) && role && content) {
+        tinyi_ask_only(a, item, "a message of input", " type role content id status phase ");
         tinyi_style_say(a, messages, *role, tinyi_style_words(a, content, "input"), NULL);
     } else if (type && tinyi_tv_is(type, "function_call")) {
         tinyi_tv calls = tinyi_tv_list(&a->m, 1);
         if (a->m.status) return;
+        tinyi_ask_only(a, item, "a function_call", " type id status call_id name arguments ");
         tinyi_style_call(a, &calls, tinyi_ask_member(a, item, "call_id"), tinyi_ask_member(a, item, "name"),
                          tinyi_ask_member(a, item, "arguments"), "input");
         if (!a->status) tinyi_style_say(a, messages, tinyi_style_name("assistant"), tinyi_tv_view("", 0), &calls);
     } else if (type && tinyi_tv_is(type, "function_call_output") && tinyi_ask_member(a, item, "output")) {
-        tinyi_style_say(a, messages, tinyi_style_name("tool"),
-                        tinyi_style_words(a, tinyi_ask_member(a, item, "output"), "input"), NULL);
+        tinyi_ask_only(a, item, "a function_call_output", " type id status call_id output ");
+        tinyi_style_result(a, messages, tinyi_style_words(a, tinyi_ask_member(a, item, "output"), "input"),
+                           tinyi_ask_member(a, item, "call_id"));
     } else {
         if (type && type->type == TINYI_DOC_STRING) tinyi_doc_show(type->u.s, type->n, shown);
         (void)tinyi_ask_fail(a, 400, "input", "unsupported_content",
@@ -187,7 +196,9 @@ static void tinyi_style_tools(tinyi_ask *a, tinyi_tv *root, const char *paramete
         if (says) tinyi_style_set(a, &f, "description", *says);
         if (schema) tinyi_style_set(a, &f, "parameters", *schema);
         if (strict) tinyi_style_set(a, &f, "strict", *strict);
-        tinyi_ask_only(a, t, "a tool", " type name description parameters input_schema strict ");
+        tinyi_ask_only(a, t, "a tool",
+                       a->style == TINYI_STYLE_MESSAGES ? " type name description input_schema strict "
+                                                        : " type name description parameters strict ");
         tinyi_style_set(a, &one, "type", tinyi_style_name("function"));
         tinyi_style_set(a, &one, "function", f);
         (void)tinyi_list_add(&a->m, list.u.list, one);
@@ -198,27 +209,33 @@ static void tinyi_style_tools(tinyi_ask *a, tinyi_tv *root, const char *paramete
 /* {"type": "function" or "tool", "name": ..} */
 static void tinyi_style_choice(tinyi_ask *a, tinyi_tv *root)
 {
-    const tinyi_tv *choice = tinyi_ask_get(a, "tool_choice"), *type, *name;
+    const int is_messages = a->style == TINYI_STYLE_MESSAGES;
+    const tinyi_tv *choice = tinyi_ask_get(a, "tool_choice"), *type, *name, *alone;
     tinyi_tv one, f;
     if (!choice) return;
     if (choice->type != TINYI_DOC_MAP) {
         tinyi_style_set(a, root, "tool_choice", *choice);
         return;
     }
-    tinyi_ask_only(a, choice, "tool_choice", " type name disable_parallel_tool_use ");
     type = tinyi_ask_member(a, choice, "type");
     name = tinyi_ask_member(a, choice, "name");
-    if (name) {
+    if (type && !tinyi_tv_is(type, is_messages ? "tool" : "function")) {
+        tinyi_ask_only(a, choice, "tool_choice", is_messages ? " type disable_parallel_tool_use " : " type ");
+        tinyi_style_set(a, root, "tool_choice", tinyi_tv_is(type, "any") ? tinyi_style_name("required") : *type);
+    } else {
+        tinyi_ask_only(a, choice, "tool_choice", is_messages ? " type name disable_parallel_tool_use " : " type name ");
         one = tinyi_tv_map(&a->m);
         f = tinyi_tv_map(&a->m);
         if (a->m.status) return;
-        tinyi_style_set(a, &f, "name", *name);
+        if (name) tinyi_style_set(a, &f, "name", *name);
         tinyi_style_set(a, &one, "function", f);
         tinyi_style_set(a, root, "tool_choice", one);
-    } else if (type)
-        tinyi_style_set(a, root, "tool_choice", tinyi_tv_is(type, "any") ? tinyi_style_name("required") : *type);
-    name = tinyi_ask_member(a, choice, "disable_parallel_tool_use");
-    if (name && tinyi_tv_true(name)) tinyi_style_set(a, root, "parallel_tool_calls", tinyi_tv_bool(0));
+    }
+    alone = is_messages ? tinyi_ask_member(a, choice, "disable_parallel_tool_use") : NULL;
+    if (alone && alone->type != TINYI_DOC_BOOL)
+        (void)tinyi_ask_fail(a, 400, "tool_choice", "invalid_type",
+                             "disable_parallel_tool_use must be true or false");
+    else if (alone) tinyi_style_set(a, root, "parallel_tool_calls", tinyi_tv_bool(!alone->u.i));
 }
 
 static void tinyi_style_read_messages(tinyi_ask *a, tinyi_tv *root, tinyi_tv *messages)
@@ -264,11 +281,21 @@ static void tinyi_style_read_response(tinyi_ask *a, tinyi_tv *root, tinyi_tv *me
     if (input->type == TINYI_DOC_STRING) tinyi_style_say(a, messages, tinyi_style_name("user"), *input, NULL);
     else
         for (i = 0; i < input->u.list->n && !a->status; i++) tinyi_style_item(a, messages, &input->u.list->item[i]);
+    if (text && text->type != TINYI_DOC_MAP)
+        (void)tinyi_ask_fail(a, 400, "text", "invalid_type", "text must be an object");
+    tinyi_ask_only(a, text, "text", " format ");
     if (type && tinyi_tv_is(type, "json_schema")) { /* name and schema stand in the format itself */
+        static const char *const names[4] = { "name", "description", "schema", "strict" };
+        tinyi_tv schema = tinyi_tv_map(&a->m);
         one = tinyi_tv_map(&a->m);
         if (a->m.status) return;
+        tinyi_ask_only(a, format, "text.format", " type name description schema strict ");
+        for (i = 0; i < TINYI_COUNT(names); i++) {
+            const tinyi_tv *v = tinyi_ask_member(a, format, names[i]);
+            if (v) tinyi_style_set(a, &schema, names[i], *v);
+        }
         tinyi_style_set(a, &one, "type", *type);
-        tinyi_style_set(a, &one, "json_schema", *format);
+        tinyi_style_set(a, &one, "json_schema", schema);
         tinyi_style_set(a, root, "response_format", one);
     } else if (format) tinyi_style_set(a, root, "response_format", *format);
     tinyi_style_tools(a, root, "parameters");

@@ -638,6 +638,91 @@ static void test_fields(void)
     end();
 }
 
+/* Members inside that change nothing: the answer names each of them. A message may have what its template reads. */
+static void test_members(void)
+{
+#define GO "\"type\":\"object\",\"properties\":{\"to\":{\"const\":\"a\"}},\"required\":[\"to\"]," \
+           "\"additionalProperties\":false"
+#define TOOL "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"go\",\"parameters\":{" GO "}}}]"
+#define HI "{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"a\""
+    static const char none[] = " has no effect on this server";
+    static const struct {
+        const char *path, *body;
+        int status;
+        const char *says, *name;            /* name: NULL, or a member of a part, as the warning has it */
+    } cases[] = {
+        { "/v1/responses", "{\"input\":\"a\",\"max_output_tokens\":1,\"text\":{\"verbosity\":\"low\"}}", 200, "",
+          "verbosity of text" },
+        { "/v1/responses", "{\"input\":\"a\",\"text\":\"low\"}", 400, "text must be an object", NULL },
+        { "/v1/responses", "{\"input\":\"a\",\"text\":{\"format\":\"json\"}}", 400, "text.format must have the type",
+          NULL },
+        { "/v1/responses",
+          "{\"input\":\"a\",\"text\":{\"format\":{\"type\":\"json_schema\",\"name\":\"n\",\"strict\":true,"
+          "\"schema\":{" GO "},\"level\":7}}}", 200, "to\\\"", "level of text.format" },
+        { "/v1/responses",
+          "{\"input\":\"a\",\"tools\":[{\"type\":\"function\",\"name\":\"go\",\"input_schema\":{}}],"
+          "\"max_output_tokens\":1}", 200, "", "input_schema of a tool" },
+        { "/v1/responses",
+          "{\"input\":[{\"role\":\"user\",\"content\":\"a\",\"arguments\":\"{}\"}],\"max_output_tokens\":1}", 200,
+          "", "arguments of a message of input" },
+        { "/v1/messages", HI "}],\"tools\":[{\"name\":\"go\",\"parameters\":{}}]}", 200, "", "parameters of a tool" },
+        { "/v1/messages", HI "}],\"tools\":[{\"name\":\"go\"}],\"tool_choice\":{\"type\":\"auto\",\"name\":\"go\"}}",
+          200, "", "name of tool_choice" },
+        { "/v1/messages",
+          HI "}],\"tools\":[{\"name\":\"go\"}],\"tool_choice\":{\"type\":\"any\","
+             "\"disable_parallel_tool_use\":1}}", 400, "disable_parallel_tool_use must be true or false", NULL },
+        { "/v1/chat/completions", HI ",\"mood\":\"sad\"}]}", 200, "", "mood of a message" },
+        { "/v1/chat/completions", HI ",\"name\":\"Ann\"}]}", 200, "", NULL },
+        { "/v1/chat/completions",
+          HI "},{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"function\":{\"name\":"
+             "\"go\",\"arguments\":\"{}\"},\"speed\":2}]},{\"role\":\"tool\",\"content\":\"a\",\"tool_call_id\":"
+             "\"1\"}]}", 200, "\"warnings\":[\"tool_calls of a message has no effect on this server\",",
+          "speed of a call" },
+        { "/v1/chat/completions",
+          HI "}]," TOOL ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"go\"},\"mode\":1}}", 200,
+          "", "mode of tool_choice" },
+        { "/v1/chat/completions",
+          HI "}]," TOOL ",\"tool_choice\":{\"type\":\"tool\",\"function\":{\"name\":\"go\"}}}", 400,
+          "tool_choice must be none, auto", NULL },
+        { "/v1/chat/completions",
+          HI "}],\"response_format\":{\"type\":\"text\",\"schema\":{\"type\":\"object\"}}}", 200, "",
+          "schema of response_format" },
+        { "/v1/chat/completions", HI "}],\"stream\":true,\"stream_options\":[]}", 400,
+          "stream_options must be an object", NULL },
+        { "/v1/chat/completions", HI "}],\"stream\":true,\"stream_options\":{\"include_usage\":1}}", 400,
+          "include_usage must be true or false", NULL },
+        { "/v1/chat/completions", HI "}],\"stream_options\":{\"include_usage\":true}}", 200,
+          "\"warnings\":[\"stream_options has no effect without stream\"]", NULL },
+        { "/v1/chat/completions", HI "}],\"ignore_eos\":true,\"json_schema\":{" GO "}}", 200,
+          "\"warnings\":[\"ignore_eos has no effect: a grammar,", NULL },
+        { "/v1/completions", "{\"prompt\":\"a\",\"ignore_eos\":true,\"grammar\":\"root ::= [a]\"}", 200,
+          "\"warnings\":[\"ignore_eos has no effect: a grammar,", NULL },
+        { "/v1/chat/completions", HI "}],\"max_completion_tokens\":2}", 400,
+          "max_tokens and max_completion_tokens differ", NULL },
+        { "/v1/chat/completions", HI "}],\"n_predict\":2}", 400, "max_tokens and n_predict differ", NULL },
+        { "/v1/chat/completions", HI "}],\"max_completion_tokens\":1,\"n_predict\":1}", 200, "\"completion_tokens\":1,",
+          NULL },
+    };
+    size_t i;
+    desc.chat_template = "{% for m in messages %}{{ m.content }}{% if m.name %} {{ m.name }}{% endif %}{% endfor %}"
+                         "{# tools #}";
+    if (!begin()) return;
+    for (i = 0; i < T_COUNT(cases); i++) {
+        const int status = post(cases[i].path, cases[i].body);
+        const char *at = strstr(kit_body, "\"warnings\":[");
+        char named[100];
+        (void)snprintf(named, sizeof named, "\"%s%s\"]", cases[i].name ? cases[i].name : "", none);
+        if (status != cases[i].status || !strstr(kit_body, cases[i].says) ||
+            (cases[i].name ? !at || !strstr(at, named) : at && !strstr(cases[i].says, "warnings")))
+            t_fail(__FILE__, __LINE__, "%s %s: %d, %.600s", cases[i].path, cases[i].body, status, kit_body);
+    }
+    kit_hang_up(&line);
+    end();
+#undef GO
+#undef TOOL
+#undef HI
+}
+
 static void test_simple(void)
 {
     static const char *const page[] = { "<p>one ", "page</p>" };
@@ -861,6 +946,7 @@ int main(void)
     T_RUN(test_styles);
     T_RUN(test_tool_forms);
     T_RUN(test_fields);
+    T_RUN(test_members);
     T_RUN(test_simple);
     T_RUN(test_page);
     T_RUN(test_keys);
