@@ -720,6 +720,44 @@ static void test_interrupted(void)
     (void)close(from[0]);
 }
 
+/* serve listens where --port says, with the options of the engine, and ends by a signal */
+static void test_serve(void)
+{
+    const char *build = getenv("BUILD");
+    char program[300];
+    int from[2], status = -1;
+    size_t held = 0;
+    pid_t child;
+    if (!is_there() || run("", "serve --help") == 127) return;
+    T_EQ_INT(run("", "serve %s --port 65536", a_story), 2);
+    COMPLAINS("--port takes a whole number from 0 to 65535");
+    T_EQ_INT(run("", "serve %s --port 0 --address 0", a_story), 2);
+    COMPLAINS("--port and --address: one of them");
+    T_EQ_INT(run("", "serve %s --window --cells 64", a_story), 2);
+    COMPLAINS("--window and --cells: one of them");
+    T_EQ_INT(run("", "serve %s --cache-type-v q9", a_story), 2);
+    COMPLAINS("--cache-type-v: q9");
+    T_EQ_INT(run("", "serve %s --port 0 --lora %s", a_story, a_story), 1);
+    COMPLAINS("story-small.gguf");
+    if (!T_TRUE(!pipe(from))) return;
+    (void)snprintf(program, sizeof program, "%s/serve", build ? build : "build");
+    child = fork();
+    if (!child) {
+        (void)alarm(120);
+        (void)dup2(from[1], 1);
+        (void)close(from[0]);
+        (void)execl(program, program, a_story, "--port", "0", "--window", "--budget", "16", "--cache-type-k", "q8_0",
+                    "--cache-type-v", "f16", "--context", "64", "--threads", "1", (char *)NULL);
+        _exit(127);
+    }
+    (void)close(from[1]);
+    said[0] = 0;
+    T_TRUE(child > 0 && hear_until(from[0], &held, "at http://127.0.0.1:") && !strstr(said, "127.0.0.1:0\n"));
+    T_TRUE(!kill(child, SIGTERM));
+    T_TRUE(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    (void)close(from[0]);
+}
+
 /* unusual uses: numbers out of range, full disks as outputs, devices in place of files */
 static void test_unusual_arguments(void)
 {
@@ -806,6 +844,7 @@ int main(void)
     T_RUN(test_inspect_hostile_names);
     T_RUN(test_chat);
     T_RUN(test_interrupted);
+    T_RUN(test_serve);
     T_RUN(test_unusual_arguments);
     T_RUN(test_stories);
     tidy();

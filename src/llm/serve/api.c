@@ -707,6 +707,8 @@ TINY_API tiny_status tllm_api_open(tiny_ctx *ctx, tllm_engine *engine, const tll
     const tllm_model *model;
     if (out) *out = NULL;
     if (st) return st;
+    if (desc && desc->n_adapters && (!desc->adapters || !engine))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_api_open: adapters without %s", engine ? "a list" : "an engine");
     if (!desc || !out || (!engine && !desc->embedder))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_api_open: there is no %s",
                           !desc  ? "description"
@@ -717,6 +719,8 @@ TINY_API tiny_status tllm_api_open(tiny_ctx *ctx, tllm_engine *engine, const tll
     memset(a, 0, sizeof *a);
     a->ctx = a->w.ctx = ctx;
     a->engine = engine;
+    a->adapters = desc->adapters;
+    a->n_adapters = desc->n_adapters;
     a->embedder = desc->embedder;
     a->vocab = engine ? tllm_engine_vocab(engine) : tllm_session_vocab(desc->embedder);
     a->file = desc->file ? desc->file : engine ? tllm_engine_file(engine) : tllm_session_file(desc->embedder);

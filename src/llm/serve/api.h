@@ -31,6 +31,9 @@ TINYI_C_BEGIN
 
 typedef struct tllm_api tllm_api;
 
+/* a LoRA adapter or a control vector, and its weight where a request names none (0: 1) */
+typedef struct tllm_api_adapter { const tllm_adapter *adapter; float weight; } tllm_api_adapter;
+
 typedef struct tllm_api_desc {              /* all zero: the defaults */
     tllm_server_desc server;                /* request, gone and user are not used */
     const char *name;          /* of the model in answers; NULL: general.name of its file, or "model" */
@@ -42,6 +45,10 @@ typedef struct tllm_api_desc {              /* all zero: the defaults */
     const char *chat_template;              /* NULL: that of the file */
     size_t n_chat_template;                 /* bytes; 0: it ends with a 0 byte */
     const tllm_gguf *file;                  /* of the engine's model; NULL: tllm_engine_file */
+    /* Adapters of the engine's model. A request takes one of them by its field "lora", [{"id": 0, "scale": 1}], counted
+     * from 0, or none by []; without the field it gets the first. The list and the adapters must outlive the api. */
+    const tllm_api_adapter *adapters;
+    size_t n_adapters;
     tllm_session *embedder;                 /* for /v1/embeddings; NULL: that endpoint says that there is none */
     const char *metrics;       /* what the names of /metrics begin with; NULL: "tinyllm_" */
     size_t n_most;                          /* tokens of an answer, if the request does not say; 0: what fits */

@@ -24,6 +24,8 @@ typedef struct tinyi_api_words {
 struct tllm_api {
     tiny_ctx *ctx;
     tllm_engine *engine;
+    const tllm_api_adapter *adapters;
+    size_t n_adapters;
     tllm_session *embedder;
     tllm_server *server;
     tllm_template *chat;                    /* NULL: the model has no template */

@@ -131,6 +131,7 @@ static const struct {
     { "repeat_last_n", TINYI_AT_MADE, 0 },
     { "ignore_eos", TINYI_AT_MADE, 0 },
     { "priority", TINYI_AT_MADE, 0 },
+    { "lora", TINYI_AT_MADE, 0 },
     { "system", TINYI_AT_MESSAGES | TINYI_AT_COUNT, 0 },
     { "stop_sequences", TINYI_AT_MESSAGES | TINYI_AT_COUNT, 0 },
     { "thinking", TINYI_AT_MESSAGES | TINYI_AT_COUNT, 0 },
@@ -492,6 +493,40 @@ static void tinyi_ask_forms(tinyi_ask *a, tinyi_ask_how *h)
     if (h->form == TLLM_TOOL_LIST || h->form == TLLM_TOOL_OBJECT) h->r.special = 1;
 }
 
+/* [{"id": 0, "scale": 1}]: one adapter, since the engine takes one; those of scale 0 are none. Without a scale it has
+ * its own weight. */
+static void tinyi_ask_lora(tinyi_ask *a, tinyi_ask_how *h)
+{
+    const tllm_api *api = a->api;
+    const tinyi_tv *v = tinyi_ask_get(a, "lora");
+    size_t i, at = api->n_adapters ? 0 : SIZE_MAX;
+    double weight = api->n_adapters ? (double)api->adapters[0].weight : 0;
+    if (v) at = SIZE_MAX;
+    if (v && v->type != TINYI_DOC_LIST)
+        (void)tinyi_ask_fail(a, 400, "lora", "invalid_type", "lora must be a list of objects with id and scale");
+    for (i = 0; v && v->type == TINYI_DOC_LIST && i < v->u.list->n && !a->status; i++) {
+        const tinyi_tv *one = &v->u.list->item[i], *id = tinyi_ask_member(a, one, "id"),
+                       *scale = tinyi_ask_member(a, one, "scale");
+        double f = 0;
+        tinyi_ask_only(a, one, "lora", " id scale ");
+        if (!id || id->type != TINYI_DOC_INT || id->u.i < 0 || (uint64_t)id->u.i >= api->n_adapters)
+            (void)tinyi_ask_fail(a, 400, "lora", "invalid_value",
+                                 "item %zu of lora has no id of an adapter: this server has %zu of them", i,
+                                 api->n_adapters);
+        else if (!scale) f = (double)api->adapters[id->u.i].weight;
+        else if (scale->type == TINYI_DOC_BOOL || !tinyi_tv_number(scale, &f) || !(f > -1e6 && f < 1e6))
+            (void)tinyi_ask_fail(a, 400, "lora", "invalid_value", "the scale of item %zu of lora is not a number", i);
+        if (a->status || (scale && f == 0)) continue;
+        if (at != SIZE_MAX)
+            (void)tinyi_ask_fail(a, 400, "lora", "unsupported", "a request has one adapter at most");
+        at = (size_t)id->u.i;
+        weight = f;
+    }
+    if (at == SIZE_MAX || a->status) return;
+    h->r.adapter = api->adapters[at].adapter;
+    h->r.adapter_weight = (float)weight;
+}
+
 static void tinyi_ask_how_to(tinyi_ask *a, tinyi_ask_how *h)
 {
     const int chat = a->where == TINYI_AT_CHAT;
@@ -500,6 +535,7 @@ static void tinyi_ask_how_to(tinyi_ask *a, tinyi_ask_how *h)
     tinyi_ask_chain(a, h);
     tinyi_ask_bias(a, h);
     tinyi_ask_stops(a, h);
+    tinyi_ask_lora(a, h);
     if (!a->status) tinyi_ask_forms(a, h);
     h->r.past_end = tinyi_ask_flag(a, "ignore_eos", 0);
     if (h->r.past_end && (h->r.schema || h->r.gbnf))

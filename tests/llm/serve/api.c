@@ -723,6 +723,78 @@ static void test_members(void)
 #undef HI
 }
 
+/* An adapter for each request: the text is that of a session with this adapter alone. */
+static void test_adapters(void)
+{
+    static const struct {
+        const char *field;
+        float weight;
+    } cases[] = { { "", 1 }, { ",\"lora\":[]", 0 }, { ",\"lora\":[{\"id\":1}]", -2 },
+                  { ",\"lora\":[{\"id\":1,\"scale\":0.5},{\"id\":0,\"scale\":0}]", 0.5f } };
+    const tllm_text a = { "blk.0.attn_q.weight.lora_a", 26 }, b = { "blk.0.attn_q.weight.lora_b", 26 };
+    tllm_api_adapter list[2];
+    tllm_adapter *lora = NULL;
+    tllm_writer *w = NULL;
+    tllm_gguf *file = NULL;
+    tllm_about about;
+    const void *bytes;
+    float *x;
+    uint64_t dim_a[2], dim_b[2];
+    char want[4][600], text[4000], body[300];
+    size_t i, k, n = 0;
+    if (!begin()) return;
+    tllm_model_about(tllm_session_model(session), &about);
+    dim_a[0] = dim_b[1] = (uint64_t)about.n_embd;
+    dim_a[1] = dim_b[0] = 2;
+    x = t_rand((size_t)about.n_embd * 4, -1.0f, 1.0f);
+    T_OK(tllm_writer_open(ctx, NULL, &w));
+    (void)tllm_writer_put_text(ctx, w, "general.type", "adapter");
+    (void)tllm_writer_put_text(ctx, w, "general.architecture", "llama");
+    (void)tllm_writer_put_text(ctx, w, "adapter.type", "lora");
+    (void)tllm_writer_put_f32(ctx, w, "adapter.lora.alpha", 8.0f);
+    (void)tllm_writer_put_tensor(ctx, w, a, TLLM_FORMAT_F32, 2, dim_a, x);
+    (void)tllm_writer_put_tensor(ctx, w, b, TLLM_FORMAT_F32, 2, dim_b, x + 2 * about.n_embd);
+    T_OK(tllm_writer_finish(ctx, w));
+    bytes = tllm_writer_memory(w, &n);
+    T_OK(tllm_gguf_open_memory(ctx, bytes, n, &file));
+    T_OK(tllm_adapter_open(ctx, tllm_session_model(session), file, &lora));
+    tllm_api_close(api);
+    list[0].adapter = list[1].adapter = lora;
+    list[0].weight = 1;
+    list[1].weight = -2;
+    desc.adapters = list;
+    desc.n_adapters = 2;
+    T_OK(tllm_api_open(ctx, engine, &desc, &api));
+    for (i = 0; i < T_COUNT(cases) && api; i++) {
+        T_OK(tllm_session_attach(session, lora, cases[i].weight));
+        (void)snprintf(want[i], sizeof want[i], "%s", by_session("one day , Ella", 30, 0, 0, NULL));
+        for (k = 0; k < i; k++) T_TRUE(strcmp(want[k], want[i]) != 0);
+        (void)snprintf(body, sizeof body,
+                       "{\"prompt\":\"one day , Ella\",\"max_tokens\":30,\"temperature\":0%s}", cases[i].field);
+        T_EQ_INT(post("/v1/completions", body), 200);
+        (void)member(kit_body, "text", text, sizeof text);
+        T_EQ_TEXT(text, want[i]);
+    }
+    T_OK(tllm_session_attach(session, lora, 0));
+    T_EQ_INT(post("/v1/completions", "{\"prompt\":\"a\",\"lora\":{}}"), 400);
+    SAYS("lora must be a list");
+    T_EQ_INT(post("/v1/completions", "{\"prompt\":\"a\",\"lora\":[{\"id\":2}]}"), 400);
+    SAYS("this server has 2 of them");
+    T_EQ_INT(post("/v1/completions", "{\"prompt\":\"a\",\"lora\":[{\"id\":0,\"scale\":\"x\"}]}"), 400);
+    SAYS("the scale of item 0 of lora");
+    T_EQ_INT(post("/v1/completions", "{\"prompt\":\"a\",\"lora\":[{\"id\":0},{\"id\":1}]}"), 400);
+    SAYS("a request has one adapter at most");
+    kit_hang_up(&line);
+    tllm_api_close(api);
+    tllm_engine_close(engine);
+    api = NULL;
+    engine = NULL;
+    tllm_adapter_close(ctx, lora);
+    tllm_gguf_close(ctx, file);
+    tllm_writer_close(ctx, w);
+    end();
+}
+
 static void test_simple(void)
 {
     static const char *const page[] = { "<p>one ", "page</p>" };
@@ -947,6 +1019,7 @@ int main(void)
     T_RUN(test_tool_forms);
     T_RUN(test_fields);
     T_RUN(test_members);
+    T_RUN(test_adapters);
     T_RUN(test_simple);
     T_RUN(test_page);
     T_RUN(test_keys);
