@@ -214,6 +214,25 @@ def main():
         else:
             print("skipped: embeddings: no embedding model was named")
 
+    with Served(sys.argv[1], STORY, "--context", "1024") as wide:       # room for the calls that a list may have
+        def calls():
+            """several calls in one answer, whole and as a stream"""
+            other = openai.OpenAI(base_url=wide.url + "/v1", api_key="none", max_retries=0)
+            tool = {"type": "function", "function": {"name": "f", "parameters": {
+                "type": "object", "properties": {}, "additionalProperties": False}}}
+            ask = dict(model="story", messages=TALK, max_tokens=900, temperature=0, tools=[tool],
+                       tool_choice="required")
+            a = other.chat.completions.create(parallel_tool_calls=True, **ask).choices[0].message.tool_calls
+            assert len(a) > 1 and len({c.id for c in a}) == len(a)
+            assert all(c.function.name == "f" and json.loads(c.function.arguments) == {} for c in a)
+            seen = [c.index for e in other.chat.completions.create(parallel_tool_calls=True, stream=True, **ask)
+                    for c in e.choices[0].delta.tool_calls or []]
+            assert seen == list(range(len(a))), seen
+            b = other.chat.completions.create(parallel_tool_calls=False, **ask).choices[0].message.tool_calls
+            assert len(b) == 1
+
+        checks.run("calls", calls)
+
     def ended():
         assert served.status == 0, served.status
 
