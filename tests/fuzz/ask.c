@@ -1,5 +1,6 @@
 /* tests/fuzz/ask.c - any bytes as the body of a request: the first byte chooses the endpoint. The server answers with a
- * status from 200 to 503 and JSON or events, goes on serving, and holds no more memory afterwards than before. */
+ * status from 200 to 503 and JSON or events, goes on serving, and holds no more memory afterwards than before. It has an
+ * embedding model, and a vocabulary with tokens for /infill. */
 #include "tinyllm.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,12 +10,36 @@
 static tllm_api *fuzz_api;
 static tiny_ctx *fuzz_ctx;
 
+/* The vocabulary of the story with tokens 5 to 8 for filling in. */
+static tllm_vocab *fuzz_vocab(const tllm_gguf *file)
+{
+    static const char *const key[4] = { "tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.fim_suf_token_id",
+                                        "tokenizer.ggml.fim_mid_token_id", "tokenizer.ggml.fim_sep_token_id" };
+    static tllm_writer *w;                  /* these stay: the vocabulary may look into them */
+    static tllm_gguf *made;
+    tllm_vocab *v = NULL;
+    const void *bytes = NULL;
+    size_t i, n = 0;
+    if (!tllm_writer_open(fuzz_ctx, NULL, &w)) {
+        for (i = 0; i < tllm_gguf_n_meta(file); i++)
+            (void)tllm_writer_put_meta(fuzz_ctx, w, tllm_gguf_meta_at(file, i));
+        for (i = 0; i < 4; i++) (void)tllm_writer_put_u32(fuzz_ctx, w, key[i], (uint32_t)(5 + i));
+        if (!tllm_writer_finish(fuzz_ctx, w)) bytes = tllm_writer_memory(w, &n);
+    }
+    if (!bytes || tllm_gguf_open_memory(fuzz_ctx, bytes, n, &made) || tllm_vocab_open(fuzz_ctx, made, &v)) return NULL;
+    return v;
+}
+
 static void fuzz_start(void)
 {
     static const char a_template[] = "{% for m in messages %}{{ m.content }} {{ m.tool_calls }}{% endfor %}{# tools #}";
     tllm_engine_desc e;
     tllm_api_desc d;
     tllm_engine *engine;
+    tllm_gguf *file = NULL;
+    tllm_model *model = NULL;
+    tllm_vocab *vocab = NULL;
+    tllm_session *embedder = NULL;
     memset(&e, 0, sizeof e);
     memset(&d, 0, sizeof d);
     e.context = 48;
@@ -22,8 +47,13 @@ static void fuzz_start(void)
     d.server.address = "127.0.0.1:0";
     d.chat_template = a_template;
     d.n_most = 4;
-    if (tiny_ctx_open(NULL, &fuzz_ctx) ||
-        tllm_engine_open_file(fuzz_ctx, "examples/models/story-small.gguf", &e, &engine) ||
+    if (!tiny_ctx_open(NULL, &fuzz_ctx) && !tllm_file_open(fuzz_ctx, "examples/models/story-small.gguf", &file) &&
+        !tllm_model_open(fuzz_ctx, file, &model) &&
+        !tllm_session_open(fuzz_ctx, "tests/fuzz/corpus/gguf/model-pooling-decoder.gguf", NULL, &embedder))
+        vocab = fuzz_vocab(file);
+    d.file = file;
+    d.embedder = embedder;
+    if (!vocab || tllm_engine_open(fuzz_ctx, model, vocab, &e, &engine) ||
         tllm_api_open(fuzz_ctx, engine, &d, &fuzz_api)) {
         fprintf(stderr, "ask: the server does not start\n");
         exit(2);

@@ -1,4 +1,4 @@
-/* tests/llm/serve/infill.c - /infill and /v1/rerank over loopback
+/* tests/llm/serve/infill.c - /infill, /v1/rerank and /v1/embeddings over loopback
  *
  * Truth    the text of /v1/completions for the same tokens, put together here; embeddings of a session and their
  *          products in double; for a head that ranks, the first row of the model without it, times the head. */
@@ -222,6 +222,109 @@ static void test_rerank(void)
     t_close(ctx);
 }
 
+/* float i of a text in base64, little endian */
+static float unpacked(const char *digits, size_t i)
+{
+    static const char all[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    unsigned char byte[4];
+    uint32_t bits;
+    float x;
+    size_t k, b;
+    for (k = 0; k < 4; k++) {
+        unsigned v = 0;
+        for (b = 8 * (4 * i + k); b < 8 * (4 * i + k) + 8; b++) {
+            const char *digit = strchr(all, digits[b / 6]);
+            v = v << 1 | (digit && *digit ? (unsigned)(digit - all) >> (5 - b % 6) & 1 : 0);
+        }
+        byte[k] = (unsigned char)v;
+    }
+    bits = (uint32_t)byte[0] | (uint32_t)byte[1] << 8 | (uint32_t)byte[2] << 16 | (uint32_t)byte[3] << 24;
+    memcpy(&x, &bits, 4);
+    return x;
+}
+
+/* Vectors are those of a session, as numbers and, to the bit, in base64. */
+static void test_embeddings(void)
+{
+    static const char *const text[3] = { "a b", "b a b", "a b" };
+    static const char *const forms[4] = { "", ",\"encoding_format\":\"float\"", ",\"encoding_format\":\"base64\"",
+                                          ",\"encoding_format\":\"base64\",\"dimensions\":%d" };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_session *s = NULL;
+    tllm_api_desc d;
+    tllm_about about;
+    float x[3][256];
+    const char *at;
+    char body[300], form[100];
+    int tokens = 0;
+    size_t i, k, f;
+    memset(&d, 0, sizeof d);
+    T_OK(tllm_session_open(ctx, an_embedder, NULL, &s));
+    if (!s) { t_close(ctx); return; }
+    tllm_model_about(tllm_session_model(s), &about);
+    T_TRUE(about.n_out > 1 && about.n_out <= 256);
+    for (i = 0; i < 3; i++) T_OK(tllm_embed(s, text[i], strlen(text[i]), -1, x[i]));
+    T_TRUE(memcmp(x[0], x[1], (size_t)about.n_out * sizeof **x) != 0);
+    d.server.address = "127.0.0.1:0";
+    d.embedder = s;
+    T_OK(tllm_api_open(ctx, NULL, &d, &api));
+    for (i = 0; i < 3; i++) {
+        (void)snprintf(body, sizeof body, "{\"content\":\"%s\",\"add_special\":true}", text[i]);
+        T_EQ_INT(post("/tokenize", body), 200);
+        for (at = kit_body, tokens++; *at; at++) tokens += *at == ',';
+    }
+    for (f = 0; f < T_COUNT(forms) && api; f++) {
+        (void)snprintf(form, sizeof form, forms[f], (int)about.n_out);
+        (void)snprintf(body, sizeof body, "{\"input\":[\"%s\",\"%s\",\"%s\"],\"model\":\"x\"%s}", text[0], text[1],
+                       text[2], form);
+        T_EQ_INT(post("/v1/embeddings", body), 200);
+        for (at = kit_body, i = 0; i < 3; i++) {
+            (void)snprintf(body, sizeof body, "{\"object\":\"embedding\",\"index\":%d,\"embedding\":%c", (int)i,
+                           f < 2 ? '[' : '"');
+            at = strstr(at, body);
+            if (!T_TRUE(at != NULL)) break;
+            at += strlen(body);
+            for (k = 0; k < (size_t)about.n_out && f < 2; k++) {
+                char *after;
+                T_CLOSE(strtod(at, &after), x[i][k], 1e-6 * fabs(x[i][k]));
+                T_EQ_INT(*after, k + 1 < (size_t)about.n_out ? ',' : ']');
+                at = after + 1;
+            }
+            if (f < 2) continue;
+            T_EQ_INT(strcspn(at, "\""), (4 * (size_t)about.n_out + 2) / 3 * 4);
+            for (k = 0; k < (size_t)about.n_out; k++) {
+                const float got = unpacked(at, k);
+                T_TRUE(!memcmp(&got, &x[i][k], sizeof got));
+            }
+        }
+        (void)snprintf(body, sizeof body, "\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%d}", tokens, tokens);
+        SAYS(body);
+        SAYS("\"warnings\":[\"model: ");
+    }
+    T_EQ_INT(post("/v1/embeddings", "{\"input\":\"a b\"}"), 200);         /* one text */
+    at = strstr(kit_body, "\"embedding\":[");
+    T_TRUE(at && !strstr(kit_body, "\"index\":1"));
+    if (at) T_CLOSE(strtod(at + 13, NULL), x[0][0], 1e-6 * fabs(x[0][0]));
+    (void)snprintf(body, sizeof body, "{\"input\":\"a\",\"dimensions\":%d}", (int)about.n_out - 1);
+    T_EQ_INT(post("/v1/embeddings", body), 400);
+    SAYS("dimensions must be");
+    T_EQ_INT(post("/v1/embeddings", "{\"input\":\"a\",\"encoding_format\":\"hex\"}"), 400);
+    SAYS("must be float or base64");
+    T_EQ_INT(post("/v1/embeddings", "{\"input\":[]}"), 400);
+    SAYS("a list of 1 to 2048 texts");
+    T_EQ_INT(post("/v1/embeddings", "{\"input\":[1,2]}"), 400);             /* tokens of another vocabulary */
+    SAYS("item 0 of input is not a text");
+    T_EQ_INT(post("/v1/embeddings", "{\"input\":[\"a\",[1,2]]}"), 400);
+    SAYS("item 1 of input is not a text");
+    T_EQ_INT(post("/v1/embeddings", "{\"input\":\"a\",\"stream\":true}"), 400);
+    SAYS("stream is not a field");
+    kit_hang_up(&line);
+    tllm_api_close(api);
+    api = NULL;
+    tllm_session_close(s);
+    t_close(ctx);
+}
+
 /* A head that ranks: the rows of an encoder, and one row of weights for the first of them. */
 static void test_head(void)
 {
@@ -321,6 +424,7 @@ int main(void)
 {
     T_RUN(test_infill);
     T_RUN(test_rerank);
+    T_RUN(test_embeddings);
     T_RUN(test_head);
     return t_done();
 }
