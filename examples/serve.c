@@ -129,6 +129,7 @@ int main(int argc, char **argv)
     api_desc.chat_template = source;
     api_desc.n_chat_template = n_source;
     api_desc.n_most = (size_t)n_most;
+    api_desc.encode_again = engine_desc.exact;
     api_desc.server.connections = (size_t)connections;
     api_desc.page = serve_page;
     api_desc.n_page = sizeof serve_page / sizeof *serve_page;

@@ -59,6 +59,7 @@
 #include "llm/serve/handover_desk.c"
 #include "llm/serve/energon_move.c"
 #include "llm/serve/job.c"
+#include "llm/serve/replay.c"
 #include "llm/serve/style.c"
 #include "llm/serve/request.c"
 #include "llm/targets.c"

@@ -730,6 +730,7 @@ TINY_API tiny_status tllm_api_open(tiny_ctx *ctx, tllm_engine *engine, const tll
     a->w.max_steps = UINT64_MAX / 2;
     a->w.max_held = a->w.max_out = TINYI_API_ANSWER;
     a->lenient = desc->lenient;
+    a->encode_again = desc->encode_again;
     a->n_most = desc->n_most;
     a->page = desc->page;
     a->n_page = desc->n_page;
@@ -773,6 +774,7 @@ TINY_API void tllm_api_close(tllm_api *a)
     for (k = 0; a->jobs && more && k < 1000; k++)
         if (tllm_engine_step(a->engine, &more)) more = 1;
     tllm_template_close(a->ctx, a->chat);
+    tinyi_replay_close(a);
     tinyi_doc_end(&a->w);
     tiny_free(a->ctx, a->keys.text);
     tiny_free(a->ctx, a->origins.text);

@@ -52,6 +52,9 @@ typedef struct tllm_api_desc {              /* all zero: the defaults */
     tllm_session *embedder;                 /* for /v1/embeddings; NULL: that endpoint says that there is none */
     const char *metrics;       /* what the names of /metrics begin with; NULL: "tinyllm_" */
     size_t n_most;                          /* tokens of an answer, if the request does not say; 0: what fits */
+    /* nonzero: earlier answers in the messages of a chat are encoded again from their text. Otherwise those that this
+     * server gave become the tokens that were sampled, if the template shows their text as it was */
+    int encode_again;
     int lenient;                            /* nonzero: unknown fields get a warning and are not refused */
     /* the answer to GET /: n_page texts, one after the other; NULL: there is none */
     const char *const *page;

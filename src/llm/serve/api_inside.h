@@ -15,11 +15,17 @@ TINYI_C_BEGIN
 #define TINYI_TOOL_HELD ((size_t)64 << 20)  /* memory for reading calls */
 #define TINYI_API_PING_NS UINT64_C(15000000000)
 
+#define TINYI_REPLAYS 64                    /* talks that are kept as they were sampled, */
+#define TINYI_REPLAY_BYTES ((size_t)8 << 20) /* and their bytes together */
+
 typedef struct tinyi_api_words {
     char *text;
     const char *at[TINYI_API_WORDS];
     size_t n;
 } tinyi_api_words;
+
+/* a talk up to the end of an answer: its text, and the tokens that it had. One block, at token */
+typedef struct tinyi_replay { int32_t *token; char *text; size_t n_tokens, n; } tinyi_replay;
 
 struct tllm_api {
     tiny_ctx *ctx;
@@ -53,6 +59,9 @@ struct tllm_api {
     double prompt_seconds, made_seconds;
     uint64_t made_after;
     size_t longest;
+    int encode_again, n_replays;
+    size_t replay_bytes;
+    tinyi_replay replay[TINYI_REPLAYS];     /* the last used one first */
 };
 
 /* ---- a request that is read: ask.c ---- */
@@ -164,6 +173,7 @@ typedef struct tinyi_choice {
     tllm_bytes stop;                        /* the stop text that was found */
     tllm_bytes logprobs[4];                 /* chat: [0]; completions: tokens, logprobs, alternatives, offsets */
     size_t n_chars;
+    tllm_tokens made;                       /* if the job has a talk */
     tllm_bytes tokens;                      /* of a native answer: "1,2,", those that were not sent */
     double start_seconds, first_seconds, seconds;
 } tinyi_choice;
@@ -188,6 +198,9 @@ typedef struct tinyi_job {
     int64_t created;
     uint64_t seed, sent_at;
     size_t n_per_prompt, n_choices, n_left;
+    char *talk;                             /* the text of the prompt of a chat, n_talk bytes; NULL: it is not kept */
+    size_t n_talk;
+    tllm_tokens asked;                      /* and its tokens */
     tllm_bytes warnings;
     tinyi_choice *choice;
 } tinyi_job;
@@ -213,6 +226,14 @@ TINYI_FN void tinyi_calls_at(tinyi_calls *calls, size_t i, tinyi_tv *name, tinyi
 TINYI_FN void tinyi_call_id(tllm_api *w, const char *kind, char id[40]);
 TINYI_FN void tinyi_job_event(tinyi_job *j); /* sends what stands in w */
 TINYI_FN void tinyi_job_tail(tinyi_job *j); /* seed and warnings */
+
+/* ---- replay.c ---- */
+
+/* The longest beginning of a prompt that is kept; NULL: none. Valid until the next call. */
+TINYI_FN const tinyi_replay *tinyi_replay_find(tllm_api *a, const char *text, size_t n);
+/* Keeps the talk of a choice that has ended, with its answer. */
+TINYI_FN void tinyi_replay_add(tinyi_choice *c);
+TINYI_FN void tinyi_replay_close(tllm_api *a);
 
 /* ---- style.c: /v1/responses and /v1/messages ---- */
 

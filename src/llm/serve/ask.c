@@ -596,7 +596,8 @@ static int64_t tinyi_ask_most(tinyi_ask *a)
     return most;
 }
 
-static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, const tinyi_ask_prompts *p)
+/* talk: the text of the prompt of a chat, which the job takes over with its tokens; or NULL */
+static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, tinyi_ask_prompts *p, char **talk, size_t n_talk)
 {
     const int64_t n = tinyi_ask_whole(a, "n", 1, TINYI_API_CHOICES, 1);
     const tinyi_tv *options = tinyi_ask_get(a, "stream_options"), *seed = tinyi_ask_get(a, "seed"), *usage;
@@ -627,6 +628,11 @@ static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, const tinyi_ask_pro
     j = tinyi_job_open(a, p->n * (size_t)n);
     if (!j) return;
     j->stream = stream;
+    if (!a->api->encode_again) {
+        j->talk = *talk;
+        j->n_talk = n_talk;
+        *talk = NULL;
+    }
     j->native = a->native;
     j->gives_tokens = tinyi_ask_flag(a, "return_tokens", 0);
     j->probs = h->probs;
@@ -674,6 +680,10 @@ static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, const tinyi_ask_pro
                                  *error ? error : tiny_status_text(st));
         } else j->n_left++;
     }
+    if (j->talk) {                          /* copied by the engine */
+        j->asked = p->at[0];
+        memset(&p->at[0], 0, sizeof p->at[0]);
+    }
     if (a->status) {                        /* those that were submitted are cancelled, and nobody hears of them */
         tllm_reply_keep(a->reply, NULL);
         tinyi_job_gone(j);
@@ -687,7 +697,8 @@ void tinyi_ask_generate(tinyi_ask *a)
     tinyi_ask_prompts p;
     tllm_tokens one;
     const tinyi_tv *none = NULL;
-    size_t i;
+    char *talk = NULL;
+    size_t i, n_talk = 0;
     memset(&p, 0, sizeof p);
     memset(&one, 0, sizeof one);
     if (!a->api->engine) {
@@ -701,10 +712,7 @@ void tinyi_ask_generate(tinyi_ask *a)
     }
     tinyi_ask_how_to(a, h);
     if (!a->status && a->where == TINYI_AT_CHAT) {
-        char *text = NULL;
-        size_t n = 0;
-        if (tinyi_ask_prompt(a, &text, &n)) (void)tinyi_ask_encode(a, text, n, 1, &one);
-        tiny_free(a->api->ctx, text);
+        if (tinyi_ask_prompt(a, &talk, &n_talk)) (void)tinyi_ask_encode(a, talk, n_talk, 1, &one);
         p.at = &one;
         p.n = 1;
     } else if (!a->status && a->where == TINYI_AT_INFILL) {
@@ -715,6 +723,7 @@ void tinyi_ask_generate(tinyi_ask *a)
     } else if (!a->status) tinyi_ask_prompt_list(a, &p);
     if (a->native) a->where = TINYI_AT_TEXT;        /* answered as a completion */
     if (!a->status) (void)tinyi_ask_doc(a);
-    if (!a->status) tinyi_ask_submit(a, h, &p);
+    if (!a->status) tinyi_ask_submit(a, h, &p, &talk, n_talk);
+    tiny_free(a->api->ctx, talk);
     for (i = 0; i < p.n; i++) tllm_tokens_free(a->api->ctx, &p.at[i]);
 }

@@ -5,6 +5,7 @@
  * status of its failure. If the client hangs up the choices are cancelled, and the job is freed after the last of them
  * has ended. */
 #include "llm/serve/api_inside.h"
+#include "llm/token/parts_inside.h"
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -60,8 +61,11 @@ static void tinyi_job_free(tinyi_job *j)
         tllm_bytes_free(api->ctx, &j->choice[i].text);
         tllm_bytes_free(api->ctx, &j->choice[i].stop);
         tllm_bytes_free(api->ctx, &j->choice[i].tokens);
+        tllm_tokens_free(api->ctx, &j->choice[i].made);
         for (k = 0; k < 4; k++) tllm_bytes_free(api->ctx, &j->choice[i].logprobs[k]);
     }
+    tllm_tokens_free(api->ctx, &j->asked);
+    tiny_free(api->ctx, j->talk);
     tllm_bytes_free(api->ctx, &j->tool_names);
     tllm_bytes_free(api->ctx, &j->warnings);
     tiny_free(api->ctx, j->choice);
@@ -408,6 +412,8 @@ int tinyi_job_token(void *user, const tllm_engine_token *t)
     }
     if (j->logprobs) tinyi_choice_logprob(c, t->token, 1, t->logprob, t->top, t->n_top);
     if (t->prompt) return j->failed;
+    if (j->talk && tinyi_token_reserve(j->api->ctx, &c->made, 1)) j->failed = 503;
+    else if (j->talk) c->made.id[c->made.n++] = t->token;
     if (!tinyi_api_append(j->api, &c->text, t->text, t->n_text)) j->failed = 503;
     if (j->failed) return 1;
     plain = tllm_tool_plain(j->tools, c->text.at, c->text.n, c->shown, &closed);
@@ -621,6 +627,9 @@ void tinyi_job_end(void *user, const tllm_engine_result *r)
     j->api->longest = TINYI_MAX(j->api->longest, r->n_prompt + r->n_made);
     if (r->stop && !tinyi_api_append(j->api, &c->stop, r->stop, strlen(r->stop))) j->failed = 503;
     if (!tinyi_api_append(j->api, &c->text, r->text, r->n_text)) j->failed = 503;
+    /* of a text that was cut off the tokens say more */
+    if (j->talk && !r->status && !j->failed && r->end != TLLM_END_CALLER && r->end != TLLM_END_STRING)
+        tinyi_replay_add(c);
     if (r->status && !j->failed) {
         j->failed = r->status == TINY_E_MEMORY || r->status == TINY_E_WORKSPACE ? 503 : 500;
         (void)snprintf(j->says, sizeof j->says, "%s", *r->error ? r->error : tiny_status_text(r->status));

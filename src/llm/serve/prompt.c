@@ -3,17 +3,29 @@
  * Messages go through the template of the model. If the last one is a text of the assistant, the answer continues it:
  * the template runs over the messages before it, and its text begins the answer, so that every template serves. */
 #include "llm/serve/api_inside.h"
+#include "llm/token/parts_inside.h"
 #include <stdio.h>
 #include <string.h>
 
 int tinyi_ask_encode(tinyi_ask *a, const char *text, size_t n, int chat, tllm_tokens *t)
 {
-    const tllm_api *api = a->api;
+    tllm_api *api = a->api;
+    const tinyi_replay *said = chat && !api->encode_again && !t->n ? tinyi_replay_find(api, text, n) : NULL;
     const size_t n_bos = api->bos ? strlen(api->bos) : 0, before = t->n;
     /* most templates write BOS themselves */
     const int begins = chat && n_bos && n >= n_bos && !memcmp(text, api->bos, n_bos);
-    const tiny_status st =
-        tllm_encode(api->ctx, api->vocab, text, n, TLLM_ENCODE_SPECIAL | (begins ? 0 : TLLM_ENCODE_ENDS), t);
+    tiny_status st;
+    if (said) {                             /* the rest comes after these tokens */
+        st = tinyi_token_reserve(api->ctx, t, said->n_tokens);
+        if (!st) {
+            memcpy(t->id, said->token, said->n_tokens * sizeof *t->id);
+            t->n = said->n_tokens;
+            st = tllm_encode(api->ctx, api->vocab, text + said->n, n - said->n,
+                             TLLM_ENCODE_SPECIAL | TINYI_ENCODE_AFTER, t);
+        }
+        return st ? tinyi_ask_status(a, st, "messages") : 1;
+    }
+    st = tllm_encode(api->ctx, api->vocab, text, n, TLLM_ENCODE_SPECIAL | (begins ? 0 : TLLM_ENCODE_ENDS), t);
     if (st) return tinyi_ask_status(a, st, chat ? "messages" : "prompt");
     if (!begins && tllm_vocab_adds_eos(api->vocab) && t->n > before + 1) t->n--; /* the answer comes after it */
     return 1;

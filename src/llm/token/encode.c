@@ -167,7 +167,7 @@ static tiny_status tinyi_vocab_encode(tinyi_encoder *e, tinyi_finder *f, unsigne
     const tllm_vocab *v = e->v;
     int ends = (flags & TLLM_ENCODE_ENDS) && TINYI_VOCAB_KIND(v) != TLLM_VOCAB_RWKV &&
                TINYI_VOCAB_KIND(v) != TLLM_VOCAB_PLAMO2;
-    int cls = TINYI_VOCAB_KIND(v) == TLLM_VOCAB_WORDPIECE, after_special = 1;
+    int cls = TINYI_VOCAB_KIND(v) == TLLM_VOCAB_WORDPIECE, after_special = !(flags & TINYI_ENCODE_AFTER);
     size_t at = 0, i;
     tiny_status st = tinyi_finder_run(f);
     if (!st && ends && (v->add_bos || cls)) st = tinyi_vocab_put(e, v->special[TLLM_BOS]);
@@ -179,7 +179,8 @@ static tiny_status tinyi_vocab_encode(tinyi_encoder *e, tinyi_finder *f, unsigne
             while (from < to && tinyi_finder_taken(f, to - 1)) to--;
         }
         if (from < to) {
-            st = tinyi_vocab_piece_of(e, f->s + from, to - from, after_special, i == 0);
+            st = tinyi_vocab_piece_of(e, f->s + from, to - from, after_special,
+                                      i == 0 && !(flags & TINYI_ENCODE_AFTER));
             after_special = 0;
         }
         if (st || i == f->n_won) break;

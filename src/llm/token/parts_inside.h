@@ -123,6 +123,8 @@ TINYI_INLINE int tinyi_vocab_has(const tllm_vocab *v, int32_t id) { return v && 
 /* the byte of <0xXX>; -1: another text */
 TINYI_FN int tinyi_vocab_byte(const unsigned char *p, size_t n);
 
+/* a flag of tllm_encode: the text goes on after other tokens, so that no blank is put before it */
+#define TINYI_ENCODE_AFTER 4u
 /* Grows *p, which holds used of *room items, to at least want. */
 TINYI_FN tiny_status tinyi_token_grow(tiny_ctx *ctx, void **p, size_t used, size_t *room, size_t want,
                                       size_t bytes_each);

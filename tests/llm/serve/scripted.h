@@ -1,5 +1,5 @@
-/* tests/llm/serve/scripted.h - a model that says what a test wants: after token i comes token next[i], nearly always, or
- * other[i] where a grammar forbids it
+/* tests/llm/serve/scripted.h - a model that says what a test wants: after token i comes token next[i], nearly always,
+ * or other[i] where a grammar forbids it
  *
  * One layer whose attention and feed-forward network add nothing. The embedding of token i is the i-th unit vector, and
  * the rows of the output for next[i] and other[i] look at it alone. Token 0 is <unk>, 1 is <s>, 2 is </s>, the end. */
@@ -10,9 +10,10 @@ typedef struct scripted {
     tllm_session *session;
 } scripted;
 
-/* piece, next, other: n <= SCRIPT_WIDTH of them, the first three included; fim: tokens 3 to 6 are those of /infill */
+/* piece, next, other: n <= SCRIPT_WIDTH of them, the first three included; blank: the encoder
+ * puts a blank before a text */
 T_FN scripted script_open(tiny_ctx *ctx, const char *const *piece, const int *next, const int *other, size_t n,
-                           int fim)
+                           int blank)
 {
     enum { W = SCRIPT_WIDTH };
     static const struct {
@@ -25,8 +26,6 @@ T_FN scripted script_open(tiny_ctx *ctx, const char *const *piece, const int *ne
                    { "blk.0.attn_k.weight", 2, 0 },     { "blk.0.attn_v.weight", 2, 0 },
                    { "blk.0.attn_output.weight", 2, 0 }, { "blk.0.ffn_gate.weight", 2, 0 },
                    { "blk.0.ffn_up.weight", 2, 0 },     { "blk.0.ffn_down.weight", 2, 0 } };
-    static const char *const fims[4] = { "tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.fim_suf_token_id",
-                                         "tokenizer.ggml.fim_mid_token_id", "tokenizer.ggml.fim_sep_token_id" };
     scripted s;
     float *data[4], score[W];
     tllm_text text[W];
@@ -45,7 +44,7 @@ T_FN scripted script_open(tiny_ctx *ctx, const char *const *piece, const int *ne
         text[i].at = piece[i];
         text[i].n = strlen(piece[i]);
         score[i] = -(float)i;
-        type[i] = i == 0 ? 2 : i < 3 || (fim && i < 7) ? 3 : 1;
+        type[i] = i == 0 ? 2 : i < 3 ? 3 : 1;
     }
     T_OK(tllm_writer_open(ctx, NULL, &s.file));
     (void)tllm_writer_put_text(ctx, s.file, "general.architecture", "llama");
@@ -60,9 +59,8 @@ T_FN scripted script_open(tiny_ctx *ctx, const char *const *piece, const int *ne
     (void)tllm_writer_put_array(ctx, s.file, "tokenizer.ggml.tokens", TLLM_STRING, text, n);
     (void)tllm_writer_put_array(ctx, s.file, "tokenizer.ggml.scores", TLLM_F32, score, n);
     (void)tllm_writer_put_array(ctx, s.file, "tokenizer.ggml.token_type", TLLM_I32, type, n);
-    (void)tllm_writer_put_bool(ctx, s.file, "tokenizer.ggml.add_space_prefix", 0);
+    (void)tllm_writer_put_bool(ctx, s.file, "tokenizer.ggml.add_space_prefix", blank);
     (void)tllm_writer_put_bool(ctx, s.file, "tokenizer.ggml.add_bos_token", 0);
-    for (i = 0; fim && i < 4; i++) (void)tllm_writer_put_u32(ctx, s.file, fims[i], (uint32_t)(3 + i));
     for (i = 0; i < T_COUNT(tensor); i++) {
         uint64_t dim[2];
         tllm_text name;
