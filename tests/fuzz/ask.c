@@ -1,6 +1,6 @@
 /* tests/fuzz/ask.c - any bytes as the body of a request: the first byte chooses the endpoint. The server answers with a
- * status from 200 to 503 and JSON or events, goes on serving, and holds no more memory afterwards than before. It has an
- * embedding model, and a vocabulary with tokens for /infill. */
+ * status from 200 to 503 and JSON or events, goes on serving, and holds no more memory afterwards than before. It has
+ * an embedding model, and a vocabulary with tokens for /infill. */
 #include "tinyllm.h"
 #include <stdio.h>
 #include <stdlib.h>

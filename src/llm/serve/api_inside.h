@@ -190,6 +190,7 @@ typedef struct tinyi_job {
     int probs;                              /* logprobs are given as n_probs of /completion has them */
     int submitted;                          /* all of it */
     int native, gives_tokens;               /* as in tinyi_ask; an answer that is no stream lists its tokens */
+    int ruled;                              /* by a grammar or a schema */
     int failed;                             /* status of the answer */
     char says[400];
     tllm_tool_form tools;

@@ -636,6 +636,7 @@ static void tinyi_ask_submit(tinyi_ask *a, tinyi_ask_how *h, tinyi_ask_prompts *
     j->native = a->native;
     j->gives_tokens = tinyi_ask_flag(a, "return_tokens", 0);
     j->probs = h->probs;
+    j->ruled = h->r.schema || h->r.gbnf;
     j->echo = echo;
     j->logprobs = h->r.logprobs;
     j->n_top = (int)h->r.n_top;

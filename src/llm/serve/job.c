@@ -556,7 +556,10 @@ static void tinyi_job_answer(tinyi_job *j)
     tllm_reply *r = j->reply;
     size_t i;
     if (j->failed && !j->begun) {
-        tinyi_api_error(w, r, j->extra, j->failed, NULL, j->failed == 503 ? "no_memory" : "server_error",
+        tinyi_api_error(w, r, j->extra, j->failed, NULL,
+                        j->failed == 503   ? "no_memory"
+                        : j->failed == 400 ? "invalid_value"
+                                           : "server_error",
                         *j->says ? j->says : "there is no memory for the answer");
         return;
     }
@@ -564,7 +567,7 @@ static void tinyi_job_answer(tinyi_job *j)
         if (j->failed) {
             tinyi_api_start(w);
             tinyi_api_put(w, j->style ? "event: error\ndata: " : "data: ");
-            tinyi_api_error_text(w, j->failed, NULL, "server_error",
+            tinyi_api_error_text(w, j->failed, NULL, j->failed == 400 ? "invalid_value" : "server_error",
                                  *j->says ? j->says : "there is no memory for the answer", NULL);
             tinyi_job_event(j);
         } else if (!j->style) {
@@ -631,7 +634,10 @@ void tinyi_job_end(void *user, const tllm_engine_result *r)
     if (j->talk && !r->status && !j->failed && r->end != TLLM_END_CALLER && r->end != TLLM_END_STRING)
         tinyi_replay_add(c);
     if (r->status && !j->failed) {
-        j->failed = r->status == TINY_E_MEMORY || r->status == TINY_E_WORKSPACE ? 503 : 500;
+        /* a grammar beyond its limits will not fit later, either */
+        j->failed = r->status == TINY_E_WORKSPACE && j->ruled                   ? 400
+                    : r->status == TINY_E_MEMORY || r->status == TINY_E_WORKSPACE ? 503
+                                                                                  : 500;
         (void)snprintf(j->says, sizeof j->says, "%s", *r->error ? r->error : tiny_status_text(r->status));
     } else if (r->end == TLLM_END_CALLER && !c->stopped && !j->failed) {
         j->failed = 503;                    /* nobody asked for it */

@@ -80,8 +80,8 @@ static int next_turn(const char *path, int n)
 {
     char body[400];
     (void)snprintf(body, sizeof body,
-                   "{\"messages\":[{\"role\":\"user\",\"content\":\"%.*s\"},{\"role\":\"assistant\",\"content\":\"ab\"},"
-                   "{\"role\":\"user\",\"content\":\"x\"}]}", n, xs);
+                   "{\"messages\":[{\"role\":\"user\",\"content\":\"%.*s\"},{\"role\":\"assistant\",\"content\":"
+                   "\"ab\"},{\"role\":\"user\",\"content\":\"x\"}]}", n, xs);
     T_EQ_INT(post(path, body), 200);
     return number(strstr(path, "input_tokens") ? "input_tokens" : "prompt_tokens");
 }
