@@ -122,14 +122,6 @@ void tinyi_ask_refuse(tinyi_ask *a)
     tinyi_api_error_more(a->api, a->reply, a->extra, a->status, a->param, a->code, a->says, a->more);
 }
 
-void tinyi_api_warnings(tinyi_ask *a)
-{
-    if (!a->warnings.n) return;
-    tinyi_api_put(a->api, ",\"warnings\":[");
-    (void)tinyi_doc_put(&a->api->w, a->warnings.at, a->warnings.n);
-    tinyi_api_put(a->api, "]");
-}
-
 /* ---- endpoints ---- */
 
 static void tinyi_api_tokenize(tinyi_ask *a)

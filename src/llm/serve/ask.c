@@ -56,6 +56,14 @@ void tinyi_ask_warn(tinyi_ask *a, const char *format, ...)
         (void)tinyi_ask_status(a, TINY_E_MEMORY, NULL);
 }
 
+void tinyi_api_warnings(tinyi_ask *a)
+{
+    if (!a->warnings.n) return;
+    tinyi_api_put(a->api, ",\"warnings\":[");
+    (void)tinyi_doc_put(&a->api->w, a->warnings.at, a->warnings.n);
+    tinyi_api_put(a->api, "]");
+}
+
 void tinyi_ask_end(tinyi_ask *a)
 {
     tinyi_doc_end(&a->m);
