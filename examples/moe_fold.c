@@ -1,13 +1,16 @@
 /* examples/moe_fold.c - a layer of experts over several ranks: where its tokens go, and what the exchange costs
  *
  *     moe_fold --ranks 4 --check
+ *     moe_fold MODEL.gguf --ranks 4 --prompt TEXT --check
  *     moe_fold --ranks 8 --tp 2 --cp 2 --etp 2 --ep 4 --skew 1.2 --svg rows.svg
  *     moe_fold --links                                  exchange time with expert groups on fast and on slow links
  *
- * The layer and the tokens are drawn from the seed, so every rank makes its own part. Each rank computes the output of
+ * The layer and the tokens are drawn from the seed, so every rank makes its own part. Of a model, each rank reads its
+ * experts of every mixture layer, and what the layer gets for its tokens in the model. Each rank computes the output of
  * its own tokens with the experts of all. The table counts rows; --check compares with the layer on one rank. */
 #define TINYLLM_WITH_MOEFOLD
 #define TINYLLM_WITH_CLUSTER
+#define TINYLLM_WITH_CALIB                  /* the watch over a model */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "moe_fold"
@@ -17,7 +20,9 @@
 #include <math.h>
 
 static const char usage[] =
-    "moe_fold [options]   runs a layer of experts on several ranks and prints where its tokens go\n"
+    "moe_fold [MODEL.gguf] [options]   runs layers of experts on several ranks and prints where their tokens go\n"
+    "Of a model, its mixture layers, on what they get while the model reads a text. Without one, a layer is drawn.\n"
+    "  --prompt TEXT  with a model: what it reads, at most 512 tokens; default: tokens drawn from the seed\n"
     WORLD_USAGE
     "  --tp N         ranks that share heads; default: 1\n"
     "  --cp N         ranks that share a sequence; default: 1\n"
@@ -29,7 +34,7 @@ static const char usage[] =
     "  --top K        experts of a token; default: 2\n"
     "  --width N      numbers of a token; default: 128\n"
     "  --hidden N     hidden numbers of an expert; default: 256\n"
-    "  --tokens N     tokens of each rank; default: 256\n"
+    "  --tokens N     tokens of each rank; default: 256, with a model 32\n"
     "  --skew S       how unevenly experts are wanted, an exponent; default: 0.6\n"
     "  --drop HOW     dropless (default), probs (keep the most probable tokens) or position (keep the first)\n"
     "  --factor X     capacity of an expert in shares of an even load; default: 1\n"
@@ -48,7 +53,7 @@ typedef struct job {
     int tp, cp, pp, etp, ep, across, experts, top, width, hidden, tokens, pad, whole, half, rounds, check, drop;
     double skew, factor;
     uint64_t seed;
-    const char *svg;
+    const char *svg, *model, *prompt;
     int wrong;                              /* rank 0 sets it */
 } job;
 
@@ -114,37 +119,72 @@ static tllm_moe_desc describe(const job *j)
     return d;
 }
 
-/* The layer on one rank, over the tokens of this rank, or of its sequence with --whole. Numbers of y that differ. */
-static tiny_status compare(tiny_ctx *ctx, const job *j, const tllm_folding *f, int ranks, int rank, const float *y,
-                           int64_t *wrong)
+/* the grids: dp is what is left, ep as many as possible */
+static tllm_folding fold(const job *j, int ranks)
+{
+    const int stage = ranks / (j->pp > 0 ? j->pp : 1);
+    tllm_folding f;
+    memset(&f, 0, sizeof f);
+    f.tp = j->tp;
+    f.cp = j->cp;
+    f.pp = j->pp;
+    f.dp = stage / (j->tp * j->cp) > 0 ? stage / (j->tp * j->cp) : 1;
+    f.etp = j->etp;
+    f.across = j->across;
+    for (f.ep = j->ep ? j->ep : stage / j->etp > 0 ? stage / j->etp : 1;
+         !j->ep && f.ep > 1 && (j->experts % f.ep || stage % (f.ep * j->etp));) f.ep--;
+    return f;
+}
+
+/* The layer on one rank, over all rows of x. y: the results of `tokens` of them from row `first`. Numbers of y that
+ * differ. layer: of the file; NULL: w has all experts. */
+static tiny_status compare(tiny_ctx *ctx, const job *j, const tllm_moe_desc *desc, int etp, const tllm_moe_weights *w,
+                           const tllm_gguf *file, int layer, const float *x, tiny_idx rows, tiny_idx first,
+                           const float *y, tiny_idx tokens, int64_t *wrong)
+{
+    tllm_moe_desc d = *desc;
+    tllm_moe_weights all;
+    tllm_moe *moe = NULL;
+    float *want = floats(rows * d.width);
+    tiny_idx k;
+    tiny_status st;
+    d.net = NULL;
+    d.folding = NULL;
+    st = tllm_moe_open(ctx, &d, &moe);
+    if (w) all = *w;
+    else if (!st) st = tllm_moe_read(moe, file, layer, &all);
+    if (!st) st = tllm_moe_layer(moe, &all, x, rows, want);
+    for (k = 0; k < tokens * d.width && !st; k++) {
+        const double v = (double)want[first * d.width + k],
+                     bound = etp < 2 ? 0 : (j->half ? 1e-2 : 1e-5) * (1 + fabs(v));
+        *wrong += !(fabs((double)y[k] - v) <= bound);
+    }
+    tllm_moe_close(moe);
+    free(want);
+    return st;
+}
+
+/* The same for tokens that were drawn: those of this rank, or of its sequence with --whole. */
+static tiny_status compare_drawn(tiny_ctx *ctx, const job *j, const tllm_folding *f, int ranks, int rank,
+                                 const float *y, int64_t *wrong)
 {
     int member[TINY_NET_RANKS], n = tllm_folding_group(f, ranks, TLLM_FOLD_SEQUENCE, rank, member), i, mine = 0;
     const tiny_idx each = (tiny_idx)j->tokens * j->width;
-    tllm_moe_desc d = describe(j);
+    const tllm_moe_desc d = describe(j);
     tllm_moe_weights w;
-    tllm_moe *moe = NULL;
-    float *all, *x, *want;
-    tiny_idx k;
+    float *all, *x;
     tiny_status st;
     if (!j->whole) member[n = 0] = rank, n = 1;
     x = floats(n * each);
-    want = floats(n * each);
     for (i = 0; i < n; i++) {
         make_tokens(j, member[i], x + i * each);
         if (member[i] == rank) mine = i;
     }
     w = make_layer(j, 0, j->experts, 0, j->hidden, &all);
-    st = tllm_moe_open(ctx, &d, &moe);
-    if (!st) st = tllm_moe_layer(moe, &w, x, (tiny_idx)n * j->tokens, want);
-    for (k = 0; k < each && !st; k++) {
-        const double v = (double)want[mine * each + k],
-                     bound = f->etp < 2 ? 0 : (j->half ? 1e-2 : 1e-5) * (1 + fabs(v));
-        *wrong += !(fabs((double)y[k] - v) <= bound);
-    }
-    tllm_moe_close(moe);
+    st = compare(ctx, j, &d, f->etp, &w, NULL, 0, x, (tiny_idx)n * j->tokens, (tiny_idx)mine * j->tokens, y, j->tokens,
+                 wrong);
     free(all);
     free(x);
-    free(want);
     return st;
 }
 
@@ -176,14 +216,19 @@ static tiny_status draw_rows(tiny_ctx *ctx, const job *j, const int64_t *pairs, 
     return svg_end(ctx, &s, j->svg);
 }
 
+static void show_grids(const tllm_folding *f, int ranks)
+{
+    printf("attention tp %d x cp %d x dp %d, experts etp %d x ep %d x edp %d, stages %d%s\n", f->tp, f->cp, f->dp,
+           f->etp, f->ep, ranks / (f->etp * f->ep * f->pp), f->pp, f->across ? ", expert groups across dp" : "");
+}
+
 enum { OWN, SENT, ROWS, KEPT, BYTES, WRONG, MICRO, STATS };
 static tiny_status report(tiny_ctx *ctx, job *j, const tllm_folding *f, int ranks, const int64_t *stats,
                           const int64_t *pairs, const int64_t *kept)
 {
-    int64_t rows = 0, real = 0, all = 0, wrong = 0;
+    int64_t rows = 0, real = 0, all = 0, most = 0, wrong = 0;
     int r, e;
-    printf("attention tp %d x cp %d x dp %d, experts etp %d x ep %d x edp %d, stages %d%s\n", f->tp, f->cp, f->dp,
-           f->etp, f->ep, ranks / (f->etp * f->ep * f->pp), f->pp, f->across ? ", expert groups across dp" : "");
+    show_grids(f, ranks);
     printf("rank  experts      tokens  pairs kept  rows sent  rows computed  KB received  ms a layer\n");
     for (r = 0; r < ranks; r++) {
         const int64_t *s = stats + r * STATS;
@@ -196,10 +241,13 @@ static tiny_status report(tiny_ctx *ctx, job *j, const tllm_folding *f, int rank
     for (e = 0; e < j->experts; e++) {
         all += pairs[e];
         real += kept[e];
+        if (pairs[e] > most) most = pairs[e];
     }
     printf("pairs of tokens and experts: %.0f, kept %.0f (%.1f %%); ", (double)all, (double)real,
            all ? 100.0 * (double)real / (double)all : 100.0);
     printf("rows computed for each kept pair: %.2f\n", real ? (double)rows / f->etp / (double)real : 0.0);
+    printf("the expert that is wanted most: %.2f times an even share\n",
+           all ? (double)most * j->experts / (double)all : 0.0);
     if (j->check && wrong) printf("check: %.0f numbers differ from the layer on one rank\n", (double)wrong);
     else if (j->check) puts("check: the same as on one rank");
     j->wrong = wrong != 0;
@@ -211,7 +259,7 @@ static tiny_status report(tiny_ctx *ctx, job *j, const tllm_folding *f, int rank
 static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
 {
     job *j = (job *)arg;
-    const int ranks = net->world, stage = ranks / (j->pp > 0 ? j->pp : 1);
+    const int ranks = net->world;
     tllm_folding f;
     tllm_moe_desc d = describe(j);
     tllm_moe *moe = NULL;
@@ -226,15 +274,7 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
     uint64_t start;
     int i;
     tiny_status st;
-    memset(&f, 0, sizeof f);
-    f.tp = j->tp;
-    f.cp = j->cp;
-    f.pp = j->pp;
-    f.dp = stage / (j->tp * j->cp) > 0 ? stage / (j->tp * j->cp) : 1;
-    f.etp = j->etp;
-    f.across = j->across;
-    for (f.ep = j->ep ? j->ep : stage / j->etp > 0 ? stage / j->etp : 1;
-         !j->ep && f.ep > 1 && (j->experts % f.ep || stage % (f.ep * j->etp));) f.ep--;
+    f = fold(j, ranks);
     memset(&c, 0, sizeof c);
     d.net = c.net = net;
     d.folding = &f;
@@ -265,7 +305,7 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
         count[p.expert[k]]++;
         count[j->experts + p.expert[k]] += p.keep[k];
     }
-    if (!st && j->check) st = compare(ctx, j, &f, ranks, net->rank, y, &mine[WRONG]);
+    if (!st && j->check) st = compare_drawn(ctx, j, &f, ranks, net->rank, y, &mine[WRONG]);
     c.type = TINY_COLL_I64;
     c.work = room;
     c.n_work = (size_t)(2 * j->experts) * sizeof(int64_t);
@@ -280,6 +320,191 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
     free(x);
     free(y);
     free(all);
+    return st;
+}
+
+/* ---- a model: what its mixture layers get, seen by a watch over its forward */
+
+typedef struct heard { tllm_gguf *file; tllm_watch *watch; int layers, tokens; } heard;
+
+static const tllm_gguf_tensor *router(const tllm_gguf *g, int layer)
+{
+    char name[60];
+    (void)snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", layer);
+    return tllm_gguf_tensor_find(g, name);
+}
+
+/* token: those of the prompt, or drawn ones */
+static tiny_status make_text(tiny_ctx *ctx, const job *j, const tllm_gguf *file, int ranks, tiny_idx n_vocab,
+                             int32_t *token, int *n)
+{
+    tiny_rng rng = tiny_rng_make(j->seed, 2000000);
+    tllm_vocab *v = NULL;
+    tllm_tokens t;
+    tiny_status st;
+    int i;
+    memset(&t, 0, sizeof t);
+    if (!j->prompt) {
+        *n = j->tokens * ranks;
+        for (i = 0; i < *n && i < TLLM_CALIB_MOST_SAMPLES; i++)
+            token[i] = (int32_t)tiny_rng_below(&rng, (uint32_t)n_vocab);
+        return TINY_OK;
+    }
+    st = tllm_vocab_open(ctx, file, &v);
+    if (!st) st = tllm_encode(ctx, v, j->prompt, strlen(j->prompt), TLLM_ENCODE_ENDS, &t);
+    *n = t.n > TLLM_CALIB_MOST_SAMPLES ? TLLM_CALIB_MOST_SAMPLES + 1 : (int)t.n;
+    for (i = 0; i < *n && i < TLLM_CALIB_MOST_SAMPLES && !st; i++) token[i] = (int32_t)t.id[i];
+    tllm_tokens_free(ctx, &t);
+    tllm_vocab_close(ctx, v);
+    return st;
+}
+
+static tiny_status listen_to(tiny_ctx *ctx, const job *j, int ranks, int rank, heard *h)
+{
+    static const char *const never[] = { "the text has no tokens", "the model would read more than 512 tokens" };
+    tiny_ctx_desc cd;
+    tllm_state_desc sd;
+    tllm_moe_desc none;
+    tllm_about about;
+    tiny_ctx *run = NULL;
+    tllm_model *model = NULL;
+    tllm_state *state = NULL;
+    int32_t token[TLLM_CALIB_MOST_SAMPLES];
+    float *logits = NULL;
+    int i, routers = 0;
+    tiny_status st;
+    memset(h, 0, sizeof *h);
+    memset(&cd, 0, sizeof cd);
+    memset(&sd, 0, sizeof sd);
+    memset(&none, 0, sizeof none);
+    st = tllm_gguf_open(ctx, j->model, &h->file);
+    if (!st) st = tllm_watch_open(ctx, h->file, &h->watch);
+    if (st) return st;
+    cd.n_threads = 1;
+    cd.accel = tllm_watch_hook(h->watch);
+    cd.log = hear;
+    cd.user = &run;
+    if (tiny_ctx_open(&cd, &run)) return TINY_E_MEMORY;
+    st = tllm_model_open(run, h->file, &model);
+    if (!st) {
+        tllm_model_about(model, &about);
+        h->layers = (int)about.n_layer;
+        for (i = 0; i < h->layers && !st; i++)
+            if (router(h->file, i)) {
+                routers++;
+                st = tllm_watch_pick(h->watch, router(h->file, i), TLLM_CALIB_SAMPLES);
+            }
+        if (!st && !routers) st = tllm_moe_describe(ctx, h->file, 0, &none);        /* says why */
+        if (!st) st = make_text(ctx, j, h->file, ranks, about.n_vocab, token, &h->tokens);
+        if (!st && (h->tokens < 1 || h->tokens > TLLM_CALIB_MOST_SAMPLES)) {
+            if (!rank) say(never[h->tokens > 0]);
+            st = TINY_E_ARGUMENT;
+        }
+        sd.n_ctx = sd.n_batch = h->tokens;
+        logits = floats(about.n_out);
+        if (!st) st = tllm_state_open(run, model, &sd, &state);
+        if (!st) st = tllm_forward(state, token, h->tokens, 0, 1, logits);
+        if (!st) st = tllm_watch_status(h->watch);
+    }
+    if (st && !rank && *tiny_ctx_message(run)) say(tiny_ctx_message(run));
+    free(logits);
+    tllm_state_close(run, state);
+    tllm_model_close(run, model);
+    tiny_ctx_close(run);
+    return st;
+}
+
+static tiny_status model_body(tiny_ctx *ctx, tiny_net *net, void *arg)
+{
+    job *j = (job *)arg, mine = *j;
+    const int ranks = net->world, rank = net->rank;
+    tllm_folding f;
+    tllm_moe_desc d;
+    tllm_moe_weights w;
+    tiny_coll c;
+    heard h;
+    int64_t wrong_ones = 0;
+    int layer, shown = 0;
+    tiny_status st = listen_to(ctx, j, ranks, rank, &h);
+    memset(&c, 0, sizeof c);
+    c.net = net;
+    c.type = TINY_COLL_I64;
+    for (layer = 0; layer < h.layers && !st; layer++) {
+        const tllm_calib *seen = router(h.file, layer) ? tllm_watch_of(h.watch, router(h.file, layer), 0) : NULL;
+        const float *x = NULL;
+        int member[TINY_NET_RANKS], from, to;
+        int64_t *count, *room, pairs = 0, kept = 0, most = 0;
+        tllm_moe *moe = NULL;
+        tllm_moe_plan p;
+        tiny_idx k;
+        float *y;
+        if (!seen) continue;
+        if (tllm_calib_samples(seen, &x) != h.tokens) {
+            if (!rank) say("the router of a layer does not read one row for each token");
+            st = TINY_E_UNSUPPORTED;
+            break;
+        }
+        d = describe(&mine);
+        st = tllm_moe_describe(ctx, h.file, layer, &d);
+        if (st) break;
+        mine.experts = (int)d.n_expert;
+        f = fold(&mine, ranks);
+        d.net = net;
+        d.folding = &f;
+        st = tllm_moe_open(ctx, &d, &moe);
+        if (!st) st = tllm_moe_read(moe, h.file, layer, &w);
+        from = h.tokens * rank / ranks;
+        to = h.tokens * (rank + 1) / ranks;
+        y = floats((tiny_idx)(to - from) * d.width);
+        if (!st) st = tllm_moe_layer(moe, &w, x + from * d.width, to - from, y);
+        p = tllm_moe_plan_of(moe);
+        count = (int64_t *)need(calloc((size_t)(2 * d.n_expert + 2), sizeof *count));
+        room = (int64_t *)need(calloc((size_t)(2 * d.n_expert + 2), sizeof *room));
+        for (k = 0; k < p.pairs && !st; k++) {
+            count[p.expert[k]]++;
+            count[d.n_expert + p.expert[k]] += p.keep[k];
+        }
+        count[2 * d.n_expert] = (int64_t)p.rows;
+        if (!st && j->check) {              /* the ranks of a sequence are neighbours */
+            const int n = j->whole ? tllm_folding_group(&f, ranks, TLLM_FOLD_SEQUENCE, rank, member) : 0;
+            const tiny_idx begin = n ? h.tokens * member[0] / ranks : from,
+                           end = n ? h.tokens * (member[n - 1] + 1) / ranks : to;
+            st = compare(ctx, j, &d, f.etp, NULL, h.file, layer, x + begin * d.width, end - begin, from - begin, y,
+                         to - from, &count[2 * d.n_expert + 1]);
+        }
+        c.work = room;
+        c.n_work = (size_t)(2 * d.n_expert + 2) * sizeof *room;
+        c.until = tiny_now_ns() + UINT64_C(120000000000);
+        if (!st) st = tiny_coll_reduce(ctx, &c, count, (size_t)(2 * d.n_expert + 2), 0);
+        for (k = 0; k < d.n_expert; k++) {
+            pairs += count[k];
+            kept += count[d.n_expert + k];
+            if (count[k] > most) most = count[k];
+        }
+        if (!st && !rank) {
+            if (!shown++) {
+                show_grids(&f, ranks);
+                printf("%d tokens, %d of %d experts for each\n"
+                       "layer  pairs kept  wanted most / even share  rows computed for each kept\n",
+                       h.tokens, (int)d.k, (int)d.n_expert);
+            }
+            printf("%5d %9.1f %% %24.2f %27.2f\n", layer, pairs ? 100.0 * (double)kept / (double)pairs : 100.0,
+                   pairs ? (double)most * (double)d.n_expert / (double)pairs : 0.0,
+                   kept ? (double)count[2 * d.n_expert] / f.etp / (double)kept : 0.0);
+            wrong_ones += count[2 * d.n_expert + 1];
+        }
+        tllm_moe_close(moe);
+        free(y);
+        free(count);
+        free(room);
+    }
+    if (!st && !rank && j->check) {
+        if (wrong_ones) printf("check: %.0f numbers differ from the layers on one rank\n", (double)wrong_ones);
+        else puts("check: the same as on one rank");
+        j->wrong = wrong_ones != 0;
+    }
+    tllm_watch_close(h.watch);
+    tllm_gguf_close(ctx, h.file);
     return st;
 }
 
@@ -415,7 +640,9 @@ int main(int argc, char **argv)
     const char *drop = "dropless";
     int bad, sim_links = 0, fast = 4;
     double ratio = 10;
-    const option options[] = { WORLD_OPTIONS(w),
+    const option options[] = { A_WORD("model", &j.model),
+                               A_TEXT("--prompt", &j.prompt),
+                               WORLD_OPTIONS(w),
                                A_WHOLE("--tp", &j.tp, 1, WORLD_MOST),
                                A_WHOLE("--cp", &j.cp, 1, WORLD_MOST),
                                A_WHOLE("--pp", &j.pp, 1, WORLD_MOST),
@@ -445,7 +672,7 @@ int main(int argc, char **argv)
     j.top = 2;
     j.width = 128;
     j.hidden = 256;
-    j.tokens = 256;
+    j.tokens = -1;
     j.skew = 0.6;
     j.factor = 1;
     j.rounds = 5;
@@ -455,12 +682,15 @@ int main(int argc, char **argv)
     if (j.drop < 0) return refused("--drop takes dropless, probs or position, not %s", drop);
     if ((j.pad || j.whole) && !j.drop) return refused("--pad and --whole need --drop probs or --drop position");
     if (j.top > j.experts) return refused("--top %d: there are %d experts", j.top, j.experts);
+    if (j.model && (sim_links || j.svg)) return refused("a model takes neither --links nor --svg");
+    if (j.prompt && !j.model) return refused("--prompt needs a model");
+    if (j.tokens < 0) j.tokens = j.model ? 32 : 256;
     if (must_not_write(j.svg, 0)) return 2;
     if (sim_links) {
         if (SIM % fast) return refused("--fast %d: it must divide the %d ranks of --links", fast, SIM);
         if (j.svg || j.check) return refused("--links takes neither --check nor --svg");
         return exit_status(links(&j, w.mbit > 0 ? w.mbit : 1e5, w.ms, fast, ratio));
     }
-    bad = world_run(&w, body, &j);
+    bad = world_run(&w, j.model ? model_body : body, &j);
     return exit_status(bad || j.wrong);
 }

@@ -39,6 +39,7 @@
 #include "llm/dist/onebyte_group.c"
 #include "llm/dist/mega_plan.c"
 #include "llm/dist/moe_layer.c"
+#include "llm/dist/moe_file.c"
 #include "llm/dist/codes.c"
 #include "llm/dist/zero_plan.c"
 #include "llm/model/repack.c"

@@ -137,6 +137,7 @@ struct tllm_moe {
     tiny_idx *count;                        /* (own) rows of each own expert */
     int64_t *n;                             /* (ep, etp, E): rows for each expert from each rank */
     tinyi_moe_room room[TINYI_MOE_ROOMS];
+    float *weights;                         /* of tllm_moe_read */
 };
 
 TINYI_FN const tllm_moe_desc *tinyi_moe_desc_of(const tllm_moe *m) { return &m->is; }
@@ -196,9 +197,17 @@ TINY_API void tllm_moe_close(tllm_moe *m)
     int i;
     if (!m) return;
     for (i = 0; i < TINYI_MOE_ROOMS; i++) tiny_free(m->ctx, m->room[i].at);
+    tiny_free(m->ctx, m->weights);
     tiny_free(m->ctx, m->count);
     tiny_free(m->ctx, m->n);
     tiny_free(m->ctx, m);
+}
+
+TINYI_FN float *tinyi_moe_weights_room(tllm_moe *m, size_t n)
+{
+    tiny_free(m->ctx, m->weights);
+    m->weights = (float *)tinyi_alloc(m->ctx, n, sizeof *m->weights);
+    return m->weights;
 }
 
 TINY_API tiny_status tllm_moe_open(tiny_ctx *ctx, const tllm_moe_desc *d, tllm_moe **out)

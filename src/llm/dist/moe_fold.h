@@ -15,12 +15,14 @@
  *   tllm_moe_open(ctx, &d, &moe);
  *   tllm_moe_layer(moe, &weights, x, tokens, y);       x, y (tokens, width) of this rank
  *
- * or step by step with experts of your own: tllm_moe_route, tllm_moe_dispatch, the experts, tllm_moe_combine. All ranks
- * make the same calls in the same order; their numbers of tokens may differ. With etp 1 the result has the same bits
- * for every ep. A call that fails after open, except with TINY_E_ARGUMENT, ends the group, as in core/collective.h. */
+ * or step by step with experts of your own: tllm_moe_route, tllm_moe_dispatch, the experts, tllm_moe_combine. Weights
+ * come from the caller, or from a model file: tllm_moe_describe before open, tllm_moe_read after it. All ranks make the
+ * same calls in the same order; their numbers of tokens may differ. With etp 1 the result has the same bits for every
+ * ep. A call that fails after open, except with TINY_E_ARGUMENT, ends the group, as in core/collective.h. */
 #ifndef TINYI_MOE_FOLD_H
 #define TINYI_MOE_FOLD_H
 #include "core/net.h"
+#include "llm/file/gguf.h"
 TINYI_C_BEGIN
 
 typedef struct tllm_folding {               /* 0 counts as 1 */
@@ -116,6 +118,13 @@ TINY_API tiny_status tllm_moe_experts(tllm_moe *moe, const tllm_moe_weights *w, 
                                       const tiny_idx *count, float *y);
 TINY_API tiny_status tllm_moe_layer(tllm_moe *moe, const tllm_moe_weights *w, const float *x, tiny_idx tokens,
                                     float *y);
+/* A mixture layer of a GGUF file (llama with experts, qwen3moe, granitemoe, olmoe): sets n_expert, k, width, hidden and
+ * plain_gates of desc. TINY_E_UNSUPPORTED: blk.layer has no experts, or others, and the sentence says why. */
+TINY_API tiny_status tllm_moe_describe(tiny_ctx *ctx, const tllm_gguf *file, tiny_idx layer, tllm_moe_desc *desc);
+/* The router and this rank's part of the experts of that layer, as floats. They are valid until the next read, and
+ * until close. The layer must have the shape that moe was opened for. Nothing is exchanged: a failure is this rank's
+ * alone, and does not end the group. */
+TINY_API tiny_status tllm_moe_read(tllm_moe *moe, const tllm_gguf *file, tiny_idx layer, tllm_moe_weights *w);
 /* The same layer on one rank in plain loops, sums in double. w has all experts. desc->net, folding, whole_sequence, pad
  * and half are not used. keep (tokens, n_expert) may be NULL: 1 for each pair that was computed. */
 TINY_API tiny_status tllm_moe_layer_ref(tiny_ctx *ctx, const tllm_moe_desc *desc, const tllm_moe_weights *w,

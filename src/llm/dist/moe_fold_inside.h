@@ -29,6 +29,8 @@ TINYI_FN tiny_ctx *tinyi_moe_ctx(const tllm_moe *moe);
 /* The checks of the sizes that need no net. */
 TINYI_FN tiny_status tinyi_moe_check(tiny_ctx *ctx, const tllm_moe_desc *d);
 TINYI_FN tiny_status tinyi_moe_end(tllm_moe *moe, tiny_status st);
+/* n floats for weights that were read; NULL: there is no memory. The ones before are no longer valid. */
+TINYI_FN float *tinyi_moe_weights_room(tllm_moe *moe, size_t n);
 
 TINYI_C_END
 #endif

@@ -13,6 +13,7 @@ static int starts(const char *name, const char *begin)
 static void test_moe_fold(void)
 {
     static const char small[] = "moe_fold --experts 4 --width 12 --hidden 8 --tokens 20 --rounds 1 --check";
+    const char *model = t_find("oracle/llm/mixtral.gguf");
     if (!is_there()) return;
     if (run("", "moe_fold --help")) { t_skip("moe_fold does not run here"); return; }
     SAYS("--svg FILE");
@@ -23,6 +24,23 @@ static void test_moe_fold(void)
     SAYS("etp 2 x ep 2");
     T_EQ_INT(run("", "%s --ranks 2 --tcp --drop position --pad --half", small), 0);
     SAYS("check: the same as on one rank");
+    if (model) {                            /* its mixture layers */
+        T_EQ_INT(run("", "moe_fold %s --ranks 4 --tokens 10 --check", model), 0);
+        SAYS("2 of 4 experts for each");
+        SAYS("check: the same as on one rank");
+        T_EQ_INT(run("", "moe_fold %s --ranks 8 --tp 2 --cp 2 --etp 2 --drop probs --whole --check", model), 0);
+        SAYS("check: the same as on one rank");
+        T_EQ_INT(run("", "moe_fold %s --ranks 4 --tcp --drop position --check", model), 0);
+        SAYS("check: the same as on one rank");
+        T_EQ_INT(run("", "moe_fold %s --ranks 4 --tokens 200", model), 1);
+        COMPLAINS("the model would read more than 512 tokens");
+        T_EQ_INT(run("", "moe_fold %s --svg %s/rows.svg", model, folder), 2);
+        COMPLAINS("a model takes neither --links nor --svg");
+    }
+    T_EQ_INT(run("", "moe_fold %s --prompt Once", a_story), 1);
+    COMPLAINS("layer 0 is no mixture layer");
+    T_EQ_INT(run("", "moe_fold --prompt Once"), 2);
+    COMPLAINS("--prompt needs a model");
     T_EQ_INT(run("", "moe_fold --links --tokens 32 --width 64 --skew 0"), 0);
     SAYS("across / folded");
     T_EQ_INT(run("", "moe_fold --drop all"), 2);
