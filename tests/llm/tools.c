@@ -480,6 +480,7 @@ static void test_numbers(void)
                 { "ranks m --ranks 2x", "--ranks takes a whole number from 1 to 16, not 2x" },
                 { "ranks m --ranks 17", "not 17" },
                 { "ranks m --ms fast", "not fast" },
+                { "ranks m --rules --ladder", "--rules takes none of --ladder, --share and --wire" },
                 { "ranks m n", "a second model: n" },
                 { "ranks m --what", "unknown option: --what" },
                 { "cluster rules m n", "n: rules takes a model only" },
@@ -594,6 +595,10 @@ static void test_bin(void)
     if (run("", "ranks --help") == 127) return;
     T_EQ_INT(run("", "ranks %s --ranks 1 --tokens 5", bin), 0);
     SAYS("Once upon a time, there was");
+    T_EQ_INT(run("", "ranks %s --rules --ranks 4 --tcp --check", a_story), 0);
+    SAYS("the same logits as on one rank");
+    T_EQ_INT(run("", "ranks examples/models/story-gla.gguf --rules"), 1);
+    COMPLAINS("its graph is not known");
 }
 
 /* A decoder whose file requests pooling gives no text: an earlier generate read past its hidden states. */
