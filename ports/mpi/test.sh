@@ -11,7 +11,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_
 export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_hwloc_base_binding_policy=none
 export OMP_NUM_THREADS=1 UCX_LOG_LEVEL=error
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+trap 'rm -f "$log" "$log.lines"' EXIT
 limit=
 command -v timeout >/dev/null 2>&1 && limit='timeout -k 5 90'
 passed=0 failed=0
@@ -28,19 +28,42 @@ tried() { # what, status; the log says why
 }
 runs() { # number, command: its output in the log
     # shellcheck disable=SC2086
-    $limit "$mpirun" -n "$@" >"$log" 2>&1
+    $limit "$mpirun" -n "$@" >"$log" 2>&1 </dev/null
 }
-# what a program needs to be run with $n processes: a line, or nothing where it cannot
-line_of() {
+# what a program is run with on $n processes: a line for each run
+lines_of() {
+    story=examples/models/story.gguf mixture=tests/golden/oracle/llm/mixtral.gguf
     case $1 in
-    ranks) [ "$n" -gt 2 ] && echo "$BUILD/mpi/model.gguf --tokens 20" || echo examples/models/story.gguf ;;
-    prima) echo run examples/models/story.gguf Once --n 8 ;;
-    distserve) echo run examples/models/story.gguf --requests 10 --rate 100 --prompt 32 --output 8 ;;
-    onebyte) echo blobs --steps 40 ;;
+    ranks)
+        [ "$n" -gt 2 ] && echo "$BUILD/mpi/model.gguf --tokens 20" || echo $story
+        [ "$n" -gt 2 ] && echo "$BUILD/mpi/model.gguf --rules" || echo "$story --rules"
+        ;;
+    prima) echo run $story Once --n 8 ;;
+    distserve) echo run $story --requests 10 --rate 100 --prompt 32 --output 8 ;;
+    onebyte)
+        echo blobs --steps 40
+        echo story examples/models/story-small.gguf --steps 2 --samples 1
+        ;;
     noloco) echo --steps 40 --inner 10 ;;
-    sbp) echo run --width 64 ;;
-    easyspec) echo examples/models/story.gguf --draft examples/models/story.gguf --n 16 ;;
-    energon) echo examples/models/story.gguf --texts 8 ;;
+    sbp)
+        echo run --width 64
+        [ "$n" -gt 2 ] || echo stages --items 100
+        ;;
+    pipeline)
+        echo
+        [ "$n" -ne 4 ] || {
+            echo --tensor 2 --steps 20
+            echo --data 2 --steps 20
+            echo --chunks 2 --steps 20
+        }
+        ;;
+    moe_fold)
+        echo
+        [ "$n" -gt 4 ] && echo "$mixture --etp 2" || echo "$mixture"
+        echo "$mixture --drop probs"
+        ;;
+    easyspec) echo $story --draft $story --n 16 ;;
+    energon) echo $story --texts 8 ;;
     *) echo ;;
     esac
 }
@@ -55,9 +78,12 @@ all() { # name, mpicc, mpirun
         tried "$name, $n ranks: the transport" $?
         for program in $PROGRAMS; do
             case "$program $n" in 'prima 8' | 'energon 8') continue ;; esac     # its model has 4 layers
-            # shellcheck disable=SC2046
-            runs "$n" "$at/$program" $(line_of "$program") --check
-            tried "$name, $n ranks: $program --check" $?
+            lines_of "$program" >"$log.lines"
+            while IFS= read -r line; do
+                # shellcheck disable=SC2086
+                runs "$n" "$at/$program" $line --check
+                tried "$name, $n ranks: $program $line --check" $?
+            done <"$log.lines"
         done
     done
     # a process that dies without a word: mpirun ends the run, unless it was told not to
