@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 enum { PROMPT = 5, N = 32, RANKS = 3 };
-static const small_shape shape = { 64, 8, 4, 8, 96, 1, 80, TLLM_FORMAT_F32 };
+static const small_shape shape = { 64, 8, 4, 8, 96, 1, 80, TLLM_FORMAT_F32, 0 };
 static const double shares[RANKS] = { 2, 1, 1 };
 #define DEADLINE UINT64_C(20000000000)
 
@@ -521,7 +521,7 @@ static void test_audit(void)
     t.who = 0;
     if (audit_all(&t)) T_EQ_INT(t.passed, 6);           /* commands 0, 3, 6, 9, 12, 15 */
     {                                       /* 130 layers: sums of 64 of them in turn have the same tags */
-        static const small_shape tall = { 32, 4, 4, 8, 32, 130, 80, TLLM_FORMAT_F32 };
+        static const small_shape tall = { 32, 4, 4, 8, 32, 130, 80, TLLM_FORMAT_F32, 0 };
         small high;
         t.every = 1;
         if (small_make(&high, &tall, NULL)) {

@@ -3,15 +3,18 @@
 #define T_SMALL_H
 #include "rank.h"
 
-typedef struct small_shape { int d, heads, kv, dk, ff, layers, vocab, format; } small_shape;
+/* mixed: the format of attn_v, ffn_down and output; 0: as the others */
+typedef struct small_shape { int d, heads, kv, dk, ff, layers, vocab, format, mixed; } small_shape;
 typedef struct small { tiny_ctx *ctx; tllm_writer *w; const void *at; size_t n; small_shape is; } small;
 
-static const small_shape small_plain = { 64, 16, 8, 8, 96, 2, 80, TLLM_FORMAT_F32 };
+static const small_shape small_plain = { 64, 16, 8, 8, 96, 2, 80, TLLM_FORMAT_F32, 0 };
 T_FN int32_t small_prompt(int i, int vocab) { return (int32_t)((i * 29 + 7) % vocab); }
 
 T_FN void small_put(small *b, int layer, const char *name, int rows, int columns)
 {
-    const tllm_format *f = tllm_format_of(rows > 1 ? b->is.format : TLLM_FORMAT_F32);
+    const int other = b->is.mixed && (!strcmp(name, "attn_v.weight") || !strcmp(name, "ffn_down.weight") ||
+                                      !strcmp(name, "output.weight"));
+    const tllm_format *f = tllm_format_of(rows < 2 ? TLLM_FORMAT_F32 : other ? b->is.mixed : b->is.format);
     const size_t n = (size_t)rows * (size_t)columns;
     float *x = (float *)t_keep(n * sizeof *x);
     void *data = t_keep(tllm_format_bytes(f, n));

@@ -556,7 +556,7 @@ static void borrow_body(t_net *j, int rank, tiny_ctx *ctx, tiny_net *net)
 
 static void test_models(void)
 {
-    static const small_shape shape = { 32, 8, 4, 8, 48, 4, VOCAB, TLLM_FORMAT_F32 };
+    static const small_shape shape = { 32, 8, 4, 8, 48, 4, VOCAB, TLLM_FORMAT_F32, 0 };
     static const int split[][4] = { { 1, 1, 0, 0 }, { 2, 1, 0, 1 }, { 4, 1, 2, 0 }, { 1, 2, 0, 0 }, { 2, 2, 2, 1 },
                                     { 1, 4, 4, 0 } };
     float want[TEXTS * VOCAB], got[TEXTS * VOCAB], other[TEXTS * VOCAB];
@@ -718,7 +718,7 @@ static void test_pool(void)
 /* every allocation fails once, and from each one on for ever */
 static void test_memory(void)
 {
-    static const small_shape shape = { 16, 2, 2, 8, 16, 2, VOCAB, TLLM_FORMAT_F32 };
+    static const small_shape shape = { 16, 2, 2, 8, 16, 2, VOCAB, TLLM_FORMAT_F32, 0 };
     static lent l;
     static const int32_t length[3] = { 3, 1, 2 }, token[6] = { 1, 2, 3, 4, 5, 6 };
     float out[3 * VOCAB];
