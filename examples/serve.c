@@ -29,6 +29,10 @@ static const char usage[] =
     "  --lora FILE[=S]  a LoRA adapter or control vector, times S (default 1); up to 8, of which a request takes one\n"
     "  --n N            most tokens of an answer that names no limit; default: 0, what the context holds\n"
     "  --exact          the same bits for a request whoever else is served; slower\n"
+    "  --draft-repeat   what followed the same words before is proposed, and several tokens are checked in one pass: "
+    "for answers that quote their prompt\n"
+    "  --draft-n N      propose at most N tokens at once, 1 to 32; default: 8\n"
+    "  --draft-always   propose as many each time, also where that is slower\n"
     "  --embed FILE     an embedding model for /v1/embeddings; MODEL itself may be one\n"
     "  --name TEXT      the name of the model in answers; default: as the file says\n"
     "  --template FILE  a chat template instead of the file's own\n"
@@ -48,7 +52,7 @@ int main(int argc, char **argv)
     char *keys = NULL, *source = NULL;
     size_t n_keys = 0, n_source = 0;
     int slots = 0, context = 0, queue = 0, cells = 0, n_most = 0, connections = 0, repack = 0, short_of_memory = 0;
-    int port = -1, budget = 0, window = 0, i;
+    int port = -1, budget = 0, window = 0, repeats = 0, i;
     word_list loras = { { NULL }, 0 };
     double scale[MOST_ADAPTERS];
     tllm_adapter *lora[MOST_ADAPTERS] = { NULL };
@@ -83,6 +87,9 @@ int main(int argc, char **argv)
                                A_LIST("--lora", &loras, MOST_ADAPTERS),
                                A_WHOLE("--n", &n_most, 0, 1e9),
                                A_FLAG("--exact", &engine_desc.exact),
+                               A_FLAG("--draft-repeat", &repeats),
+                               A_WHOLE("--draft-n", &engine_desc.draft_n, 1, TLLM_DRAFT_TOKENS),
+                               A_FLAG("--draft-always", &engine_desc.draft_always),
                                A_TEXT("--embed", &embed_path),
                                A_TEXT("--name", &api_desc.name),
                                A_TEXT("--template", &template_path),
@@ -106,6 +113,9 @@ int main(int argc, char **argv)
     for (i = 0; i < loras.n; i++)
         if (!is_scaled(loras.at[i], -1e5, 1e5, &scale[i]) || scale[i] == 0)
             return wrong(loras.at[i], "this is neither a file nor FILE=NUMBER");
+    if (!repeats && (engine_desc.draft_n || engine_desc.draft_always))
+        return refused("%s does nothing without --draft-repeat", engine_desc.draft_n ? "--draft-n" : "--draft-always");
+    if (repeats && !engine_desc.draft_n) engine_desc.draft_n = 8;
     if (key_path && !(keys = read_text(key_path, MOST_SETTINGS, 0, &n_keys))) return 1;
     if (key_path && !keys[strspn(keys, "\r\n")]) return free(keys), wrong(key_path, "the file has no key");
     if (template_path && !(source = read_text(template_path, TLLM_TEMPLATE_MAX_BYTES, 0, &n_source)))

@@ -350,6 +350,9 @@ static void tinyi_api_metrics(tllm_api *a, tllm_reply *r, const char *extra)
     tinyi_api_metric(a, "n_decode_total", "counter", "Steps of the engine.", (double)c.steps);
     tinyi_api_metric(a, "n_busy_slots_per_decode", "gauge", "Rows that a step computes, on average.",
                      c.steps ? (double)c.rows / (double)c.steps : 0);
+    tinyi_api_metric(a, "n_draft_total", "counter", "Tokens that were proposed.", (double)c.proposed);
+    tinyi_api_metric(a, "n_draft_accepted_total", "counter", "Proposed tokens that became part of an answer.",
+                     (double)c.kept);
     tinyi_api_metric(a, "busy_seconds_total", "counter", "Time that steps took.", c.busy_seconds);
     tinyi_api_metric(a, "requests_processing", "gauge", "Texts that are being generated.", (double)c.running);
     tinyi_api_metric(a, "requests_deferred", "gauge", "Texts that wait for a slot.", (double)c.waiting);

@@ -164,7 +164,7 @@ TINYI_FN void tinyi_api_rerank(tinyi_ask *a);
 typedef struct tinyi_choice {
     struct tinyi_job *job;
     uint64_t id;                            /* of the engine; 0: not submitted, or ended */
-    size_t index, n_prompt, n_cached, n_made;
+    size_t index, n_prompt, n_cached, n_made, n_proposed, n_kept;
     tllm_end end;
     int ended, role_sent, stopped;          /* stopped: by us, after a complete call */
     tllm_bytes text;                        /* all that was said; for a stream with tools too */

@@ -4,8 +4,9 @@
  * Step     1 submitted requests join the queue, cancelled ones leave; 2 free slots are given to the first of the
  *          queue, with the longest beginning that a slot already holds; 3 one token of each request that generates, and
  *          pieces of prompts, at most `budget` tokens of them; 4 pages for all of that: from free slots, then from the
- *          newest request of the lowest priority; 5 the pass; 6 a token is drawn for each request whose tokens are all
- *          computed; 7 what ended leaves its slot, and the window closes its holes.
+ *          newest request of the lowest priority; 5 proposals, if there is budget and room (engine_ahead.c); 6 the
+ *          pass; 7 a token is drawn for each request whose tokens are all computed, and more where proposals are kept;
+ *          8 what ended leaves its slot, and the window closes its holes.
  * Invariant  a request is a list of tokens, of which the first n_fed are in its slot. All that is ever to do is to
  *          compute the next ones and, when none is left, to draw one more. Prompt, text, and what is computed again
  *          after a loss of pages are not told apart.
@@ -45,7 +46,7 @@ static tiny_idx tinyi_engine_pages(const tllm_engine *e, size_t tokens)
 static tiny_idx tinyi_engine_pages_free(const tllm_engine *e) { return tllm_pages_free(&e->state->pages); }
 
 /* pages that `more` tokens take from the free ones; a shared last page is copied before it is written */
-static tiny_idx tinyi_engine_takes(const tllm_engine *e, tiny_idx slot, size_t more)
+TINYI_FN tiny_idx tinyi_engine_takes(const tllm_engine *e, tiny_idx slot, size_t more)
 {
     const tllm_pages *p = &e->state->pages;
     const tiny_idx n = tllm_pages_length(p, slot), have = tinyi_engine_pages(e, (size_t)n);
@@ -435,6 +436,7 @@ static tiny_status tinyi_engine_pass(tllm_engine *e, size_t n, size_t first)
     const tinyi_request *lead = e->row[first];
     size_t i, k, items = 0, wants = 0, holes = 0;
     tiny_idx s, lo, hi;
+    uint64_t start = 0;
     tiny_status st = tinyi_engine_adapter(e, lead->of.adapter, lead->of.adapter_weight);
     for (i = first; i < n && !st; i++) {
         tinyi_request *r = e->row[i];
@@ -443,7 +445,7 @@ static tiny_status tinyi_engine_pass(tllm_engine *e, size_t n, size_t first)
         r->rows = e->logits + wants * n_vocab;
         for (k = 0; k < r->n_now; k++) {
             const size_t at = r->n_fed + k;
-            const int want = at + 1 == r->n_text || (at + 1 >= r->n_told && at + 1 < r->of.n_prompt);
+            const int want = at + 1 >= r->n_text || (at + 1 >= r->n_told && at + 1 < r->of.n_prompt);
             e->item[items++] = tinyi_engine_item(r->text[at], r->slot, want);
             r->n_want += (size_t)want;
         }
@@ -458,7 +460,10 @@ static tiny_status tinyi_engine_pass(tllm_engine *e, size_t n, size_t first)
             holes++;
         }
     }
+    if (e->d.draft_n) start = tiny_now_ns();
     if (!st) st = tllm_forward_batch(e->state, e->item, (tiny_idx)items, e->logits);
+    if (!st && start && items == wants)     /* no prompt: those rows have no results, and cost less */
+        tinyi_ahead_time(&e->pace, (double)items, 1e-9 * (double)(tiny_now_ns() - start));
     for (s = 0; s < e->d.slots && holes; s++)
         if (!e->slot[s].r && tllm_seq_length(e->state, s) > (tiny_idx)e->slot[s].n)
             (void)tllm_seq_trim(e->state, s, (tiny_idx)e->slot[s].n);
@@ -475,15 +480,16 @@ static tiny_status tinyi_engine_pass(tllm_engine *e, size_t n, size_t first)
         memcpy(slot->token + r->n_fed, r->text + r->n_fed, r->n_now * sizeof *slot->token);
         slot->n += r->n_now;
         k = r->n_fed;
-        r->n_fed += r->n_now;
+        r->n_fed += r->n_now - r->n_ahead;
+        if (r->n_told < r->of.n_prompt && r->n_want) tinyi_request_prompt(e, r, k);
+        if (r->n_fed == r->n_text && !r->over)
+            tinyi_request_draws(e, r, r->rows + (r->n_want - r->n_ahead - 1) * n_vocab);
         if (r->n_fed > r->n_ever) {         /* for the first time */
             const size_t from = TINYI_MAX(k, r->n_ever), prompt = r->of.n_prompt;
             e->now.prompt_tokens += TINYI_MIN(r->n_fed, prompt) - TINYI_MIN(from, prompt);
             e->now.rows_useful += r->n_fed - from;
             r->n_ever = r->n_fed;
         }
-        if (r->n_told < r->of.n_prompt && r->n_want) tinyi_request_prompt(e, r, k);
-        if (r->n_fed == r->n_text && !r->over) tinyi_request_draw(e, r, r->rows + (r->n_want - 1) * n_vocab);
         r->n_now = 0;
     }
     return st;
@@ -565,6 +571,7 @@ TINYI_FN tiny_status tinyi_engine_round(tllm_engine *e, int *more)
     tinyi_engine_admit(e);
     tinyi_engine_follow(e);
     n = tinyi_engine_room(e, tinyi_engine_running(e));
+    if (e->d.draft_n) tinyi_engine_ahead(e, n);
     for (i = 0; i < n && !st; i++)
         if (e->row[i]->n_now) st = tinyi_engine_pass(e, n, i);
     (void)tinyi_engine_adapter(e, NULL, 0.0f);

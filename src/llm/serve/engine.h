@@ -36,6 +36,12 @@
  *           because products with many rows use other kernels. With `exact` they do not: every request gets the bits
  *           that it would get alone, on every target and with any number of threads, whatever else arrives, moves, is
  *           cached or is cancelled. docs/papers/flover.md says what that costs.
+ * Drafts    With draft_n, what followed the same tokens earlier in the text of a request is proposed. The pass that
+ *           computes the last token of the request also computes the proposals. Its sampler draws after each of them,
+ *           and goes on while it draws what was proposed. So the text is the one without proposals, also with a seed,
+ *           penalties or a grammar (to the bit with `exact`), in fewer steps. Proposals use what prompts leave of
+ *           `budget`, and only free pages. None are made where that gives fewer tokens per second, because few are
+ *           kept or the pass has many rows already. Both are measured. docs/papers/speculate.md has figures.
  * Threads   One thread at a time calls tllm_engine_step, or the engine's own thread does (tllm_engine_start). Any
  *           thread may call submit, cancel, slots and counters at any moment, also inside a callback, if the library
  *           has POSIX threads; else one thread makes all calls. The context belongs to the thread that steps; only an
@@ -71,6 +77,10 @@ typedef struct tllm_engine_desc {           /* all zero: sensible defaults */
     int holes;                              /* window, nonzero: nothing moves */
     int forget;                             /* nonzero: slots keep nothing, and nothing is cached */
     int type_k, type_v;                     /* formats of keys and values, as in tllm_state_desc */
+    /* Speculation, below: most tokens that are proposed to a request in a step. 0: none; at most TLLM_DRAFT_TOKENS */
+    int draft_n;
+    int draft_match;                        /* last tokens that must agree with an earlier place; 0: 2 */
+    int draft_always;                       /* nonzero: proposes also where that loses time */
     /* called by submit and cancel, on their thread and without a lock: tllm_engine_step has work; NULL: none */
     void (*wake)(void *user);
     void *user;
@@ -120,6 +130,7 @@ typedef struct tllm_engine_result {         /* valid during the callback */
     const char *stop;                       /* TLLM_END_STRING: the string that was found, else NULL */
     size_t n_prompt, n_cached, n_made;      /* tokens; n_cached: of the prompt, not computed again */
     size_t n_again;                         /* times that the request lost its pages and was computed again */
+    size_t n_proposed, n_kept;              /* tokens proposed to it in passes, and how many were kept */
     /* seconds since the submit: until the request had a slot, until its first token, until its end */
     double start_seconds, first_seconds, seconds;
     void *user;
@@ -221,6 +232,7 @@ typedef struct tllm_engine_counters {       /* since the open */
     uint64_t rows, rows_useful;             /* tokens computed; those that a request needed for the first time */
     uint64_t moves, bytes_moved;            /* requests moved to another slot; bytes of keys and values copied for it */
     uint64_t prompt_tokens, cached_tokens, made_tokens;     /* prompt_tokens: computed, the cached ones not counted */
+    uint64_t proposed, kept;                /* tokens: of drafts in passes, and how many of them were kept */
     uint64_t accepted, ended, failed, cancelled, refused;   /* requests */
     uint64_t again;                         /* requests that lost their pages to others */
     size_t waiting, running;                /* now */

@@ -31,6 +31,12 @@ typedef struct tinyi_request {
     int waits;
     size_t n_now, n_want;                   /* of the running pass: tokens, and rows of results */
     const float *rows;                      /* (n_want, n_vocab) */
+    /* proposals, engine_ahead.c. writes: the pass reads its last token. n_ahead: proposals of the pass, in text after
+     * its n_text tokens. guess: the first one, also if it is not in the pass; -1: none. keep: the share that is kept */
+    int writes;
+    int32_t guess;
+    size_t n_ahead, n_proposed, n_kept;
+    double keep;
     tinyi_generate g;
     tllm_stream stream;
     int opened, over;
@@ -48,6 +54,9 @@ typedef struct tinyi_slot {
     uint64_t used;                          /* when a request last left it: the least is reused first */
     uint64_t kept;                          /* only the request with this id may use it; 0: free for all */
 } tinyi_slot;
+
+/* sums over passes: weight, rows, seconds, rows squared, rows by seconds */
+typedef struct tinyi_ahead_pace { double w, x, y, xx, xy; } tinyi_ahead_pace;
 
 struct tllm_engine {
     tiny_ctx *ctx;                          /* of the thread that steps */
@@ -67,7 +76,7 @@ struct tllm_engine {
     tllm_item *item;
     tinyi_request **row;                    /* (slots) requests in the order of their arrival */
     size_t *held, *from, *to;               /* (slots) for the window */
-    float *logits;                          /* (slots + TINYI_ENGINE_WANTS, n_vocab) */
+    float *logits;                          /* (slots + TINYI_ENGINE_WANTS + most proposals of a pass, n_vocab) */
     float *masked;                          /* (n_vocab), with may and piece: of the request at work */
     unsigned char *may;
     char *piece;
@@ -79,6 +88,7 @@ struct tllm_engine {
     int stepping;
     uint64_t clock;                         /* of slot.used */
     tllm_engine_counters now;               /* as the thread that steps counts */
+    tinyi_ahead_pace pace;                  /* of passes without prompts */
     /* ---- under the lock */
     tinyi_request *inbox, *inbox_last, *all, *dead;
     size_t n_all, n_waiting;
@@ -94,6 +104,7 @@ struct tllm_engine {
 };
 
 #define TINYI_ENGINE_ALIKE 16               /* tokens of a common beginning that are worth waiting for */
+#define TINYI_AHEAD_KEEP 0.8                /* the share of proposals kept that a request begins with */
 #define TINYI_ENGINE_WANTS 16               /* rows of prompts whose logprobs are wanted, in a step */
 
 TINYI_FN void tinyi_engine_lock(tllm_engine *e);
@@ -115,6 +126,18 @@ TINYI_FN void tinyi_request_close(tllm_engine *e, tinyi_request *r);
 /* Reports the logprobs of a piece of the prompt; draws the next token and reports it. */
 TINYI_FN void tinyi_request_prompt(tllm_engine *e, tinyi_request *r, size_t first);
 TINYI_FN void tinyi_request_draw(tllm_engine *e, tinyi_request *r, const float *logits);
+/* Adds proposals to the planned tokens of e->row[0 .. n). */
+TINYI_FN void tinyi_engine_ahead(tllm_engine *e, size_t n);
+/* pages that `more` tokens of a slot take from the free ones */
+TINYI_FN tiny_idx tinyi_engine_takes(const tllm_engine *e, tiny_idx slot, size_t more);
+/* Draws a token, and further ones while they are those that were proposed. logits: (n_ahead + 1, n_vocab). Cuts the
+ * slot back to what was kept. */
+TINYI_FN void tinyi_request_draws(tllm_engine *e, tinyi_request *r, const float *logits);
+/* A pass with so many rows took so long. known: 0 if the passes so far do not tell what a row costs. */
+TINYI_FN void tinyi_ahead_time(tinyi_ahead_pace *p, double rows, double seconds);
+TINYI_FN int tinyi_ahead_known(const tinyi_ahead_pace *p, double *base, double *row);
+/* How many of `most` proposals raise the tokens per second. tokens, rows: of the pass so far; they are added. */
+TINYI_FN size_t tinyi_ahead_pays(const tinyi_ahead_pace *p, double keep, size_t most, double *tokens, double *rows);
 /* r->over, with the context's sentence */
 TINYI_FN void tinyi_request_fail(tllm_engine *e, tinyi_request *r, tiny_status st);
 

@@ -1,5 +1,6 @@
 /* src/llm/serve/engine_open.c - an engine: opened and closed, its own thread, and what other threads may see of it */
 #include "llm/serve/engine_inside.h"
+#include "llm/serve/speculate.h"
 #include "llm/model/model_inside.h"
 #include "core/time.h"
 #include <string.h>
@@ -141,6 +142,14 @@ static tiny_status tinyi_engine_desc(tllm_engine *e, const tllm_engine_desc *des
         d->page = d->context;
     }
     d->page = TINYI_MIN(d->page, d->context);
+    if (d->draft_n < 0 || d->draft_n > TLLM_DRAFT_TOKENS || d->draft_match < 0)
+        return tinyi_fail(e->ctx, TINY_E_ARGUMENT,
+                          "an engine proposes 0 to %d tokens after at least 1 that agree, not %d after %d",
+                          TLLM_DRAFT_TOKENS, d->draft_n, d->draft_match);
+    if (!d->draft_match) d->draft_match = 2;
+    if (d->draft_n && a->is_recurrent)
+        return tinyi_fail(e->ctx, TINY_E_UNSUPPORTED, "%s has recurrent layers: refused tokens cannot be taken back",
+                          a->arch);
     memset(state, 0, sizeof *state);
     state->n_ctx = d->context;
     state->n_batch = d->slots + d->budget;
@@ -160,7 +169,7 @@ static tiny_status tinyi_engine_fill(tllm_engine *e, const tllm_engine_desc *des
     tllm_state_desc sd;
     tiny_ctx_desc cd;
     tiny_status st;
-    size_t slots, n_vocab, i;
+    size_t slots, n_vocab, ahead, i;
     tllm_model_about(e->model, &e->text.about);
     e->text.ctx = ctx;
     e->text.vocab = (tllm_vocab *)(uintptr_t)e->vocab;  /* read only: a session has it without const */
@@ -186,6 +195,7 @@ static tiny_status tinyi_engine_fill(tllm_engine *e, const tllm_engine_desc *des
         e->most = (size_t)TINYI_MIN((tiny_idx)e->most, e->model->top.w[TINYI_T_POSITION_EMBD]->n_out);
     slots = (size_t)e->d.slots;
     n_vocab = (size_t)e->text.about.n_vocab;
+    ahead = TINYI_MIN(slots * (size_t)e->d.draft_n, (size_t)e->d.budget);
     e->slot = (tinyi_slot *)tinyi_alloc(ctx, slots, sizeof *e->slot);
     e->token = (int32_t *)tinyi_alloc(ctx, slots * (size_t)e->d.context, sizeof *e->token);
     e->item = (tllm_item *)tinyi_alloc(ctx, 2 * slots + (size_t)e->d.budget, sizeof *e->item);
@@ -195,7 +205,7 @@ static tiny_status tinyi_engine_fill(tllm_engine *e, const tllm_engine_desc *des
     e->top = (tllm_engine_top *)tinyi_alloc(ctx, TLLM_ENGINE_MOST_TOP, sizeof *e->top);
     e->top_p = (double *)tinyi_alloc(ctx, TLLM_ENGINE_MOST_TOP, sizeof *e->top_p);
     e->top_t = (int32_t *)tinyi_alloc(ctx, TLLM_ENGINE_MOST_TOP, sizeof *e->top_t);
-    e->logits = (float *)tinyi_alloc(ctx, (slots + TINYI_ENGINE_WANTS) * n_vocab, sizeof *e->logits);
+    e->logits = (float *)tinyi_alloc(ctx, (slots + TINYI_ENGINE_WANTS + ahead) * n_vocab, sizeof *e->logits);
     e->masked = (float *)tinyi_alloc(ctx, n_vocab, sizeof *e->masked);
     e->may = (unsigned char *)tinyi_alloc(ctx, n_vocab, 1);
     e->piece = (char *)tiny_alloc(ctx, tllm_piece_most(e->vocab));

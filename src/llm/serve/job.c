@@ -146,13 +146,15 @@ static void tinyi_job_rate(tllm_api *w, const char *what, size_t n, double secon
 static void tinyi_job_usage(tinyi_job *j, size_t from, size_t n)
 {
     tllm_api *w = j->api;
-    size_t i, prompt = 0, cached = 0, made = 0;
+    size_t i, prompt = 0, cached = 0, made = 0, proposed = 0, kept = 0;
     double first = 0, seconds = 0, reading = 0, writing = 0;
     for (i = from; i < from + n; i++) {
         const tinyi_choice *c = &j->choice[i];
         if (i == from || i % j->n_per_prompt == 0) prompt += c->n_prompt; /* n answers have one prompt */
         if (i == from || i % j->n_per_prompt == 0) cached += c->n_cached;
         made += c->n_made;
+        proposed += c->n_proposed;
+        kept += c->n_kept;
         first = i > from ? TINYI_MIN(first, c->first_seconds) : c->first_seconds;
         seconds = TINYI_MAX(seconds, c->seconds);
         reading = TINYI_MAX(reading, c->first_seconds - c->start_seconds);
@@ -174,6 +176,12 @@ static void tinyi_job_usage(tinyi_job *j, size_t from, size_t n)
     tinyi_api_int(w, (int64_t)cached);
     tinyi_job_rate(w, "prompt", prompt - cached, reading, prompt - cached);
     tinyi_job_rate(w, "predicted", made, writing, made > n ? made - n : 0);
+    if (proposed) {
+        tinyi_api_put(w, ",\"draft_n\":");
+        tinyi_api_int(w, (int64_t)proposed);
+        tinyi_api_put(w, ",\"draft_n_accepted\":");
+        tinyi_api_int(w, (int64_t)kept);
+    }
     tinyi_api_put(w, "}");
 }
 
@@ -621,6 +629,8 @@ void tinyi_job_end(void *user, const tllm_engine_result *r)
     c->n_prompt = r->n_prompt;
     c->n_cached = r->n_cached;
     c->n_made = r->n_made;
+    c->n_proposed = r->n_proposed;
+    c->n_kept = r->n_kept;
     c->start_seconds = r->start_seconds;
     c->first_seconds = r->first_seconds;
     c->seconds = r->seconds;

@@ -284,9 +284,7 @@ static tiny_status tinyi_draft_settle(tllm_draft *draft)
     return tllm_state_length(s->state) > n ? tllm_seq_trim(s->state, 0, n) : TINY_OK;
 }
 
-/* What followed the last earlier place with the same end of the text, the longest that is found: up to 3 tokens more
- * than must agree. The text is t (n). */
-static size_t tinyi_draft_repeat(const int32_t *t, size_t n, size_t match, int32_t *x, size_t most)
+TINYI_FN size_t tinyi_draft_repeat(const int32_t *t, size_t n, size_t match, int32_t *x, size_t most)
 {
     size_t at, i, found = 0, best = match;
     for (at = n - 1; at > 0 && best <= match + 3; at--) {   /* t[at - 1] is the end of an earlier place */

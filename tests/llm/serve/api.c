@@ -769,29 +769,34 @@ static void test_origins(void)
 
 /* ---- clients that leave ---- */
 
-/* A client that hangs up frees its slot in the next step; the text of another one does not change. */
-static void test_hang_up(void)
+/* A client that hangs up frees its slot in the next step; the text of another one does not change. With proposals, a
+ * step makes several tokens of each. */
+static void hang_up(int draft_n)
 {
     static const char *const last[] = { "", "\"stream\":true," };
+    static const char stays[] =
+        "{\"prompt\":\"in the end\",\"max_tokens\":60,\"ignore_eos\":true,\"seed\":3,\"temperature\":0.3}";
     char alone[4000], text[4000], request[600];
     int k, i, n;
     tllm_engine_counters c;
     engine_desc.slots = 2;
+    engine_desc.draft_n = draft_n;
+    engine_desc.draft_match = 1;
+    engine_desc.draft_always = 1;
     if (!begin()) return;
-    T_EQ_INT(post("/v1/completions", "{\"prompt\":\"in the end\",\"max_tokens\":60,\"ignore_eos\":true,\"seed\":3}"),
-             200);
+    T_EQ_INT(post("/v1/completions", stays), 200);
     (void)member(kit_body, "text", alone, sizeof alone);
     T_TRUE(strlen(alone) > 60);
     for (k = 0; k < 4; k++) {
         client other[3];
         /* one generates, one waits for a slot; both leave while the other text is made */
         for (i = 0; i < 3; i++) {
-            const char *body =
-                i == 0 ? "{\"prompt\":\"in the end\",\"max_tokens\":60,\"ignore_eos\":true,\"seed\":3}" : NULL;
+            const char *body = i ? NULL : stays;
             char mine[300];
             (void)snprintf(mine, sizeof mine,
-                           "{%s\"prompt\":\"one day\",\"n\":%d,\"ignore_eos\":true,\"max_tokens\":120}", last[k & 1],
-                           i == 2 ? 2 : 1);
+                           "{%s\"prompt\":\"one day\",\"n\":%d,\"temperature\":0.3,\"ignore_eos\":true,"
+                           "\"max_tokens\":120}",
+                           last[k & 1], i == 2 ? 2 : 1);
             if (!body) body = mine;
             kit_dial(&other[i], tllm_api_address(api));
             n = snprintf(request, sizeof request,
@@ -820,9 +825,49 @@ static void test_hang_up(void)
         T_EQ_TEXT(text, alone);
         kit_hang_up(&other[0]);
     }
+    if (draft_n) {
+        tllm_engine_count(engine, &c);
+        T_TRUE(c.proposed > 50 && c.kept > 2 && c.kept < c.proposed);
+    }
     kit_hang_up(&line);
     end();
     T_EQ_INT(t_alloc.live_blocks, 0);
+}
+static void test_hang_up(void) { hang_up(0); }
+static void test_hang_up_drafting(void)
+{
+    hang_up(1);
+    T_PROOF("serving 1", "a client that hangs up while its answer is speculated frees its slot in the next step");
+}
+
+/* The same answers with proposals and without; they are counted for the answer and for the server. */
+static void test_drafting(void)
+{
+    static const char *const body[2] = {
+        "{\"prompt\":\"one day , Ella had five cakes . one day , Ella\",\"max_tokens\":50,\"temperature\":0}",
+        "{\"prompt\":\"one day , Ella had five cakes . one day , Ella\",\"max_tokens\":50,\"seed\":5}"
+    };
+    char text[2][2][2000];
+    int k, i;
+    for (k = 0; k < 2; k++) {
+        engine_desc.draft_n = k ? 8 : 0;
+        engine_desc.draft_always = 1;
+        if (!begin()) return;
+        for (i = 0; i < 2; i++) {
+            T_EQ_INT(post("/v1/completions", body[i]), 200);
+            T_EQ_INT(strstr(kit_body, "\"draft_n\":") != NULL, k);
+            T_EQ_INT(strstr(kit_body, "\"draft_n_accepted\":") != NULL, k);
+            (void)member(kit_body, "text", text[k][i], sizeof text[k][i]);
+            T_TRUE(strlen(text[k][i]) > 20);
+        }
+        T_EQ_INT(get("/metrics"), 200);
+        SAYS("# TYPE tinyllm_n_draft_total counter\ntinyllm_n_draft_total ");
+        T_EQ_INT(strstr(kit_body, "\ntinyllm_n_draft_total 0.0\n") != NULL, !k);
+        T_EQ_INT(strstr(kit_body, "\ntinyllm_n_draft_accepted_total 0.0\n") != NULL, !k);
+        kit_hang_up(&line);
+        end();
+    }
+    for (i = 0; i < 2; i++) T_EQ_TEXT(text[1][i], text[0][i]);
 }
 
 /* The queue is full: 503, and the others are served. The end of the server ends the rest. */
@@ -866,6 +911,8 @@ int main(void)
     T_RUN(test_keys);
     T_RUN(test_origins);
     T_RUN(test_hang_up);
+    T_RUN(test_hang_up_drafting);
+    T_RUN(test_drafting);
     T_RUN(test_full);
     return t_done();
 }
