@@ -8,7 +8,8 @@
  *          deadline.
  * Pings    a thread sends one where nothing else was sent for ping_ns. So a rank that computes differs from one that is
  *          gone. Every byte is a sign of life: on a slow line a frame takes longer than three pings. Silence counts
- *          against a peer only after its first ping: a program without threads sends none.
+ *          against a peer only after its first ping: a program without threads sends none. Others send that one at
+ *          once, because a rank that is never quiet for long would send none before it stops.
  * Ends     ABORT names the rank that caused a failure, so that all ranks blame the same one. Sockets are half-closed
  *          first; a close with unread bytes would take back what was sent last.
  * Keys     those of the two directions are in memory of tinyi_secret_alloc: wiped at close, and in no core file where
@@ -382,16 +383,18 @@ static void *tinyi_tcp_main(void *arg)
 {
     tiny_tcp *t = (tiny_tcp *)arg;
     const uint64_t nap = TINYI_MAX(t->ping_ns / 2, 1000000);
+    int first = 1;
     tinyi_tcp_lock(t);
     while (!t->quit) {
         const uint64_t now = tiny_now_ns();
         int i, left;
         for (i = 0; i < t->net.world && !t->closed && !t->failed; i++) {
             tinyi_tcp_peer *p = &t->peer[i];
-            if (!p->live || now - p->sent_at < t->ping_ns || now < p->sent_at) continue;
+            if (!p->live || (!first && (now - p->sent_at < t->ping_ns || now < p->sent_at))) continue;
             if (p->out_at == p->n_out) tinyi_tcp_frame(t, p, TINYI_WIRE_PING, 0, 0, NULL, 0);
             (void)tinyi_tcp_flush(p, &left);
         }
+        first = 0;
         tinyi_wait(&t->over, &t->lock, nap);
     }
     tinyi_tcp_unlock(t);
@@ -434,6 +437,13 @@ TINY_API const void *tiny_tcp_plan(const tiny_tcp *t, size_t *n)
 {
     if (n) *n = t ? t->n_plan : 0;
     return t ? t->plan : NULL;
+}
+
+TINY_API tiny_status tiny_tcp_address(tiny_ctx *ctx, const tiny_tcp *t, int rank, tiny_address *a)
+{
+    if (!t || !a || rank < 0 || rank >= t->net.world || t->peer[rank].s == TINY_NO_SOCKET)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no connection to rank %d", rank);
+    return tiny_socket_address(ctx, t->peer[rank].s, a);
 }
 
 /* until the peers have read what was sent: a close while their bytes are unread here would cut it off */

@@ -49,6 +49,8 @@ typedef struct tiny_tcp tiny_tcp;
 TINY_API tiny_status tiny_tcp_open(tiny_ctx *ctx, const tiny_tcp_desc *desc, tiny_tcp **out);
 TINY_API tiny_net *tiny_tcp_net(tiny_tcp *tcp);
 TINY_API const void *tiny_tcp_plan(const tiny_tcp *tcp, size_t *n);     /* what rank 0 gave in its desc */
+/* The address of this end of the connection to a rank: one at which machines on that side can reach this machine. */
+TINY_API tiny_status tiny_tcp_address(tiny_ctx *ctx, const tiny_tcp *tcp, int rank, tiny_address *a);
 /* After tiny_comm_close. Peers get everything that was sent before. Takes NULL. */
 TINY_API void tiny_tcp_close(tiny_ctx *ctx, tiny_tcp *tcp);
 

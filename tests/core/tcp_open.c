@@ -127,6 +127,13 @@ static void plan_rank(int rank, void *arg)
     g->st[rank] = tiny_tcp_open(ctx, &d, &t);
     if (!g->st[rank]) {
         const void *plan = tiny_tcp_plan(t, &n);
+        tiny_address mine, none;            /* both ends are on 127.0.0.1, at the port of rank 0 there */
+        char text[TINY_ADDRESS_TEXT];
+        const int me = tiny_tcp_net(t)->rank;
+        T_OK(tiny_tcp_address(ctx, t, me ? 0 : 1, &mine));
+        tiny_address_text(&mine, text);
+        T_TRUE(!strncmp(text, "127.0.0.1:", 10) && (me != 0) == (strcmp(text, g->address[0]) != 0));
+        T_EQ_INT(tiny_tcp_address(ctx, t, me, &none), TINY_E_ARGUMENT);
         g->gone[rank] = tiny_tcp_net(t)->rank + 10 * tiny_tcp_net(t)->world;
         if (n != TINY_TCP_PLAN || memcmp(plan, g->d.plan, n)) g->st[rank] = TINY_E_NUMERIC;
     }
