@@ -381,8 +381,8 @@ $(BUILD)/onebyte $(BUILD)/noloco: examples/world.h examples/curve.h
 $(BUILD)/pipeline $(BUILD)/energon: examples/world.h
 $(BUILD)/pipeline $(BUILD)/moe_fold $(BUILD)/zero_topo: examples/svg.h
 $(BUILD)/moe_fold $(BUILD)/zero_topo: examples/world.h
-$(BUILD)/prima: examples/world.h examples/devices.h
-$(BUILD)/cluster: examples/devices.h
+$(BUILD)/prima: examples/world.h examples/devices.h examples/join.h
+$(BUILD)/cluster: examples/devices.h examples/join.h
 $(BUILD)/easyspec $(BUILD)/distserve: examples/world.h
 $(BUILD)/serve: examples/serve-page.h
 $(BUILD)/cluster: examples/cluster.h

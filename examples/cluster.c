@@ -18,10 +18,7 @@
 #define PROGRAM "cluster"
 #include "options.h"
 #include "devices.h"
-#ifdef OPTIONS_UNIX
-#include <fcntl.h>
-#include <sys/resource.h>
-#endif
+#include "join.h"
 
 static const char usage[] =
     "cluster key FILE                                            makes a key of 32 random bytes\n"
@@ -65,83 +62,7 @@ static const char usage[] =
     "  --mbit X         megabits a second of the line; default: 1000\n"
     "  --devices TABLE  which layers each device of a table should compute in a ring (see examples/devices.h)\n";
 
-static char *read_key(size_t *n);
 #include "cluster.h"
-
-/* ---- the key ----------------------------------------------------------------------------------------------------- */
-
-static int make_key(const char *path)
-{
-    unsigned char key[32];
-    char text[66];
-    tiny_ctx_desc cd;
-    tiny_ctx *ctx = NULL;
-    FILE *f = NULL;
-    int i, ok;
-    memset(&cd, 0, sizeof cd);
-    cd.log = hear;
-    cd.user = &ctx;
-    if (tiny_ctx_open(&cd, &ctx)) return 1;
-    if (tiny_random(ctx, key, sizeof key)) {
-        say(tiny_ctx_message(ctx));
-        tiny_ctx_close(ctx);
-        return 1;
-    }
-    tiny_ctx_close(ctx);
-    for (i = 0; i < 32; i++) (void)snprintf(text + 2 * i, 3, "%02x", key[i]);
-    text[64] = '\n';
-#ifdef OPTIONS_UNIX
-    {                                       /* nobody else may read it, and no file is replaced */
-        const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-        ok = fd >= 0 && write(fd, text, 65) == 65;
-        if (fd >= 0 && close(fd)) ok = 0;
-        (void)f;
-    }
-#else
-    f = fopen(path, "rb");
-    ok = !f;
-    if (f) (void)fclose(f);
-    f = ok ? fopen(path, "wb") : NULL;
-    ok = f && fwrite(text, 1, 65, f) == 65;
-    if (f && fclose(f)) ok = 0;
-#endif
-    tiny_wipe(key, sizeof key);
-    tiny_wipe(text, sizeof text);
-    if (!ok) fprintf(stderr, "cluster: %s: cannot be written, or is there already\n", path);
-    else printf("%s: a key of 32 bytes. Copy it to every machine, and to nobody else.\n", path);
-    return !ok;
-}
-
-/* The caller wipes it. No other copy of it stays in memory, and this process writes no core file from now on. */
-static char *read_key(size_t *n)
-{
-    char *key;
-    FILE *f;
-    if (!run.key) {
-        fputs("cluster: --key FILE is missing: make one with cluster key FILE\n", stderr);
-        return NULL;
-    }
-#ifdef OPTIONS_UNIX
-    {
-        static const struct rlimit none = { 0, 0 };
-        struct stat is;
-        (void)setrlimit(RLIMIT_CORE, &none);
-        if (!stat(run.key, &is) && (is.st_mode & 077))
-            fprintf(stderr, "cluster: %s: other users of this machine may read this key (chmod 600 ends that)\n",
-                    run.key);
-    }
-#endif
-    f = fopen(run.key, "rb");
-    if (!f) {
-        fprintf(stderr, "cluster: %s: cannot be opened: %s\n", run.key, strerror(errno));
-        return NULL;
-    }
-    (void)setvbuf(f, NULL, _IONBF, 0);
-    key = read_stream(f, run.key, 4096, 0, n);
-    (void)fclose(f);
-    while (key && *n && (key[*n - 1] == '\n' || key[*n - 1] == '\r')) key[--*n] = 0;
-    return key;
-}
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 

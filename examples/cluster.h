@@ -126,18 +126,6 @@ typedef struct group {
     int gone, rank;                         /* gone: when it has failed, 1 + the rank that caused it */
 } group;
 
-static uint64_t number_at(const unsigned char *p, int n)
-{
-    uint64_t v = 0;
-    while (n--) v = v << 8 | p[n];
-    return v;
-}
-static void number_to(unsigned char *p, uint64_t v, int n)
-{
-    int i;
-    for (i = 0; i < n; i++) p[i] = (unsigned char)(v >> 8 * i);
-}
-
 static tiny_status take_plan(const unsigned char *p, size_t n, int world, size_t *n_most)
 {
     int i;
@@ -250,8 +238,7 @@ static tiny_status open_group(tiny_ctx *ctx, const tllm_gguf *file, const char *
         td.at = run.listen;
         td.plan = plan;
         td.n_plan = sizeof plan;
-        if (run.ranks > 1)
-            fprintf(stderr, "waiting for %d worker%s at %s\n", run.ranks - 1, run.ranks > 2 ? "s" : "", td.at);
+        say_waiting(run.ranks, td.at);
     } else {
         td.rank = TINY_TCP_ANY;
         td.at = run.word;
@@ -415,7 +402,7 @@ static tiny_status take_part(tiny_ctx *ctx, const char *prompt, size_t n_prompt)
     tllm_gguf *file = NULL;
     tllm_model *model = NULL;
     size_t n_key = 0;
-    char *key = read_key(&n_key);
+    char *key = read_key(run.key, &n_key);
     group g;
     talk k;
     tiny_status st = key ? TINY_OK : TINY_E_ARGUMENT;

@@ -171,6 +171,18 @@ static inline tiny_status devices_draw(tiny_ctx *ctx, const char *svg, const dev
     return tiny_file_write(ctx, svg, text, at);
 }
 
+/* Reads the table, and chooses the layers of each device. 0, or the status after a message. */
+static inline tiny_status devices_choose(tiny_ctx *ctx, const char *model, const char *table, tiny_idx n_ctx,
+                                         devices *all, tllm_halda_model *m, tllm_about *about, tllm_halda_plan *p)
+{
+    tiny_status st;
+    if (devices_read(table, all)) return TINY_E_FORMAT;
+    st = devices_model(ctx, model, n_ctx, m, about);
+    if (!st) st = tllm_halda(ctx, m, all->d, all->n, p);
+    if (st) say(tiny_ctx_message(ctx));
+    return st;
+}
+
 /* Reads the table, prints the layers of each device and the time of a token. 0, or the status after a message. */
 static inline tiny_status devices_plan(tiny_ctx *ctx, const char *model, const char *table, tiny_idx n_ctx, double ms,
                                        double mbit, const char *svg)
@@ -183,14 +195,8 @@ static inline tiny_status devices_plan(tiny_ctx *ctx, const char *model, const c
     tllm_ring_device ring[DEVICES];
     int of[DEVICES], n = 0, i;
     double hop, two[2] = { 0, 0 };
-    tiny_status st;
-    if (devices_read(table, &all)) return TINY_E_FORMAT;
-    st = devices_model(ctx, model, n_ctx, &m, &about);
-    if (!st) st = tllm_halda(ctx, &m, all.d, all.n, &p);
-    if (st) {
-        say(tiny_ctx_message(ctx));
-        return st;
-    }
+    tiny_status st = devices_choose(ctx, model, table, n_ctx, &all, &m, &about, &p);
+    if (st) return st;
     hop = 1e-3 * ms + (mbit > 0 ? 4.0 * (double)about.n_embd * 8e-6 / mbit : 0);
     printf("%s: %td layers of %.1f MB, and %.1f MB of keys and values each for %td tokens\n\n"
            "device          layers a round  on accelerator   memory           time a round   disk a round\n",

@@ -4,6 +4,8 @@
  *     prima run MODEL.gguf "Once upon a time" --memory 200             the system allows this process 200 MB
  *     prima run MODEL.gguf "Once upon a time" --ranks 3 --layers 2,1,1 --tcp --check
  *     prima plan MODEL.gguf TABLE                                      which layers for which device
+ *     prima master MODEL.gguf "Once upon a time" --key home.key --listen 192.168.1.5:29500 --ranks 3
+ *     prima worker MODEL.gguf 192.168.1.5:29500 --key home.key         on each of the other machines
  *
  * The text is that of the model in memory, bit for bit; --check shows it. After a run come the bytes that the window
  * held, next to the formula, and how long the computation waited for the disk. */
@@ -19,9 +21,7 @@
 #include "options.h"
 #include "world.h"
 #include "devices.h"
-#ifdef OPTIONS_UNIX
-#include <sys/resource.h>
-#endif
+#include "join.h"
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -29,36 +29,60 @@
 static const char usage[] =
     "prima run MODEL [PROMPT] [options]     continues a text with a model that stays on disk\n"
     "prima plan MODEL TABLE [options]       the layers of each device; examples/devices.h describes the table\n"
-    "  --context N    tokens of the context; default: 512\n"
-    "  --ms X         delay of a link, in milliseconds\n"
-    "  --mbit X       megabits per second of a link; default: no limit\n"
-    "run:\n"
+    "prima key FILE                         makes a key of 32 random bytes, as cluster key does\n"
+    "prima master MODEL [PROMPT] --key FILE [options]       the same text, by several machines in a ring\n"
+    "prima worker MODEL MASTER:PORT --key FILE [options]    computes its layers for that master\n"
+    "run, master and worker, each for its own process:\n"
     "  --window W     blocks in memory: attention or network of a layer, or the output; default: 2\n"
     "  --resident     no window: the model is mapped as usual\n"
     "  --keep T       keep the networks of layers 0, T, 2T ... in memory\n"
     "  --memory MB    megabytes of address space that the system allows this process (not on Windows)\n"
     "  --disk MB      megabytes per second: reads no faster; default: no limit\n"
+    "  --quiet        writes neither the text nor the figures\n"
+    "run and master:\n"
     "  --n N          tokens to write; default: 64\n"
     "  --batch N      tokens of the prompt in one pass over the file; default: 32\n"
+    "  --context N    tokens of the context; default: 512\n"
     "  --check        computes the text in memory first, and ends with status 1 if the other one differs\n"
-    "  --quiet        writes neither the text nor the figures\n"
-    "  --ranks N      ranks on this machine, 1 to 16: threads; each computes some layers in turn\n"
+    "  --ranks N      1 to 16, each computes some layers in turn. run: threads; default: 1. master: machines, this\n"
+    "                 one included; default: 2\n"
     "  --layers LIST  layers of each rank in a round, such as 2,1,1; default: about equal parts, one round\n"
+    "run:\n"
     "  --tcp          ranks are processes that talk over TCP (not on Windows)\n"
+    "master:\n"
+    "  --listen A:P   where the others connect to; default: 127.0.0.1:29500, this machine only\n"
+    "  --devices TABLE  the layers that prima plan computes for this table; the first row is the master\n"
+    "worker:\n"
+    "  --rank R       its place in --layers, or its row of the table, from 1 on; default: as they come\n"
+    "  --here A:P     where the ranks after it connect to; default: its address towards the master, any port\n"
+    "master and worker:\n"
+    "  --key FILE     the file that prima key or cluster key wrote, the same on all machines\n"
+    "  --wait S       seconds to wait for the others at the start; default: 60\n"
+    "  --timeout S    seconds that a pass may take; default: 600. A rank that is gone is noticed sooner\n"
+    "  --threads N    default: one per processor\n"
+    "run and plan:\n"
+    "  --ms X         delay of a link, in milliseconds\n"
+    "  --mbit X       megabits per second of a link; default: no limit\n"
     "plan:\n"
+    "  --context N    tokens of the context; default: 512\n"
     "  --svg FILE     draw two tokens in time\n";
 
-enum { RUN, PLAN };
+enum { RUN, PLAN, KEY, MASTER, WORKER };
 typedef struct text { char *at; size_t n, room; } text;
 static struct {
-    const char *path, *word, *list, *svg;
-    int command, window, resident, keep, n, n_list, batch, check, quiet, context;
-    double memory, disk;
+    const char *path, *word, *list, *svg, *key, *listen, *here, *devices;
+    int command, window, resident, keep, n, n_list, batch, check, quiet, context, rank;
+    double memory, disk, wait, timeout;
     world w;
     tiny_idx layers[WORLD_MOST];
     text want;
     double resident_ms;
-    uint64_t said_at;
+    /* of master and worker: the line a second, and the counts at the last one */
+    tiny_ctx *ctx;
+    tllm_ring *ring;
+    tllm_disk *from;
+    uint64_t said_at, stalled;
+    tllm_ring_counts before;
 } run;
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -97,6 +121,29 @@ static int limit_memory(void)
 #endif
 }
 
+/* ---- the line a second ------------------------------------------------------------------------------------------- */
+
+static int every_second(void *user, tllm_ring *ring)
+{
+    const uint64_t now = tiny_now_ns();
+    const tllm_ring_counts c = tllm_ring_count(ring);
+    const double n = (double)(c.pieces - run.before.pieces);
+    tllm_disk_about a;
+    (void)user;
+    if (!run.ctx || (run.said_at && (now - run.said_at < UINT64_C(1000000000) || n < 1))) return cancelled(NULL);
+    tllm_disk_look(run.from, &a);
+    if (run.said_at && !run.quiet)          /* not at the first pass: the prompt counts for nothing */
+        fprintf(stderr, "%s%llu passes, %.1f ms each: %.1f waiting for other ranks, %.1f for the disk | %.1f KB in "
+                "%.0f messages, %.0f MB\n", run.command == MASTER ? "\n" : "", (unsigned long long)c.pieces,
+                1e-6 * (double)(now - run.said_at) / n, 1e-6 * (double)(c.wait_ns - run.before.wait_ns) / n,
+                1e-6 * (double)(a.loader.stall_ns - run.stalled) / n, 1e-3 * (double)(c.bytes - run.before.bytes) / n,
+                (double)(c.hops - run.before.hops) / n, 1e-6 * (double)tiny_ctx_bytes(run.ctx));
+    run.before = c;
+    run.stalled = a.loader.stall_ns;
+    run.said_at = now;
+    return cancelled(NULL);
+}
+
 /* ---- a text ------------------------------------------------------------------------------------------------------ */
 
 static int keep_text(void *user, const char *bytes, size_t n)
@@ -115,7 +162,7 @@ static int show_text(void *user, const char *bytes, size_t n)
     (void)keep_text(user, bytes, n);
     (void)fwrite(bytes, 1, n, stdout);
     (void)fflush(stdout);
-    return cancelled(NULL);
+    return every_second(NULL, run.ring);
 }
 
 static tiny_status write_text(tiny_ctx *ctx, tllm_model *m, int shows, text *t, tllm_generate_result *result)
@@ -250,9 +297,13 @@ static tiny_status body(tiny_ctx *ctx, tiny_net *net, void *arg)
     rd.layers = layers;
     rd.n_ctx = run.context;
     rd.n_batch = run.batch;
-    rd.timeout_ns = UINT64_C(600000000000);
+    rd.timeout_ns = (uint64_t)(1e9 * run.timeout);
     if (!st && net->world > 1) st = tllm_ring_open(ctx, &rd, &ring);
-    if (!st && net->rank) st = tllm_ring_follow(ring, NULL, NULL);
+    if (run.ctx) {                          /* the only rank of this process */
+        run.ring = ring;
+        run.from = disk;
+    }
+    if (!st && net->rank) st = tllm_ring_follow(ring, run.ctx ? every_second : NULL, NULL);
     if (!st && !net->rank) st = write_text(ctx, m, !run.quiet, &got, &result);
     if (!st && !net->rank && ring) st = tllm_ring_stop(ring);
     counts = tllm_ring_count(ring);
@@ -292,11 +343,126 @@ static int read_layers(void)
     free(copy);
     run.n_list = n;
 #ifndef WORLD_MPI                           /* there mpirun tells how many ranks there are */
-    bad |= n != run.w.ranks;
+    bad |= n != (run.w.ranks ? run.w.ranks : run.command == MASTER ? 2 : 1);
 #endif
     if (bad)
-        return refused("--layers %s: one whole number for each of %d ranks, such as 2,1", run.list, run.w.ranks);
+        return refused("--layers %s: one whole number for each of %d ranks, such as 2,1", run.list,
+                       run.w.ranks ? run.w.ranks : run.command == MASTER ? 2 : 1);
     return 0;
+}
+
+/* ---- ranks on several machines ----------------------------------------------------------------------------------- */
+
+/* What rank 0 tells the others: context, batch, layers of each rank or none. 0: the plan is not one */
+static int take_plan(const join_desc *j, int ranks)
+{
+    int i;
+    if (j->n_plan != 12 + 4 * (size_t)WORLD_MOST || ranks > WORLD_MOST) return 0;
+    run.context = (int)number_at(j->plan, 4);
+    run.batch = (int)number_at(j->plan + 4, 4);
+    run.n_list = (int)number_at(j->plan + 8, 4);
+    if (run.context < 2 || run.context > 1e7 || run.batch < 1 || run.batch > 4096) return 0;
+    for (i = 0; i < run.n_list && i < WORLD_MOST; i++) {
+        run.layers[i] = (tiny_idx)number_at(j->plan + 12 + 4 * i, 4);
+        if (run.layers[i] < 1 || run.layers[i] > 4096) return 0;
+    }
+    run.list = run.n_list ? "of the master" : NULL;
+    return !run.n_list || run.n_list == ranks;
+}
+static void give_plan(join_desc *j)
+{
+    int i;
+    j->n_plan = 12 + 4 * (size_t)WORLD_MOST;
+    number_to(j->plan, (uint64_t)run.context, 4);
+    number_to(j->plan + 4, (uint64_t)run.batch, 4);
+    number_to(j->plan + 8, (uint64_t)run.n_list, 4);
+    for (i = 0; i < run.n_list; i++) number_to(j->plan + 12 + 4 * i, (uint64_t)run.layers[i], 4);
+}
+
+/* the layers of each row of a table */
+static tiny_status layers_by_table(tiny_ctx *ctx)
+{
+    static devices all;
+    tllm_halda_model m;
+    tllm_about about;
+    tllm_halda_plan p;
+    int i;
+    tiny_status st = devices_choose(ctx, run.path, run.devices, run.context, &all, &m, &about, &p);
+    if (st) return st;
+    if (run.w.ranks && run.w.ranks != all.n) {
+        fprintf(stderr, "prima: %s has %d devices, but there are %d ranks\n", run.devices, all.n, run.w.ranks);
+        return TINY_E_ARGUMENT;
+    }
+    run.w.ranks = run.n_list = all.n;
+    run.list = run.devices;
+    for (i = 0; i < all.n; i++) {
+        run.layers[i] = p.window[i];
+        if (p.window[i]) {
+            fprintf(stderr, "%s: %td layer%s a round\n", all.name[i], p.window[i], p.window[i] > 1 ? "s" : "");
+            continue;
+        }
+        fprintf(stderr, "prima: %s is better left out: take it out of %s, and start a worker less\n", all.name[i],
+                run.devices);
+        return TINY_E_ARGUMENT;
+    }
+    return TINY_OK;
+}
+
+/* Joins the group and takes part to its end. The exit status; the reason of a failure was printed. */
+static int take_part(const tiny_ctx_desc *cd, tiny_ctx **ctx)
+{
+    join_desc j;
+    tllm_disk_desc dd;
+    tllm_disk *disk = NULL;
+    tiny_tcp *tcp = NULL;
+    tiny_net *net;
+    char *key;
+    tiny_status st;
+    memset(&j, 0, sizeof j);
+    memset(&dd, 0, sizeof dd);
+    key = read_key(run.key, &j.n_key);
+    j.key = key;
+    if (!key || tiny_ctx_open(cd, ctx)) { free(key); return 1; }
+    dd.path = run.path;                     /* which model it is, from a file that is not mapped */
+    dd.window = dd.no_thread = 1;
+    st = tllm_disk_open(*ctx, &dd, &disk);
+    if (!st) tllm_file_digest(tllm_disk_file(disk), j.model);
+    tllm_disk_close(disk);
+    if (st) say(tiny_ctx_message(*ctx));
+    if (!st && run.devices) st = layers_by_table(*ctx);
+    if (st) {
+        tiny_wipe(key, j.n_key);
+        free(key);
+        tiny_ctx_close(*ctx);
+        return 1;
+    }
+    j.rank = run.command == MASTER ? 0 : run.rank ? run.rank : TINY_TCP_ANY;
+    j.world = run.command == MASTER ? run.w.ranks ? run.w.ranks : 2 : 0;
+    j.at = run.command == MASTER ? run.listen : run.word;
+    j.here = run.here;
+    j.settings = "prima 1";
+    j.wait = run.wait;
+    if (run.command == MASTER) give_plan(&j);
+    st = join_mesh(*ctx, &j, &tcp);
+    tiny_wipe(key, j.n_key);
+    free(key);
+    net = tiny_tcp_net(tcp);
+    if (!st && net->rank && !take_plan(&j, net->world)) {
+        st = tiny_tcp_net(tcp)->why = TINY_E_PROTOCOL;
+        say("the master sent a plan that this program does not know");
+    } else if (!st) {
+        if (net->rank) fprintf(stderr, "rank %d of %d\n", net->rank, net->world);
+        run.ctx = *ctx;
+        run.w.tcp = 1;
+        st = body(*ctx, net, NULL);
+        net->why = st;
+        if (!st && net->rank) fputs("the master has ended\n", stderr);
+    }
+    if (st && *tiny_ctx_message(*ctx)) say(tiny_ctx_message(*ctx));
+    tiny_tcp_close(*ctx, tcp);
+    run.ctx = NULL;
+    tiny_ctx_close(*ctx);
+    return st != TINY_OK;
 }
 
 int main(int argc, char **argv)
@@ -305,40 +471,55 @@ int main(int argc, char **argv)
     tiny_ctx *ctx = NULL;
     tiny_status st = TINY_OK;
     int failed;
-    const option options[] = { A_COMMAND("run plan", &run.command),
-                               THE_WORD("model", &run.path),
-                               A_WORD("prompt or table", &run.word),
-                               A_WHOLE("--context", &run.context, 2, 1e7),
-                               A_WHOLE("r --window", &run.window, 1, 1e6),
-                               A_FLAG("r --resident", &run.resident),
-                               A_WHOLE("r --keep", &run.keep, 1, 1e6),
-                               A_NUMBER("r --memory", &run.memory, 1, 1e9),
-                               A_NUMBER("r --disk", &run.disk, 0.001, 1e6),
-                               A_WHOLE("r --n", &run.n, 1, 1e6),
-                               A_WHOLE("r --batch", &run.batch, 1, 4096),
-                               A_FLAG("r --check", &run.check),
-                               A_FLAG("r --quiet", &run.quiet),
-                               A_TEXT("r --layers", &run.list),
+    const option options[] = { A_COMMAND("run plan key master worker", &run.command),
+                               THE_WORD("file", &run.path),
+                               A_WORD("prompt, table or address", &run.word),
+                               A_WHOLE("rpm --context", &run.context, 2, 1e7),
+                               A_WHOLE("rmw --window", &run.window, 1, 1e6),
+                               A_FLAG("rmw --resident", &run.resident),
+                               A_WHOLE("rmw --keep", &run.keep, 1, 1e6),
+                               A_NUMBER("rmw --memory", &run.memory, 1, 1e9),
+                               A_NUMBER("rmw --disk", &run.disk, 0.001, 1e6),
+                               A_WHOLE("rm --n", &run.n, 1, 1e6),
+                               A_WHOLE("rm --batch", &run.batch, 1, 4096),
+                               A_FLAG("rm --check", &run.check),
+                               A_FLAG("rmw --quiet", &run.quiet),
+                               A_TEXT("rm --layers", &run.list),
                                A_TEXT("p --svg", &run.svg),
-                               A_WHOLE("r --ranks", &run.w.ranks, 1, WORLD_MOST),
+                               A_WHOLE("rm --ranks", &run.w.ranks, 1, WORLD_MOST),
                                A_FLAG("r --tcp", &run.w.tcp),
-                               A_NUMBER("--ms", &run.w.ms, 0, 1e4),
-                               A_NUMBER("--mbit", &run.w.mbit, 0, 1e9) };
+                               A_TEXT("m --listen", &run.listen),
+                               A_TEXT("m --devices", &run.devices),
+                               A_WHOLE("w --rank", &run.rank, 1, WORLD_MOST - 1),
+                               A_TEXT("w --here", &run.here),
+                               A_TEXT("mw --key", &run.key),
+                               A_NUMBER("mw --wait", &run.wait, 0, 1e6),
+                               A_NUMBER("mw --timeout", &run.timeout, 0.01, 1e6),
+                               A_WHOLE("mw --threads", &cd.n_threads, 1, TINY_MAX_THREADS),
+                               A_NUMBER("rp --ms", &run.w.ms, 0, 1e4),
+                               A_NUMBER("rp --mbit", &run.w.mbit, 0, 1e9) };
     run.window = 2;
     run.n = 64;
     run.context = 512;
     run.batch = 32;
-    run.w.ranks = 1;
+    run.listen = "127.0.0.1:29500";
+    run.wait = 60;
+    run.timeout = 600;
     READ_OPTIONS(argc, argv, usage, options);
+    if (run.command == KEY && run.word) return refused("%s: key takes a file only", run.word);
+    if (run.command == KEY) return exit_status(make_key(run.path));
     if (read_layers()) return 2;
     if (run.command == PLAN && !run.word) return refused("the table of devices is missing");
+    if (run.command == WORKER && !run.word) return refused("the address of the master is missing");
+    if (run.devices && run.list) return refused("either --layers or --devices");
+    if (run.command == RUN && !run.w.ranks) run.w.ranks = 1;
     if (must_not_write(run.svg, 2, run.path, run.word)) return 2;
     if (!run.word) run.word = "";
     stop_on_signals();
     cd.log = hear;
     cd.user = &ctx;
-    cd.n_threads = 1;
     cd.cancel = cancelled;
+    if (run.command < MASTER) cd.n_threads = 1;
     if (run.check && !run.quiet) fputs("the text of the model in memory comes first, for --check\n", stderr);
     if (run.command == PLAN || run.check) {
         if (tiny_ctx_open(&cd, &ctx)) return 1;
@@ -353,7 +534,7 @@ int main(int argc, char **argv)
     }
     forget_peak();
     if (run.memory > 0 && limit_memory()) return 1;
-    failed = world_run(&run.w, body, NULL);
+    failed = run.command == RUN ? world_run(&run.w, body, NULL) : take_part(&cd, &ctx);
     free(run.want.at);
     return exit_status(stopped_by ? 128 + stopped_by : failed || run.check == 2);
 }

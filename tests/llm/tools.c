@@ -2,6 +2,8 @@
 #include "llm/run.h"
 
 #if defined __unix__ || defined __APPLE__
+#include <fcntl.h>
+
 /* a folder of 8 rings of 4 nodes */
 static void spill_rings(const char *folds)
 {
@@ -215,6 +217,125 @@ static void test_search_net(void)
     T_TRUE(picture[0] != 0);
 }
 
+/* Runs a master, and a worker as soon as it waits for one. Fills `said` and `errors` with what the master says, and
+ * `worker` with the messages of the worker. Returns the status of the master. worker_words NULL: no worker. */
+static char worker[4000];
+static int wait_for_master(const char *sentence)
+{
+    char status[20] = "";
+    int i;
+    for (i = 0; i < 3000 && !slurp("m.status", status, sizeof status); i++) {
+        (void)slurp("m.err", errors, sizeof errors);
+        if (sentence && strstr(errors, sentence)) return -1;
+        (void)usleep(10000);
+    }
+    (void)slurp("m.out", said, sizeof said);
+    (void)slurp("m.err", errors, sizeof errors);
+    return *status ? atoi(status) : -1;
+}
+static void start_master(const char *program, const char *options, const char *out)
+{
+    const char *build = getenv("BUILD");
+    char line[2000];
+    (void)snprintf(line, sizeof line,
+                   "(rm -f %s/m.*; %s/%s master examples/models/story.gguf 'Once upon a time' --key %s/key "
+                   "--listen unix:%s/c --threads 1 --n 24 --wait 30 %s >%s/%s 2>%s/m.err; echo $? >%s/m.status) &",
+                   folder, build ? build : "build", program, folder, folder, options, folder, out, folder, folder);
+    spill("m.status", "");
+    T_EQ_INT(system(line), 0);
+}
+static int together(const char *program, const char *options, const char *worker_words, int *worker_status)
+{
+    start_master(program, options, "m.out");
+    if (worker_words) {
+        (void)wait_for_master("waiting for 1 worker at");
+        *worker_status = run("", "%s worker %s --key %s/key --threads 1", program, worker_words, folder);
+        (void)snprintf(worker, sizeof worker, "%.3900s", errors);
+    }
+    return wait_for_master(NULL);
+}
+
+/* The same, but the worker is killed while the master waits: its first word goes into a pipe that is full. */
+static int bereave(const char *program, const char *options)
+{
+    static const char junk[512];            /* zeros, which a text has none of */
+    const char *build = getenv("BUILD");
+    char line[2000], path[300], text[2000];
+    size_t n_text = 0;
+    ssize_t n, k;
+    int i, fd = -1, status;
+    (void)snprintf(path, sizeof path, "%s/pipe", folder);
+    if (!T_TRUE(!mkfifo(path, 0600) && (fd = open(path, O_RDWR | O_NONBLOCK)) >= 0)) return -1;
+    while (write(fd, junk, sizeof junk) > 0 || write(fd, junk, 1) > 0) {}
+    start_master(program, options, "pipe");
+    (void)wait_for_master("waiting for 1 worker at");
+    (void)snprintf(line, sizeof line,
+                   "%s/%s worker examples/models/story.gguf unix:%s/c --key %s/key --threads 1 >%s/w.out 2>%s/w.err & "
+                   "echo $! >%s/w.pid", build ? build : "build", program, folder, folder, folder, folder, folder);
+    T_EQ_INT(system(line), 0);
+    for (*worker = 0, i = 0; i < 3000 && !strstr(worker, "rank 1 of 2"); i++) {
+        (void)slurp("w.err", worker, sizeof worker);
+        (void)usleep(10000);
+    }
+    (void)usleep(100000);                   /* most of the time the master has its first word then */
+    (void)slurp("w.pid", line, sizeof line);
+    T_TRUE(atoi(line) > 1 && !kill((pid_t)atoi(line), SIGKILL));
+    for (i = 0; i < 3000; i++) {
+        const int over = slurp("m.status", line, sizeof line) > 0;
+        while ((n = read(fd, line, sizeof line)) > 0)
+            for (k = 0; k < n; k++) if (line[k] && n_text < sizeof text - 1) text[n_text++] = line[k];
+        if (over) break;
+        (void)usleep(10000);
+    }
+    (void)close(fd);
+    (void)remove(path);
+    status = wait_for_master(NULL);
+    text[n_text] = 0;
+    (void)snprintf(said, sizeof said, "%s", text);
+    return status;
+}
+
+/* a ring over processes that join it: the text of the model in memory, a wrong model, and a worker that is killed */
+static void try_prima_group(void)
+{
+    char words[700], options[300];
+    int ended = -1;
+    T_EQ_INT(run("", "prima key %s/key", folder), 0);
+    (void)snprintf(words, sizeof words, "examples/models/story.gguf unix:%s/c --window 1", folder);
+    if (!T_EQ_INT(together("prima", "--check --layers 1,1", words, &ended), 0)) printf("  %s%s\n", errors, worker);
+    COMPLAINS("are those of the model in memory");
+    COMPLAINS("ring: ");
+    T_EQ_INT(ended, 0);
+    has(worker, "rank 1 of 2", __LINE__);
+    has(worker, "the master has ended", __LINE__);
+    spill("devices.txt", "desktop 4 2.4 0\nlaptop 9 2.4 0\n");
+    (void)snprintf(options, sizeof options, "--check --devices %s/devices.txt", folder);
+    (void)snprintf(words, sizeof words, "examples/models/story.gguf unix:%s/c --resident --rank 1", folder);
+    if (!T_EQ_INT(together("prima", options, words, &ended), 0)) printf("  %s%s\n", errors, worker);
+    COMPLAINS("are those of the model in memory");
+    COMPLAINS("desktop: 3 layers a round\nlaptop: 1 layer a round");
+    T_EQ_INT(ended, 0);
+    (void)snprintf(words, sizeof words, "%s unix:%s/c", a_story, folder);
+    T_EQ_INT(together("prima", "--wait 2", words, &ended), 1);
+    T_EQ_INT(ended, 1);
+    has(worker, "it has another model", __LINE__);
+    (void)snprintf(words, sizeof words, "examples/models/story.gguf unix:%s/c", folder);
+    T_EQ_INT(together("prima", "--layers 3,3 --wait 2", words, &ended), 1);
+    T_EQ_INT(ended, 1);
+    COMPLAINS("4 layers are not whole rounds of 6 layers");
+    T_EQ_INT(bereave("prima", ""), 1);
+    COMPLAINS("rank 1 is gone");
+    T_EQ_INT(run("", "prima master examples/models/story.gguf x --layers 1,1,1 --key %s/key", folder), 2);
+    COMPLAINS("for each of 2 ranks");
+    T_EQ_INT(run("", "prima worker examples/models/story.gguf --key %s/key", folder), 2);
+    COMPLAINS("the address of the master is missing");
+    T_EQ_INT(run("", "prima worker examples/models/story.gguf 127.0.0.1:1"), 1);
+    COMPLAINS("--key FILE is missing: make one with prima key FILE");
+    (void)snprintf(words, sizeof words, "%s/key", folder);
+    T_TRUE(!remove(words));
+    T_PROOF("distributed 1", "ring: master and worker that join by address and key, killed too: build/prima");
+}
+
 static void test_prima(void)
 {
     if (!is_there()) return;
@@ -235,6 +356,7 @@ static void test_prima(void)
     T_EQ_INT(run("", "prima run examples/models/story.gguf Once --n 8 --check --ranks 3 --layers 1,2,1 --tcp"), 0);
     COMPLAINS("are those of the model in memory");
     T_EQ_INT(run("", "prima run examples/models/story.gguf Once --n 8 --check --ranks 2 --layers 1,1 --resident"), 0);
+    try_prima_group();
     spill("devices.txt", "# name ms MB MB/s\ndesktop 4 1.7 0\nlaptop 9 1.2 0\nphone 30 1 400 android\n");
     T_EQ_INT(run("", "prima plan examples/models/story.gguf %s/devices.txt --svg %s/plan.svg", folder, folder), 0);
     has(said, "desktop", __LINE__);
@@ -819,32 +941,6 @@ static void test_serve(void)
     T_EQ_TEXT(errors, "");
 }
 
-/* Runs a master, and a worker as soon as it waits for one. Fills `said` and `errors` with what the master says, and
- * `worker` with the messages of the worker. Returns the status of the master. */
-static char worker[4000];
-static int cluster(const char *master_options, const char *worker_words, int *worker_status)
-{
-    const char *build = getenv("BUILD");
-    char line[2000], status[20] = "";
-    int i;
-    (void)snprintf(line, sizeof line,
-                   "(rm -f %s/m.*; %s/cluster master examples/models/story.gguf 'Once upon a time' --key %s/key "
-                   "--listen unix:%s/c --threads 1 --n 24 --wait 30 %s >%s/m.out 2>%s/m.err; echo $? >%s/m.status) &",
-                   folder, build ? build : "build", folder, folder, master_options, folder, folder, folder);
-    T_EQ_INT(system(line), 0);
-    for (i = 0; i < 3000 && worker_words; i++) {
-        (void)slurp("m.err", errors, sizeof errors);
-        if (strstr(errors, "waiting for 1 worker at") || slurp("m.status", status, sizeof status)) break;
-        (void)usleep(10000);
-    }
-    if (worker_words) *worker_status = run("", "cluster worker %s --key %s/key --threads 1", worker_words, folder);
-    (void)snprintf(worker, sizeof worker, "%.3900s", errors);
-    for (i = 0; i < 3000 && !slurp("m.status", status, sizeof status); i++) (void)usleep(10000);
-    (void)slurp("m.out", said, sizeof said);
-    (void)slurp("m.err", errors, sizeof errors);
-    return *status ? atoi(status) : -1;
-}
-
 /* one model over two processes: the text of one, however it is cut and sent */
 static void test_cluster(void)
 {
@@ -863,12 +959,12 @@ static void test_cluster(void)
     COMPLAINS("cannot be written, or is there already");
     (void)snprintf(words, sizeof words, "%s/key", folder);
     T_TRUE(!stat(words, &is) && (is.st_mode & 077) == 0 && is.st_size == 65);
-    T_EQ_INT(cluster("--ranks 1", NULL, NULL), 0);
+    T_EQ_INT(together("cluster", "--ranks 1", NULL, NULL), 0);
     (void)snprintf(text, sizeof text, "%.1900s", said);
     T_TRUE(strlen(text) > 40);
     for (k = 0; k < T_COUNT(ways); k++) {
         (void)snprintf(words, sizeof words, "examples/models/story.gguf unix:%s/c %s", folder, ways[k][1]);
-        if (!T_EQ_INT(cluster(ways[k][0], words, &ended), 0)) printf("  %s%s\n", errors, worker);
+        if (!T_EQ_INT(together("cluster", ways[k][0], words, &ended), 0)) printf("  %s%s\n", errors, worker);
         T_EQ_INT(ended, 0);
         T_EQ_TEXT(said, text);
         has(worker, "rank 1 of 2", __LINE__);
@@ -877,20 +973,28 @@ static void test_cluster(void)
         if (k == 1) has(worker, "   1   50.0%", __LINE__);
         if (k == 3) COMPLAINS("measured shares: ");
     }
+    if (!T_EQ_INT(bereave("cluster", "--policy replan"), 0)) printf("  %s%s\n", errors, worker);
+    T_EQ_TEXT(said, text);
+    COMPLAINS("rank 1 is gone");
+    COMPLAINS("going on with 1 rank: the text so far is read again");
+    T_EQ_INT(bereave("cluster", ""), 1);
+    COMPLAINS("rank 1 is gone");
     for (k = 0; k < 2; k++) {               /* without the model file; the second time its part is there */
         (void)snprintf(words, sizeof words, "unix:%s/c --fetch %s", folder, folder);
-        if (!T_EQ_INT(cluster("--slices --share 3,1", words, &ended), 0)) printf("  %s%s\n", errors, worker);
+        if (!T_EQ_INT(together("cluster", "--slices --share 3,1", words, &ended), 0))
+            printf("  %s%s\n", errors, worker);
         T_EQ_INT(ended, 0);
         T_EQ_TEXT(said, text);
         T_TRUE((strstr(worker, " MB of slices in ") != NULL) == !k);
     }
     (void)snprintf(words, sizeof words, "examples/models/story.gguf unix:%s/c --wire f16", folder);
-    T_EQ_INT(cluster("--wait 2", words, &ended), 1);
+    T_EQ_INT(together("cluster", "--wait 2", words, &ended), 1);
     T_EQ_INT(ended, 1);
     has(worker, "it has other settings", __LINE__);
     has(worker, "all machines need the same --wire", __LINE__);
     (void)snprintf(words, sizeof words, "unix:%s/c --fetch %s", folder, folder);
-    T_EQ_INT(cluster("--wait 2", words, &ended), 1);    /* a worker without the file, and a master without --slices */
+    /* a worker without the file, and a master without --slices */
+    T_EQ_INT(together("cluster", "--wait 2", words, &ended), 1);
     T_EQ_INT(ended, 1);
     has(worker, "with the model file need --slices", __LINE__);
     (void)snprintf(words, sizeof words, "%s/short", folder);
