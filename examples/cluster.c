@@ -6,10 +6,10 @@
  *     cluster plan MODEL.gguf --ranks 4 --ms 0.3 --mbit 940        what a token costs, without computing one
  *     cluster rules MODEL.safetensors --ranks 4                    how a model of any architecture can be cut
  *
- * Every machine reads its share of the weights only, and computes with it. A worker without the model file gets its
- * part from the master (--slices there, --fetch here). Once a second each rank prints a line to standard error: for
- * each rank the time of computing and waiting, the bytes and messages of a token, and its memory. Nothing on the wire
- * is secret: see docs/guide/cluster.md. */
+ * Every machine reads its share of the weights only, and computes with it. A worker without the model file, cluster
+ * worker 192.168.1.5:29500 --key home.key, gets its part from the master. Once a second each rank prints a line to
+ * standard error: for each rank the time of computing and waiting, the bytes and messages of a token, and its memory.
+ * Nothing on the wire is secret: see docs/guide/cluster.md. */
 #define TINYLLM_WITH_CLUSTER
 #define TINYLLM_WITH_RULES
 #define TINYLLM_WITH_HALDA
@@ -24,7 +24,7 @@ static const char usage[] =
     "cluster key FILE                                            makes a key of 32 random bytes\n"
     "cluster master MODEL [PROMPT | -] --key FILE [options]      -: prompt from standard input\n"
     "cluster worker MODEL MASTER:PORT --key FILE [options]       computes its share for that master\n"
-    "cluster worker MASTER:PORT --fetch FOLDER --key FILE ...    the same without the model file\n"
+    "cluster worker MASTER:PORT --key FILE [options]             the same without the model file\n"
     "cluster plan MODEL [options]                                what a token costs, before anything is connected\n"
     "cluster rules MODEL [--ranks N]                             how a model of any architecture can be cut\n"
     "  --key FILE       the file that cluster key wrote, the same on all machines\n"
@@ -44,10 +44,11 @@ static const char usage[] =
     "  --plain          add nothing before the prompt\n"
     "  --policy P       when a worker is lost: fail, the default, or replan: go on with those that are left\n"
     "  --audit N        recompute a network of a worker every N tokens, and end the run if it is another; default: 0\n"
+    "  --no-slices      workers without the model file are refused\n"
     "worker:\n"
-    "  --fetch FOLDER   no model file: this worker's part comes from the master, and stays in that folder\n"
+    "  --fetch FOLDER   no model file: this worker's part comes from the master, and stays in that folder; default:\n"
+    "                   tinyllm in XDG_CACHE_HOME, or else in ~/.cache\n"
     "master and worker:\n"
-    "  --slices         the master sends parts of the model; for the master, and for workers with the model file\n"
     "  --wire W         how numbers travel: f32, f16 or q8, the same on all machines; default: f32\n"
     "  --wait S         seconds to wait for the others at the start; default: 60\n"
     "  --timeout S      seconds that a rank may take for a step; default: 10\n"
@@ -195,7 +196,7 @@ int main(int argc, char **argv)
                                A_TEXT("mw --wire", &run.wire),
                                A_TEXT("m --policy", &run.policy),
                                A_WHOLE("m --audit", &run.audit, 0, 1e9),
-                               A_FLAG("mw --slices", &run.slices),
+                               A_FLAG("m --no-slices", &run.no_slices),
                                A_FLAG("mw --repack", &run.repack),
                                A_TEXT("w --fetch", &run.folder),
                                A_NUMBER("p --ms", &run.ms, 0, 1e6),
@@ -216,12 +217,16 @@ int main(int argc, char **argv)
     run.mbit = 1000;
     READ_OPTIONS(argc, argv, usage, options);
     if (run.command == KEY) return exit_status(make_key(run.path));
-    if (run.folder) {                       /* one word only: the address */
-        if (run.word) return refused("%s: with --fetch a worker takes no model", run.path);
+    if (run.command == WORKER && run.folder && run.word)
+        return refused("%s: with --fetch a worker takes no model", run.path);
+    if (run.command == WORKER && !run.word) {           /* one word only: the address */
+        FILE *f = run.folder ? NULL : fopen(run.path, "rb");
+        if (f) (void)fclose(f);
+        if (f || !strchr(run.path, ':')) return refused("%s: the address of the master is missing", run.path);
         run.word = run.path;
         run.path = NULL;
+        if (find_folder()) return 1;
     }
-    if (run.command == WORKER && !run.word) return refused("the address of the master is missing");
     if (run.command >= PLAN && run.word)
         return refused("%s: %s takes a model only", run.word, run.command == PLAN ? "plan" : "rules");
     if (!read_words()) return 2;

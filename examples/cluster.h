@@ -7,7 +7,7 @@ enum { BATCH = 64, PLAN_HEAD = 16, PLAN_BYTES = PLAN_HEAD + 8 * TINY_NET_RANKS }
 enum { MEASURE = 1, REPLAN = 2, SLICES = 4 };       /* bits of the plan */
 static struct {
     const char *path, *word, *key, *listen, *share, *wire, *policy, *folder, *devices;
-    int command, ranks, n, top_k, context, echo, plain, no_mac, quiet, stats, slices, repack, audit;
+    int command, ranks, n, top_k, context, echo, plain, no_mac, quiet, stats, no_slices, repack, audit;
     double temp, top_p, min_p, repeat, wait, timeout, ms, mbit;
     uint64_t seed;
     /* of the group */
@@ -51,7 +51,6 @@ static int read_words(void)
     for (i = 0; i < 3 && strcmp(run.wire, wires[i]); i++) {}
     if (i == 3) { (void)refused("--wire takes f32, f16 or q8, not %s", run.wire); return 0; }
     run.wire_format = formats[i];
-    if (run.slices || run.folder) run.flags |= SLICES;
     if (!strcmp(run.policy, "replan")) run.flags |= REPLAN;
     else if (strcmp(run.policy, "fail")) {
         (void)refused("--policy takes fail or replan, not %s", run.policy);
@@ -167,6 +166,32 @@ static void close_group(tiny_ctx *ctx, group *g)
     run.comm = NULL;
 }
 
+/* The folder for parts of models: --fetch FOLDER, or else tinyllm in the cache of this user. 0, or 1 after a message */
+static int find_folder(void)
+{
+#ifdef OPTIONS_UNIX
+    static char path[900];
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (run.folder) return 0;
+    if (cache && *cache == '/') (void)snprintf(path, sizeof path, "%s", cache);
+    else if (home && *home == '/') (void)snprintf(path, sizeof path, "%s/.cache", home);
+    if (*path) {
+        (void)mkdir(path, 0700);            /* one that is there already stays as it is */
+        (void)snprintf(path + strlen(path), sizeof path - strlen(path), "/tinyllm");
+        if (!mkdir(path, 0700) || is_folder(path)) {
+            run.folder = path;
+            fprintf(stderr, "this worker keeps its part of the model in %s\n", path);
+            return 0;
+        }
+        fprintf(stderr, "cluster: %s: this folder cannot be made: %s\n", path, strerror(errno));
+        return 1;
+    }
+#endif
+    if (run.folder) return 0;
+    say("there is no folder for this worker's part of the model: name one by --fetch FOLDER, or give the model file");
+    return 1;
+}
+
 /* the master gives the others what they lack of the file; a worker without a file gets its part */
 static tiny_status move_slices(tiny_ctx *ctx, tiny_net *net, const tllm_gguf *file, group *g)
 {
@@ -194,8 +219,7 @@ static tiny_status move_slices(tiny_ctx *ctx, tiny_net *net, const tllm_gguf *fi
 /* connects the ranks, and opens this rank's part of the model */
 static tiny_status open_group(tiny_ctx *ctx, const tllm_gguf *file, const char *key, size_t n_key, group *g)
 {
-    static const char *const settings[] = { "cluster 2 f32", "cluster 2 f16", "cluster 2 q8_0" };
-    char setting[40];
+    static const char *const settings[] = { "cluster 3 f32", "cluster 3 f16", "cluster 3 q8_0" };
     tiny_tcp_desc td;
     tiny_comm_desc cd;
     tllm_lead_desc ld;
@@ -215,11 +239,10 @@ static tiny_status open_group(tiny_ctx *ctx, const tllm_gguf *file, const char *
     if (file) st = tllm_model_open(ctx, file, &g->model);
     if (st) return st;
     if (g->model) n_most = tllm_lead_most(g->model, run.ranks, BATCH);
-    /* with slices the master compares the models later: a worker may have none yet */
-    if (!(run.flags & SLICES)) tllm_file_digest(file, td.model);
+    if (file) tllm_file_digest(file, td.model);
+    td.gives_model = run.command == MASTER && (run.flags & SLICES);
     i = run.wire_format == TLLM_FORMAT_F32 ? 0 : run.wire_format == TLLM_FORMAT_F16 ? 1 : 2;
-    (void)snprintf(setting, sizeof setting, "%s%s", settings[i], run.flags & SLICES ? " slices" : "");
-    tiny_sha256_of(setting, strlen(setting), td.config);
+    tiny_sha256_of(settings[i], strlen(settings[i]), td.config);
     td.secret = key;
     td.n_secret = n_key;
     td.no_mac = run.no_mac;
@@ -245,8 +268,10 @@ static tiny_status open_group(tiny_ctx *ctx, const tllm_gguf *file, const char *
     }
     st = tiny_tcp_open(ctx, &td, &g->tcp);
     if (st == TINY_E_PROTOCOL && strstr(tiny_ctx_message(ctx), "other settings"))
-        fputs("cluster: all machines need the same --wire; with --fetch or --slices on one, the master and all workers "
-              "with the model file need --slices\n", stderr);
+        fputs("cluster: all machines need the same --wire\n", stderr);
+    if (st == TINY_E_PROTOCOL && !file && strstr(tiny_ctx_message(ctx), "another model"))
+        fputs("cluster: this master does not send parts of its model (it has --no-slices, or the model is not a single "
+              "GGUF file): give this worker the model file\n", stderr);
     if (!st && run.command == WORKER) {
         told = tiny_tcp_plan(g->tcp, &n);
         st = take_plan((const unsigned char *)told, n, tiny_tcp_net(g->tcp)->world, &n_most);
@@ -410,6 +435,8 @@ static tiny_status take_part(tiny_ctx *ctx, const char *prompt, size_t n_prompt)
     memset(&g, 0, sizeof g);
     memset(&about, 0, sizeof about);
     if (!st && run.path) st = tllm_file_open(ctx, run.path, &file);
+    if (run.command == MASTER && file && !run.no_slices && tllm_gguf_n_parts(file) == 1 && tllm_gguf_version(file))
+        run.flags |= SLICES;
     if (!st && file) st = tllm_model_open(ctx, file, &model);
     if (!st && model) tllm_model_about(model, &about);
     tllm_model_close(ctx, model);

@@ -35,6 +35,7 @@ typedef struct tiny_tcp_desc {
     const void *secret;                     /* the same bytes for every rank, at least 16; not kept */
     size_t n_secret;
     unsigned char model[32], config[32];    /* digests that must be equal on every rank */
+    int gives_model;                        /* rank 0 of a star: a rank with a model of zeros may join too */
     const void *plan;                       /* rank 0 of a star: bytes for the others; see tiny_tcp_plan */
     size_t n_plan;
     int no_mac;                             /* messages without MAC; refused unless both ends are on this machine */

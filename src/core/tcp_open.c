@@ -162,7 +162,9 @@ static tiny_status tinyi_tcp_group(tinyi_tcp_opening *o)
 static void tinyi_tcp_judge(tinyi_tcp_opening *o, tinyi_tcp_try *y)
 {
     const tinyi_shake *k = &y->k;
+    static const unsigned char none[32];
     unsigned char say[12 + TINY_TCP_PLAN];
+    const int lacks = o->d->gives_model && tiny_same_secret(k->peer_model, none, 32);
     int rank = -1, why = 0, i, left;
     y->p.sends = k->sends;
     y->p.receives = k->receives;
@@ -173,7 +175,7 @@ static void tinyi_tcp_judge(tinyi_tcp_opening *o, tinyi_tcp_try *y)
         rank = (int)k->peer_rank;
     /* settings first: they decide whether the models must be the same */
     if (!tiny_same_secret(k->peer_config, o->config, 32)) why = TINYI_ABORT_CONFIG;
-    else if (!tiny_same_secret(k->peer_model, o->d->model, 32)) why = TINYI_ABORT_MODEL;
+    else if (!lacks && !tiny_same_secret(k->peer_model, o->d->model, 32)) why = TINYI_ABORT_MODEL;
     else if (rank < 0 || (k->peer_world && k->peer_world != (uint32_t)o->world)) why = TINYI_ABORT_RANK;
     if (why) {
         tinyi_put_le32(say, (uint32_t)o->rank);

@@ -429,16 +429,18 @@ static void refused_rank(int rank, void *arg)
 {
     group *g = (group *)arg;
     static const char *const part[] = { "does not have the same key", "another model", "other settings",
-                                        "other settings", "is taken", "another size" };
+                                        "other settings", "is taken", "another size", "another model" };
+    group mine = *g;
     int i;
     if (!rank) {
         sum_rank(0, arg);
         return;
     }
-    for (i = 0; i < 6; i++) {
+    for (i = 0; i < 7 - g->d.gives_model; i++) {
         tiny_ctx *ctx = t_rank_ctx(TINY_TARGET_AUTO);
         tiny_tcp_desc d = desc_of(g, 1);
         tiny_tcp *t = NULL;
+        if (i == 6) memset(d.model, 0, sizeof d.model);
         if (i == 0) { d.secret = "correct horse battery stable"; }
         if (i == 1) d.model[31] = 1;
         if (i == 2) d.config[0] = 1;
@@ -452,21 +454,27 @@ static void refused_rank(int rank, void *arg)
         tiny_tcp_close(ctx, t);
         tiny_ctx_close(ctx);
     }
-    sum_rank(1, arg);
+    if (g->d.gives_model) memset(mine.d.model, 0, sizeof mine.d.model);
+    sum_rank(1, &mine);
+    g->st[1] = mine.st[1];
 }
 static void test_refused(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     group g;
-    int r;
-    open_group(&g, ctx, 2, 0);
-    g.n = 3;
-    for (r = 0; r < 2; r++) g.x[r] = t_rand(9, 0.0f, 1.0f);
-    if (t_ranks(2, refused_rank, &g)) {
-        if (!T_EQ_INT(g.gone[1], 0)) printf("  %s\n", g.says[2]);
-        for (r = 0; r < 2; r++) T_EQ_INT(g.st[r], TINY_OK);
+    int r, gives;
+    for (gives = 0; gives < 2; gives++) {   /* 1: rank 0 also takes a rank that has no model yet, and no wrong one */
+        open_group(&g, ctx, 2, 0);
+        g.n = 3;
+        g.d.model[5] = 9;
+        g.d.gives_model = gives;
+        for (r = 0; r < 2; r++) g.x[r] = t_rand(9, 0.0f, 1.0f);
+        if (t_ranks(2, refused_rank, &g)) {
+            if (!T_EQ_INT(g.gone[1], 0)) printf("  %s\n", g.says[2]);
+            for (r = 0; r < 2; r++) T_EQ_INT(g.st[r], TINY_OK);
+        }
+        close_group(&g);
     }
-    close_group(&g);
     t_close(ctx);
     T_PROOF("distributed 1", "hostile: wrong secret, wrong model");
 }

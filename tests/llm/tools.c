@@ -947,7 +947,7 @@ static void test_cluster(void)
     static const char *const ways[][2] = { { "--share 3,1 --stats", "" },
                                            { "--wire f16 --policy replan", "--wire f16 --stats" },
                                            { "--wire q8 --audit 3", "--wire q8" },
-                                           { "--slices --share measured", "--slices" } };
+                                           { "--no-slices --share measured", "" } };
     char text[2000], words[700];
     struct stat is;
     int ended = -1;
@@ -981,7 +981,7 @@ static void test_cluster(void)
     COMPLAINS("rank 1 is gone");
     for (k = 0; k < 2; k++) {               /* without the model file; the second time its part is there */
         (void)snprintf(words, sizeof words, "unix:%s/c --fetch %s", folder, folder);
-        if (!T_EQ_INT(together("cluster", "--slices --share 3,1", words, &ended), 0))
+        if (!T_EQ_INT(together("cluster", "--share 3,1", words, &ended), 0))
             printf("  %s%s\n", errors, worker);
         T_EQ_INT(ended, 0);
         T_EQ_TEXT(said, text);
@@ -993,10 +993,32 @@ static void test_cluster(void)
     has(worker, "it has other settings", __LINE__);
     has(worker, "all machines need the same --wire", __LINE__);
     (void)snprintf(words, sizeof words, "unix:%s/c --fetch %s", folder, folder);
-    /* a worker without the file, and a master without --slices */
+    /* a worker without the file, and a master that does not send it */
+    T_EQ_INT(together("cluster", "--no-slices --wait 2", words, &ended), 1);
+    T_EQ_INT(ended, 1);
+    has(worker, "give this worker the model file", __LINE__);
+    (void)snprintf(words, sizeof words, "%s unix:%s/c", a_story, folder);
     T_EQ_INT(together("cluster", "--wait 2", words, &ended), 1);
     T_EQ_INT(ended, 1);
-    has(worker, "with the model file need --slices", __LINE__);
+    has(worker, "it has another model", __LINE__);
+    T_TRUE(!strstr(worker, "give this worker"));
+    {                                       /* no folder named: that of the user's cache */
+        char was[300], cache[300];
+        const char *kept = getenv("XDG_CACHE_HOME");
+        (void)snprintf(was, sizeof was, "%.290s", kept ? kept : "");
+        (void)snprintf(cache, sizeof cache, "%s/cache", folder);
+        (void)setenv("XDG_CACHE_HOME", cache, 1);
+        (void)snprintf(words, sizeof words, "unix:%s/c", folder);
+        if (!T_EQ_INT(together("cluster", "", words, &ended), 0)) printf("  %s%s\n", errors, worker);
+        T_EQ_INT(ended, 0);
+        T_EQ_TEXT(said, text);
+        has(worker, "this worker keeps its part of the model in", __LINE__);
+        has(worker, " MB of slices in ", __LINE__);
+        if (kept) (void)setenv("XDG_CACHE_HOME", was, 1);
+        else (void)unsetenv("XDG_CACHE_HOME");
+        (void)snprintf(words, sizeof words, "rm -r %s/cache", folder);
+        T_EQ_INT(system(words), 0);
+    }
     (void)snprintf(words, sizeof words, "%s/short", folder);
     {
         FILE *f = fopen(words, "w");
