@@ -44,6 +44,7 @@ static const char usage[] =
     "  --plain          add nothing before the prompt\n"
     "  --policy P       when a worker is lost: fail, the default, or replan: go on with those that are left\n"
     "  --audit N        recompute a network of a worker every N tokens, and end the run if it is another; default: 0\n"
+    "  --hide-tokens    workers get the embedding of a token instead of its number: one more sum a token\n"
     "  --no-slices      workers without the model file are refused\n"
     "worker:\n"
     "  --fetch FOLDER   no model file: this worker's part comes from the master, and stays in that folder; default:\n"
@@ -197,6 +198,7 @@ int main(int argc, char **argv)
                                A_TEXT("m --policy", &run.policy),
                                A_WHOLE("m --audit", &run.audit, 0, 1e9),
                                A_FLAG("m --no-slices", &run.no_slices),
+                               A_FLAG("m --hide-tokens", &run.hide),
                                A_FLAG("mw --repack", &run.repack),
                                A_TEXT("w --fetch", &run.folder),
                                A_NUMBER("p --ms", &run.ms, 0, 1e6),

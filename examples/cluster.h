@@ -4,10 +4,10 @@
  * all must have alike (--wire) are in the digest of the handshake: a worker with another one is refused. */
 enum { KEY, MASTER, WORKER, PLAN, RULES };
 enum { BATCH = 64, PLAN_HEAD = 16, PLAN_BYTES = PLAN_HEAD + 8 * TINY_NET_RANKS };
-enum { MEASURE = 1, REPLAN = 2, SLICES = 4 };       /* bits of the plan */
+enum { MEASURE = 1, REPLAN = 2, SLICES = 4, HIDE = 8 };       /* bits of the plan */
 static struct {
     const char *path, *word, *key, *listen, *share, *wire, *policy, *folder, *devices;
-    int command, ranks, n, top_k, context, echo, plain, no_mac, quiet, stats, no_slices, repack, audit;
+    int command, ranks, n, top_k, context, echo, plain, no_mac, quiet, stats, no_slices, hide, repack, audit;
     double temp, top_p, min_p, repeat, wait, timeout, ms, mbit;
     uint64_t seed;
     /* of the group */
@@ -51,6 +51,7 @@ static int read_words(void)
     for (i = 0; i < 3 && strcmp(run.wire, wires[i]); i++) {}
     if (i == 3) { (void)refused("--wire takes f32, f16 or q8, not %s", run.wire); return 0; }
     run.wire_format = formats[i];
+    if (run.hide) run.flags |= HIDE;
     if (!strcmp(run.policy, "replan")) run.flags |= REPLAN;
     else if (strcmp(run.policy, "fail")) {
         (void)refused("--policy takes fail or replan, not %s", run.policy);
@@ -129,7 +130,7 @@ static tiny_status take_plan(const unsigned char *p, size_t n, int world, size_t
 {
     int i;
     if (n == PLAN_BYTES && number_at(p, 4) >= 1 && number_at(p, 4) <= 1u << 24 && number_at(p + 4, 4) == BATCH &&
-        number_at(p + 8, 4) < 8 && number_at(p + 12, 4) >= 16 && number_at(p + 12, 4) <= 1u << 26) {
+        number_at(p + 8, 4) < 16 && number_at(p + 12, 4) >= 16 && number_at(p + 12, 4) <= 1u << 26) {
         run.n_ctx = (tiny_idx)number_at(p, 4);
         *n_most = (size_t)number_at(p + 12, 4);
         run.flags = (unsigned)number_at(p + 8, 4);
@@ -317,6 +318,7 @@ static tiny_status open_group(tiny_ctx *ctx, const tllm_gguf *file, const char *
     ld.n_ctx = run.n_ctx;
     ld.n_batch = BATCH;
     ld.audit = g->audit;
+    ld.hides_tokens = (run.flags & HIDE) != 0;
     run.said_at = run.tokens = 0;
     return st ? st : tllm_lead_open(ctx, &ld, &g->lead);
 }

@@ -946,7 +946,7 @@ static void test_cluster(void)
 {
     static const char *const ways[][2] = { { "--share 3,1 --stats", "" },
                                            { "--wire f16 --policy replan", "--wire f16 --stats" },
-                                           { "--wire q8 --audit 3", "--wire q8" },
+                                           { "--wire q8 --audit 3 --hide-tokens", "--wire q8" },
                                            { "--no-slices --share measured", "" } };
     char text[2000], words[700];
     struct stat is;

@@ -1,8 +1,8 @@
 /* src/llm/dist/lead.c - commands of rank 0 as sums
  *
  * A command is a sum in which rank 0 gives kind, position, number of tokens, whether this is the last piece, and the
- * tokens, and each rank its own times; the others give zeros there. All of it is exact in floats: tokens and positions
- * are below 2^24. What a follower gets is checked as if it came from a file. */
+ * tokens (zeros where they are hidden), and each rank its own times; the others give zeros there. All of it is exact in
+ * floats: tokens and positions are below 2^24. What a follower gets is checked as if it came from a file. */
 #include "llm/dist/lead.h"
 #include "core/bytes.h"
 #include "core/sha256.h"
@@ -19,7 +19,7 @@ struct tllm_lead {
     tllm_state *state;
     tllm_audit *audit;
     tiny_idx n_batch, n_vocab;
-    int rank, world;
+    int rank, world, hides;
     uint64_t n_tokens, waited;
     double compute_ms, wait_ms;             /* since the last command */
     uint64_t bytes, messages;               /* sent before the last command */
@@ -74,6 +74,7 @@ TINY_API tiny_status tllm_lead_open(tiny_ctx *ctx, const tllm_lead_desc *desc, t
     sd.type_k = desc->type_k;
     sd.type_v = desc->type_v;
     sd.comm = desc->comm;
+    sd.hides_tokens = l->hides = desc->hides_tokens != 0;
     l->n_ctx = desc->n_ctx > 0 ? desc->n_ctx : TINYI_MAX(TINYI_MIN(about.n_context, 4096), 1);
     l->sum = (float *)tinyi_alloc(ctx, l->n_sum, sizeof *l->sum);
     l->token = l->sum ? (int32_t *)tinyi_alloc(ctx, (size_t)l->n_batch, sizeof *l->token) : NULL;
@@ -177,7 +178,7 @@ TINY_API tiny_status tllm_lead_forward(tllm_lead *l, const int32_t *token, tiny_
         l->sum[3] = (float)(k == n);
         for (i = 0; i < k; i++) {
             l->token[i] = token[i];
-            l->sum[TINYI_LEAD_HEAD + i] = (float)token[i];
+            if (!l->hides) l->sum[TINYI_LEAD_HEAD + i] = (float)token[i];
         }
         st = tinyi_lead_tell(l);
         if (!st) st = tinyi_lead_compute(l, k, pos, k == n, k == n ? logits : NULL);

@@ -9,7 +9,8 @@
  *
  * The ranks need not be of the same kind: a token is drawn on rank 0 only, so processors that round differently never
  * write different texts. The commands are sums too, so every rank learns the times of all ranks on the way.
- * The other ranks see the tokens. */
+ * The other ranks see the tokens, unless d.hides_tokens is set. Then they see what rank 0 looks up in the embedding,
+ * from which anyone with the model file can tell the tokens. */
 #ifndef TINYI_LEAD_H
 #define TINYI_LEAD_H
 #include "core/comm.h"
@@ -22,6 +23,7 @@ typedef struct tllm_lead_desc {
     tiny_comm *comm;                        /* opened for at least tllm_lead_most numbers */
     tiny_idx n_ctx, n_batch;                /* the same on all ranks; 0: from the file, at most 4096; 64 */
     int type_k, type_v;                     /* as in tllm_state_desc */
+    int hides_tokens;                       /* on all ranks: as in tllm_state_desc; commands then have no tokens */
     tllm_audit *audit;                      /* of rank 0, whose net the comm uses; NULL: none */
 } tllm_lead_desc;
 

@@ -268,10 +268,15 @@ TINYI_FN void tinyi_lm_embed(tinyi_lm_fwd *f, float *x)
     const tinyi_lm_w *pos = m->top.w[TINYI_T_POSITION_EMBD], *types = m->top.w[TINYI_T_TOKEN_TYPES];
     const tiny_idx n = f->n, D = m->d_first;
     const size_t used = f->used;
+    const int hides = TINYI_HAS(RANKS) && f->s && TINYI_LM_COMM(f->s) && f->s->hides_tokens && !f->dry;
     float *row = tinyi_lm_take(f, 1, D);
     tiny_idx i;
-    tinyi_lm_rows(f, m->top.w[TINYI_T_TOKEN_EMBD], x, f->tokens, n);
-    tinyi_lm_adapt_embd(f, x, f->tokens, n);
+    if (!hides || !m->rank) {
+        tinyi_lm_rows(f, m->top.w[TINYI_T_TOKEN_EMBD], x, f->tokens, n);
+        tinyi_lm_adapt_embd(f, x, f->tokens, n);
+    } else memset(x, 0, (size_t)(n * D) * sizeof *x);
+    /* the others add zeros; a tag above those of layers, which no format narrows and no audit hears */
+    if (hides && !f->st) f->st = tiny_allreduce(TINYI_LM_COMM(f->s), x, (size_t)(n * D), 249);
     tinyi_lm_scale(f, x, x, m->embd_scale, n * D);
     for (i = 0; (pos || types) && i < n && !f->st && !f->dry; i++) {
         const int32_t zero = 0, at = f->row[4 * i + 3];
@@ -448,6 +453,10 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
     s->ctx = ctx;
     s->m = m;
     s->comm = desc ? desc->comm : NULL;
+    s->hides_tokens = desc && desc->hides_tokens;
+    if (s->hides_tokens && (m->n_ple > 0 || TINYI_LM_SLICED(m)))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED,
+                          "%s: this model looks tokens up in its layers too, so all ranks need them", m->path);
     if (TINYI_LM_DISK(m) && ctx->desc.accel)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model that stays on disk cannot use an accelerator", m->path);
     if (!TINYI_HAS(RANKS) && s->comm)

@@ -143,6 +143,9 @@ typedef struct tllm_state_desc {            /* all zero: sensible defaults */
     /* for a model split over ranks. The n_most of the comm must be at least n_batch * n_embd. Opening waits for all
      * ranks. If a call fails while it computes, the group of ranks cannot be used any more */
     tiny_comm *comm;
+    /* Nonzero, on all ranks: rank 0 alone looks tokens up, and sends what they look up, n_embd numbers for each, in one
+     * more sum. The others may be given any tokens. Not for models with an embedding in each layer */
+    int hides_tokens;
     /* Nonzero: the results of a token have the same bits whatever other tokens and sequences are computed in the same
      * call, in which pieces a text comes, and with any number of threads. Only for models of attention and networks as
      * in llama; TINY_E_UNSUPPORTED for others and with an accelerator. Long inputs take longer, as their products use

@@ -370,6 +370,7 @@ struct tllm_state {
     tllm_sparsity sparsity;                 /* of the steps so far */
     tllm_tree_plan *tree;                   /* NULL: no step was ever computed for sequences that share pages */
     tiny_comm *comm;                        /* NULL: the only rank */
+    int hides_tokens;                       /* as in tllm_state_desc */
     struct tinyi_lm_ear *ear;               /* NULL, or what an audit wants to see of a pass */
     tinyi_lm_order *order;                  /* NULL: the layers one after the other */
     const tinyi_lm_twin *twin;              /* of the items of the call that is computed, which is one piece */

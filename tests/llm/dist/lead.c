@@ -11,7 +11,8 @@ enum { MOST = 4, N = 64, BATCH = 16, CONTEXT = 160 };
 
 typedef struct told {
     int world, tcp, n_prompt, stop_at;
-    uint64_t timeout;
+    int hides, spies;
+    uint64_t timeout, named;                /* named: numbers in the places of tokens that rank 0 has sent */
     tiny_local *local;
     tiny_socket at;
     char address[TINY_ADDRESS_TEXT];
@@ -24,7 +25,30 @@ typedef struct told {
     double memory[MOST];
 } told;
 
+/* a transport that looks at the commands of rank 0 */
+typedef struct spy { tiny_net net; tiny_net *inner; told *t; } spy;
+static tiny_status spy_send(tiny_net *net, int to, tiny_message *m)
+{
+    spy *s = (spy *)net;
+    int i;
+    for (i = 4; (m->tag & 255) == 250 && !m->begun && i < 4 + BATCH; i++)
+        s->t->named += ((const float *)m->data)[i] > 0;
+    return s->inner->send(s->inner, to, m);
+}
+static tiny_status spy_recv(tiny_net *net, int from, tiny_message *m)
+{
+    return ((spy *)net)->inner->recv(((spy *)net)->inner, from, m);
+}
+static void spy_close(tiny_net *net) { ((spy *)net)->inner->close(((spy *)net)->inner); }
+static uint64_t spy_changes(tiny_net *net) { return ((spy *)net)->inner->changes(((spy *)net)->inner); }
+static void spy_pause(tiny_net *net, uint64_t seen, uint64_t until)
+{
+    ((spy *)net)->inner->pause(((spy *)net)->inner, seen, until);
+}
+static void spy_wake(tiny_net *net) { ((spy *)net)->inner->wake(((spy *)net)->inner); }
+
 typedef struct rank_of {
+    spy s;
     tiny_ctx *ctx;
     tiny_tcp *tcp;
     tiny_comm *comm;
@@ -59,6 +83,18 @@ static tiny_status rank_open(told *t, int rank, rank_of *r)
         cd.net = tiny_tcp_net(r->tcp);
     } else if (!st) cd.net = tiny_local_net(t->local, rank);
     if (st) return st;
+    if (t->spies && !rank) {
+        r->s.net = *cd.net;
+        r->s.inner = cd.net;
+        r->s.t = t;
+        r->s.net.send = spy_send;
+        r->s.net.recv = spy_recv;
+        r->s.net.close = spy_close;
+        r->s.net.changes = spy_changes;
+        r->s.net.pause = spy_pause;
+        r->s.net.wake = spy_wake;
+        cd.net = &r->s.net;
+    }
     cd.n_most = tllm_lead_most(r->model, t->world, BATCH);
     cd.timeout_ns = t->timeout ? t->timeout : UINT64_C(60000000000);
     st = tiny_comm_open(r->ctx, &cd, &r->comm);
@@ -67,6 +103,7 @@ static tiny_status rank_open(told *t, int rank, rank_of *r)
     ld.comm = r->comm;
     ld.n_ctx = CONTEXT;
     ld.n_batch = BATCH;
+    ld.hides_tokens = t->hides;
     return st ? st : tllm_lead_open(r->ctx, &ld, &r->lead);
 }
 static void rank_close(told *t, int rank, rank_of *r)
@@ -208,6 +245,31 @@ static void test_text(void)
             }
         }
     T_PROOF("distributed 1", "greedy text of 64 tokens equals one process, prompts of 1, 7, 64, twice the same bits");
+}
+
+/* Hidden tokens: the same text, a sum more, and no token in any command. */
+static void test_hidden(void)
+{
+    told *t = (told *)t_keep(sizeof *t);
+    int world, hides, tcp;
+    for (tcp = 0; tcp < 2; tcp++)
+        for (world = 1; world <= 2; world++)
+            for (hides = 0; hides < 2; hides++) {
+                begin(t, world, tcp, 37);
+                t->hides = hides;
+                t->spies = 1;
+                if (!t_ranks(world, rank_main, t)) { end(t); return; }
+                if (!T_EQ_INT(t->st[0], TINY_OK) || !T_EQ_INT(t->st[1], TINY_OK)) printf("  %s\n", t->says[0]);
+                alone(t, 2);
+                T_SAME(t->text[0], t->text[2], N);
+                if (world == 2) {
+                    T_EQ_INT(t->messages, 9 + hides);
+                    T_EQ_INT(t->bytes, (8 + hides) * 1024 + 4 * 30);
+                    T_TRUE(hides ? t->named == 0 : t->named >= 37 + N / 2);
+                }
+                end(t);
+            }
+    T_PROOF("distributed 1", "hidden tokens: rank 0 alone looks them up, the others get embeddings; the same text");
 }
 
 /* in a process of its own */
@@ -381,6 +443,7 @@ int main(void)
     T_RUN(test_processes);                  /* fork, before there are threads */
     T_RUN(test_killed);
     T_RUN(test_text);
+    T_RUN(test_hidden);
     T_RUN(test_stop);
     T_RUN(test_odd_commands);
     T_RUN(test_bad_calls);
