@@ -88,9 +88,11 @@ static void TINY_FN(tinyi_across_turn)(unsigned char *to, const unsigned char *c
 }
 #define TINYI_ACROSS_LAY(name, values, bytes, traits)                                                                 \
     static void TINY_FN(tinyi_across_lay_##name)(unsigned char *to, unsigned char *code, const unsigned char *w,      \
-                                                 ptrdiff_t w_row, size_t rows, size_t n, ptrdiff_t ahead)             \
+                                                 ptrdiff_t w_row, size_t rows, size_t n, ptrdiff_t ahead,             \
+                                                 const unsigned char *table)                                          \
     {                                                                                                                 \
         unsigned char last[256 / (values) * (bytes)], *at = code;                                                     \
+        (void)table;                                                                                                  \
         for (; rows; rows--, w += w_row, at += TINYI_BLK_PANEL) {                                                     \
             float *scale = (float *)(void *)(at + 256), shared;                                                       \
             const unsigned char *b = w;                                                                               \
@@ -115,6 +117,41 @@ static void TINY_FN(tinyi_across_turn)(unsigned char *to, const unsigned char *c
     }
 TINYI_BLKS_PLAIN(TINYI_ACROSS_LAY)
 #undef TINYI_ACROSS_LAY
+
+#if TINYI_BLK_ANY_BOOKS
+static void TINY_FN(tinyi_across_lay_book)(unsigned char *to, unsigned char *code, const unsigned char *w,
+                                           ptrdiff_t w_row, size_t rows, ptrdiff_t ahead, const unsigned char *table,
+                                           tinyi_book_open open, size_t bytes, int traits)
+{
+    unsigned char *at = code;
+    for (; rows; rows--, w += w_row, at += TINYI_BLK_PANEL) {
+        float *scale = (float *)(void *)(at + 256), shared;
+        v_i8 c[8];
+        v_f32 s[2];
+        int i;
+        if (ahead) for (i = 0; i < (int)bytes; i += 64) TINYI_BLK_AHEAD2(w + ahead + i);
+        shared = TINY_FN(tinyi_tree_get_book)(c, s, w, table, open, traits);
+        TINYI_BLK_EACH(i, 8) vb_store(at + 32 * i, c[i]);
+        TINYI_BLK_EACH(i, 2) {
+            v_store(scale + 8 * i, s[i]);
+            v_store(scale + 16 + 8 * i, v_mul(s[i], v_set(shared)));
+        }
+    }
+    if (at < code + TINYI_ACROSS_PANEL) memset(at, 0, (size_t)(code + TINYI_ACROSS_PANEL - at));
+    TINY_FN(tinyi_across_turn)(to, code, 0, 1);
+}
+#define TINYI_ACROSS_LAY_BOOK(name, values, bytes, traits)                                                        \
+    static void TINY_FN(tinyi_across_lay_##name)(unsigned char *to, unsigned char *code, const unsigned char *w,  \
+                                                 ptrdiff_t w_row, size_t rows, size_t n, ptrdiff_t ahead,         \
+                                                 const unsigned char *table)                                      \
+    {                                                                                                             \
+        (void)n;                            /* always 256 */                                                      \
+        TINY_FN(tinyi_across_lay_book)                                                                            \
+        (to, code, w, w_row, rows, ahead, table, TINY_FN(tinyi_leaf_open_##name), bytes, traits);                 \
+    }
+TINYI_BLKS_BOOKS(TINYI_ACROSS_LAY_BOOK)
+#undef TINYI_ACROSS_LAY_BOOK
+#endif
 
 /* ---- activations */
 
@@ -260,7 +297,9 @@ static void TINY_FN(tinyi_across_meet)(float *y, const unsigned char *code, int 
                                        const unsigned char *x, size_t n, const unsigned char *soon, size_t lines)
 {
     const size_t vectors = (rows + TINYI_ACROSS_LANES - 1) / TINYI_ACROSS_LANES;
-    if (traits & TINYI_BLK_FINE)
+    if (!V_VNNI && (traits & TINYI_BLK_FINE) && traits / TINYI_BLK_FITS == 1)
+        TINY_FN(tinyi_across_all)(y, code, vectors, x, n, 1, TINYI_TREE_BOOKS, soon, lines);
+    else if (traits & TINYI_BLK_FINE)
         TINY_FN(tinyi_across_all)(y, code, vectors, x, n, V_VNNI ? 2 : 1, TINYI_TREE_SIX, soon, lines);
     else if (!V_VNNI && (traits & TINYI_BLK_HAS_SIGN))
         TINY_FN(tinyi_across_all)(y, code, vectors, x, n, 1, TINYI_TREE_BYTES, soon, lines);

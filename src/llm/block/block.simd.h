@@ -405,9 +405,10 @@ static void TINY_FN(tinyi_blk_expand_by)(unsigned char *code, float *s16, float 
          (traits)&TINYI_BLK_HAS_SIGN);                                                          \
     }                                                                                                                 \
     static void TINY_FN(tinyi_blk_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, \
-                                                 size_t k, ptrdiff_t ahead)                                           \
+                                                 size_t k, ptrdiff_t ahead, const unsigned char *table)               \
     {                                                                                                                 \
         (void)ahead;                                                                                                  \
+        (void)table;                                                                                                  \
         TINY_FN(tinyi_blk_expand_by)(code, s16, m16, w, k, TINY_FN(tinyi_blk_get_##name), values, bytes);             \
     }
 TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
@@ -456,9 +457,10 @@ static void TINY_FN(tinyi_blk_book_expand)(unsigned char *code, float *s16, floa
         TINY_FN(tinyi_blk_book_dot)(y, y_row, w, w_row, n_row, x, k, tinyi_book_##name, bytes);                       \
     }                                                                                                                 \
     static void TINY_FN(tinyi_blk_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, \
-                                                 size_t k, ptrdiff_t ahead)                                           \
+                                                 size_t k, ptrdiff_t ahead, const unsigned char *table)               \
     {                                                                                                                 \
         (void)ahead;                                                                                                  \
+        (void)table;                                                                                                  \
         TINY_FN(tinyi_blk_book_expand)(code, s16, m16, w, k, tinyi_book_##name, bytes);                               \
     }
 TINYI_BLKS_BOOKS(TINYI_BLK_WITH_BOOK)

@@ -41,17 +41,16 @@ enum { TINYI_BLK_HAS_SIGN = 1, TINYI_BLK_FINE = 2, TINYI_BLK_PAIRED = 4, TINYI_B
     F(NVFP4, 64, 36, 4 * TINYI_BLK_FITS | TINYI_BLK_FINE) \
     F(Q1_0, 128, 18, 8 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
     F(Q2_0, 64, 18, 8 * TINYI_BLK_FITS | TINYI_BLK_PAIRED)
-/* formats of code books: blocks are taken apart by plain C (lattice.h), once for all rows of activations, of which
- * there are at most TINYI_BLK_FEW */
+/* formats of code books (lattice_inside.h): codes up to 43 or 62 in magnitude, or LOW ones up to 15 */
 #define TINYI_BLK_ANY_BOOKS 1
 #define TINYI_BLKS_BOOKS(F) \
     F(IQ2_XXS, 256, 66, TINYI_BLK_BOOK) \
     F(IQ2_XS, 256, 74, TINYI_BLK_BOOK) \
     F(IQ2_S, 256, 82, TINYI_BLK_BOOK) \
     F(IQ3_XXS, 256, 98, TINYI_BLK_BOOK) \
-    F(IQ3_S, 256, 110, TINYI_BLK_BOOK) \
-    F(IQ1_S, 256, 50, TINYI_BLK_BOOK) \
-    F(IQ1_M, 256, 56, TINYI_BLK_BOOK)
+    F(IQ3_S, 256, 110, TINYI_BLK_BOOK_LOW) \
+    F(IQ1_S, 256, 50, TINYI_BLK_BOOK_LOW) \
+    F(IQ1_M, 256, 56, TINYI_BLK_BOOK_LOW)
 #endif
 /* of which there is a form of eight rows side by side (eight.h) */
 #ifdef TINYLLM_FEW_FORMATS
@@ -64,7 +63,9 @@ enum { TINYI_BLK_HAS_SIGN = 1, TINYI_BLK_FINE = 2, TINYI_BLK_PAIRED = 4, TINYI_B
     F(Q5_1, 32, 24, 4 * TINYI_BLK_FITS | TINYI_BLK_MINIMA) \
     F(Q5_K, 256, 176, 4 * TINYI_BLK_FITS | TINYI_BLK_MINIMA)
 #endif
-#define TINYI_BLK_BOOK (2 * TINYI_BLK_FITS | TINYI_BLK_HAS_SIGN | TINYI_BLK_FINE)
+/* FITS: once an offset has made codes 0 to 126, or 0 to 31 */
+#define TINYI_BLK_BOOK (TINYI_BLK_FITS | TINYI_BLK_HAS_SIGN | TINYI_BLK_FINE)
+#define TINYI_BLK_BOOK_LOW (4 * TINYI_BLK_FITS | TINYI_BLK_HAS_SIGN | TINYI_BLK_FINE)
 #define TINYI_BLKS(F) TINYI_BLKS_PLAIN(F) TINYI_BLKS_BOOKS(F)
 #define TINYI_BLK_ONE(name, values, bytes, traits) + 1
 enum { TINYI_BLK_BOOKS = 0 TINYI_BLKS_PLAIN(TINYI_BLK_ONE) };      /* the first of them */
@@ -132,10 +133,10 @@ typedef struct tinyi_blk_kernels {
     /* y[r * y_row] = row r of w times one row of x */
     void (*dot[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row,
                                  const tinyi_q8 *x, size_t k);
-    /* k numbers to codes, s and m, whole super-blocks; what lies `ahead` bytes further is asked from memory. NULL for
-     * code books where there is `few` */
+    /* k numbers to codes, s and m, whole super-blocks; what lies `ahead` bytes further is asked from memory. table: of
+     * a code book (tinyi_book_table), which targets with `lanes` use. avx2 has NULL for code books */
     void (*expand[TINYI_BLK_COUNT])(unsigned char *code, float *s, float *m, const unsigned char *w, size_t k,
-                                    ptrdiff_t ahead);
+                                    ptrdiff_t ahead, const unsigned char *table);
     /* one expanded row times n rows of x: y[i * y_step]; NULL where there is `few` */
     void (*dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits,
                  const tinyi_q8 *x, size_t n);
@@ -156,13 +157,13 @@ typedef struct tinyi_blk_kernels {
                   ptrdiff_t x_group, size_t n);
     /* many rows of x as integers, a lane for each row of w (across.simd.h), or lanes 0: there is `panel`
      * lay   n numbers, at most 256, of up to `lanes` rows of w, w_row bytes apart, are expanded to `code` and laid side
-     *       by side in `to`, TINYI_BLK_PANEL bytes for each lane
+     *       by side in `to`, TINYI_BLK_PANEL bytes for each lane; table: as for `expand`
      * row   blocks of 256 of a row of x, `step` bytes apart; 0: a number is infinite or not a number
      * meet  up to TINYI_BLK_LOW `rows` of w, side by side, times n >= 2 rows of x: y[row of x][TINYI_BLK_LOW] +=;
      *       meanwhile `lines` lines from `soon` on are asked from memory */
     int lanes;
     void (*lay[TINYI_BLK_COUNT])(unsigned char *to, unsigned char *code, const unsigned char *w, ptrdiff_t w_row,
-                                 size_t rows, size_t n, ptrdiff_t ahead);
+                                 size_t rows, size_t n, ptrdiff_t ahead, const unsigned char *table);
     int (*row)(unsigned char *to, ptrdiff_t step, const float *x, size_t k);
     void (*meet)(float *y, const unsigned char *code, int traits, size_t rows, const unsigned char *x, size_t n,
                  const unsigned char *soon, size_t lines);

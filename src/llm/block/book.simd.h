@@ -1,7 +1,8 @@
 /* src/llm/block/book.simd.h - products of formats with code books on AVX2: a part of tree.simd.h
  *
- * A table of all entries is made at each call. Entries go from there into vectors, get their signs in registers, and
- * leave as vectors: bytes that are written one by one would be waited for by the vectors that read them. */
+ * A table of all entries is made at each call, and by each thread of a product with many rows of activations. Entries
+ * go from there into vectors, get their signs in registers, and leave as vectors: bytes that are written one by one
+ * would be waited for by the vectors that read them. */
 
 #if TINYI_BLK_ANY_BOOKS
 /* 32 bits are signs of 32 codes */
@@ -185,6 +186,19 @@ static void TINY_FN(tinyi_leaf_open_IQ1_M)(tinyi_book *to, const unsigned char *
             0.125f;
 }
 
+/* Codes, each more than meant by what comes back: 128 (VNNI), or so little that they are 0 to 126, or 0 to 31; and
+ * their scales in FINE order. */
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_book)(v_i8 *c, v_f32 *s, const unsigned char *b,
+                                                      const unsigned char *table, tinyi_book_open open, int traits)
+{
+    const int offset = V_VNNI ? 128 : traits / TINYI_BLK_FITS == 1 ? 64 : 16;
+    tinyi_book page;
+    int i;
+    open(&page, b, table);
+    TINYI_BLK_EACH(i, 8) c[i] = vb_add(vb_load(page.code + 32 * i), vb_set((int8_t)offset));
+    TINY_FN(tinyi_tree_times)(s, v_set(page.d), TINY_FN(tinyi_tree_order)(TINYI_BLK_128(page.k)));
+    return (float)-offset;
+}
 static void TINY_FN(tinyi_tree_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row,
                                      size_t n_row, const tinyi_q8 *x, size_t k, size_t n,
                                      tinyi_book_open open, size_t bytes, int blk)
@@ -213,7 +227,8 @@ static void TINY_FN(tinyi_tree_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, c
             for (r = 0; r < n; r++) {
                 const size_t p = r * 256 * x->blocks + at;
                 TINY_FN(tinyi_tree_step)
-                (acc[r], c, s, s, shared, x->code + p, x->d + p / 16, x->sum + p / 16, TINYI_BLK_BOOK, 0);
+                (acc[r], c, s, s, shared, x->code + p, x->d + p / 16, x->sum + p / 16,
+                 2 * TINYI_BLK_FITS | TINYI_BLK_HAS_SIGN | TINYI_BLK_FINE, 0);
             }
         }
         for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_add(acc[r][0], acc[r][1]));
@@ -234,4 +249,34 @@ static void TINY_FN(tinyi_tree_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, c
     }
 TINYI_BLKS_BOOKS(TINYI_BLK_WITH_BOOK)
 #undef TINYI_BLK_WITH_BOOK
+
+#if V_HALF                                  /* an expanded row, for the tiles of AMX */
+static void TINY_FN(tinyi_tree_book_expand)(unsigned char *code, float *s16, float *m16, const unsigned char *w,
+                                            size_t k, ptrdiff_t ahead, const unsigned char *table,
+                                            tinyi_book_open open, size_t bytes, int traits)
+{
+    for (; k; k -= 256, w += bytes, code += 256, s16 += 16, m16 += 16) {
+        v_i8 c[8];
+        v_f32 s[2];
+        float shared;
+        int i;
+        for (i = 0; i < (int)bytes; i += 64) TINYI_BLK_AHEAD2(w + ahead + i);
+        shared = TINY_FN(tinyi_tree_get_book)(c, s, w, table, open, traits);
+        TINYI_BLK_EACH(i, 8) vb_store(code + 32 * i, c[i]);
+        TINYI_BLK_EACH(i, 2) {
+            v_store(s16 + 8 * i, s[i]);
+            v_store(m16 + 8 * i, v_mul(s[i], v_set(shared)));
+        }
+    }
+}
+#define TINYI_BLK_EXPAND_BOOK(name, values, bytes, traits)                                                             \
+    static void TINY_FN(tinyi_tree_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, \
+                                                  size_t k, ptrdiff_t ahead, const unsigned char *table)               \
+    {                                                                                                                  \
+        TINY_FN(tinyi_tree_book_expand)                                                                                \
+        (code, s16, m16, w, k, ahead, table, TINY_FN(tinyi_leaf_open_##name), bytes, traits);                          \
+    }
+TINYI_BLKS_BOOKS(TINYI_BLK_EXPAND_BOOK)
+#undef TINYI_BLK_EXPAND_BOOK
+#endif
 #endif

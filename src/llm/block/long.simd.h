@@ -11,6 +11,7 @@
  * Activations are -127 .. 127. This many products fit a lane of 16 bits:
  *   bytes     (Q8_0, IQ4_NL, IQ4_XS)  |c| <= 128   2    2 * 128 * 127 = 32512
  *   FINE      (Q6_K the largest)      |c| <= 32    8    8 * 32 * 127 = 32512, all of a group of 16
+ *   books     (IQ3_XXS the largest)   |c| <= 62    4    4 * 62 * 127 = 31496
  *   MINIMA    (Q5_1, Q5_K)            c <= 31      8    8 * 31 * 127 = 31496
  *   the rest  (Q5_0 the largest)      |c| <= 16   16    16 * 16 * 127 = 32512, all of a group of 32 */
 
@@ -192,7 +193,8 @@ static void TINY_FN(tinyi_long_panel)(float *y, const unsigned char *code, int t
 {
     const int minima = (traits & TINYI_BLK_MINIMA) != 0;
     if (traits & TINYI_BLK_FINE)
-        if (minima) TINY_FN(tinyi_long_groups)(y, code, rows, x, x_group, n, 8, 1, 1);
+        if (traits / TINYI_BLK_FITS == 1) TINY_FN(tinyi_long_groups)(y, code, rows, x, x_group, n, 4, 1, 0);
+        else if (minima) TINY_FN(tinyi_long_groups)(y, code, rows, x, x_group, n, 8, 1, 1);
         else TINY_FN(tinyi_long_groups)(y, code, rows, x, x_group, n, 8, 1, 0);
     else if (minima) TINY_FN(tinyi_long_groups)(y, code, rows, x, x_group, n, 8, 0, 1);
     else if (traits / TINYI_BLK_FITS == 1) TINY_FN(tinyi_long_groups)(y, code, rows, x, x_group, n, 2, 0, 0);

@@ -2,7 +2,7 @@
  * Formula  y[i][r] = sum_k x[i][k] w[r][k] + bias[r], w[r][k] as the format's unpack gives it
  * Forms    VECTORS  few rows of x: quantized once to x' = d code, with a scale d = max |x| / 127 for each 32 numbers;
  *                   integer products directly with the codes of w, s d (sum of code code') + m d (sum of code') for
- *                   each group of 16 (formats with code books: up to 8 rows, each block decoded once for all of them)
+ *                   each group of 16
  *          FLOATS   few rows of x with an infinite number, or a format without integer kernels: rows of w as floats
  *          INTEGERS 2 to 9 (neon: 8, w128: 16) or more rows of x, all targets with vectors: quantized as for VECTORS;
  *                   rows of w are expanded to bytes, once for all rows of x, and both are multiplied as integers,
@@ -14,7 +14,8 @@
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level
  *                   cache, a block of 256 of k at a time, and multiplied with all columns. With AMX both are rounded to
  *                   bfloat16. Rows of x beyond whole columns use VECTORS. Weights in bfloat16 are multiplied so by
- *                   avx512 too, where the processor has such products.
+ *                   avx512 too, where the processor has such products. On scalar, formats of code books go this way
+ *                   from 9 rows of x on.
  * Cost     VECTORS reads w once, at the speed of memory; PANELS unpacks each number of w once for up to 512 rows of x.
  * Error    u = 2^-24; w = s c + m; top(k): the largest |x| of the 32 numbers around k. The bound is
  *          k u M, M = sum_k top(k) (|w[k]| + 2^-6 (|s c| + |m|)), which the reference computes if params.magnitude is
@@ -113,7 +114,7 @@ static void tinyi_blk_sizes(int blk, const unsigned char *w, float *t, tiny_idx 
     float s[16], m[16];
     tiny_idx i;
     if (!kn) blk = -1;
-    if (blk >= 0) kn->expand[blk](code, s, m, w, (size_t)n, 0);
+    if (blk >= 0) kn->expand[blk](code, s, m, w, (size_t)n, 0, NULL);
     for (i = 0; i < n; i++) {
         float size = tinyi_q_abs(t[i]);
         if (blk >= 0) {
@@ -192,7 +193,8 @@ static int tinyi_blk_alone(const tinyi_blk_plan *p, tiny_idx rows)
     return tinyi_blk_seats(p, rows) * p->blocks <= 64;
 }
 
-static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
+/* kn: or NULL, if only sizes are needed */
+static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op, const tinyi_blk_kernels *kn)
 {
     const tiny_tensor *x = op->in[0], *w = op->in[1], *bias = op->in[2], *y = op->out[0];
     tiny_idx deep, high, few;
@@ -200,7 +202,9 @@ static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
     p->blk = tinyi_blk_of(p->f->id);
     p->eight = tinyi_blk_repacked(op) ? tinyi_eight_of(p->f->id) : -1;
     p->apart = op->params && ((const tllm_matmul_params *)op->params)->alone;
-    if (p->blk >= TINYI_BLK_BOOKS && x->dim[0] > TINYI_BLK_FEW && !p->apart) p->blk = -1;
+    /* scalar: rows of weights are unpacked to floats in less time than they are expanded */
+    if (p->blk >= TINYI_BLK_BOOKS && x->dim[0] > TINYI_BLK_FEW && !p->apart && kn && !kn->panel && !kn->lanes)
+        p->blk = -1;
     p->x = (const float *)x->data;
     p->w = (const unsigned char *)w->data;
     p->y = (float *)y->data;
@@ -247,7 +251,7 @@ static void tinyi_blk_work(const tiny_op *op, int n_threads, size_t *shared, siz
 {
     tinyi_blk_plan p;
     (void)n_threads;
-    tinyi_blk_plan_of(&p, op);
+    tinyi_blk_plan_of(&p, op, NULL);
     tinyi_blk_room(&p, shared, own);
 }
 
@@ -360,7 +364,7 @@ static void tinyi_blk_rows(const tinyi_blk_plan *p, const tinyi_blk_piece *v, co
         }
     else
         for (; q0 < q1; q0++, w += w_row, y += p->y_n) {
-            kn->expand[p->blk](v->code, v->s, v->m, w, (size_t)p->k, p->eight < 0 ? 2048 : 0);
+            kn->expand[p->blk](v->code, v->s, v->m, w, (size_t)p->k, p->eight < 0 ? 2048 : 0, NULL);
             kn->dots(y, p->y_row, v->code, v->s, v->m, kn->traits[p->blk], &v->x, (size_t)v->rows);
         }
 }
@@ -478,7 +482,7 @@ static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
     tinyi_blk_plan *p = set.p;
     tiny_idx i, q0, q1;
     set.n = 1;
-    tinyi_blk_plan_of(p, op);
+    tinyi_blk_plan_of(p, op, tinyi_blk_kernels_of(team->k));
     if (p->n == 0 || p->n_out == 0) return;
     if (p->x_k != 1) {                      /* dense rows of x for all that follows */
         float *to = (float *)team->shared;
@@ -521,7 +525,7 @@ TINYI_FN tiny_status tinyi_blk_products(tiny_ctx *ctx, const tiny_op *const *ops
     tinyi_blk_set set;
     if (n < 1 || n > TINYI_BLK_TOGETHER || tinyi_op_watched(ctx) || ctx->tune) return tinyi_ops_known(ctx, ops, n);
     for (i = 0; i < n; i++) {
-        tinyi_blk_plan_of(&set.p[i], ops[i]);
+        tinyi_blk_plan_of(&set.p[i], ops[i], tinyi_blk_kernels_of(ctx->k));
         if (set.p[i].n == 0 || set.p[i].n_out == 0 || set.p[i].x_k != 1) return tinyi_ops_known(ctx, ops, n);
         tinyi_blk_room(&set.p[i], &s, &o);
         shared = TINYI_MAX(shared, s);

@@ -7,7 +7,7 @@
  *
  *   few rows of x   x is quantized to 8 bits, with a scale for each 32 numbers, and multiplied as integers directly
  *                   with the blocks
- *   from 2 to 16    avx2, avx512, neon, w128, most formats: the same with rows of w expanded to bytes
+ *   from 2 to 16    avx2, avx512, neon, w128: the same with rows of w expanded to bytes
  *   from 32         all others: rows of w are unpacked to float32 in a panel in the second-level cache, and multiplied
  *                   there. With AMX the panel is bfloat16 and is used from 37 rows on */
 #ifndef TINYI_BLOCK_MATMUL_H

@@ -81,6 +81,12 @@ TINYI_INLINE const unsigned char *tinyi_blk_lies(const tinyi_blk_plan *p, tiny_i
     tinyi_eight_row(p->f->id, p->w, p->w_row, p->n_out, row, k / p->f->values, n / p->f->values, scratch);
     return scratch;
 }
+/* Where a thread has a table of a code book: in the second half of its panel. INTEGERS with `lanes` use less than the
+ * first half, and tiles of halves just that. */
+TINYI_INLINE unsigned char *tinyi_blk_book(const tinyi_blk_plan *p, unsigned char *panel)
+{
+    return panel + p->own_panel / 2 / TINYI_ALIGN * TINYI_ALIGN;
+}
 TINYI_INLINE void tinyi_blk_bias(const tinyi_blk_plan *p, tiny_idx i, tiny_idx r0, tiny_idx r1)
 {
     float *y = p->y + i * p->y_row;

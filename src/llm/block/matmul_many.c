@@ -7,7 +7,9 @@
 
 #define TINYI_BLK_TILES 9                   /* rows of x from which tiles are, of bfloat16 */
 #define TINYI_BLK_TILED 11                  /* of a sixteen, from which it goes by tiles of bytes */
-#define TINYI_BLK_PAIRS 16                  /* and on w128, where `few` multiplies bytes and `panel` pairs of 16 bits */
+/* and on w128, where `few` multiplies bytes and `panel` pairs of 16 bits; code books, which `few` would take apart for
+ * each eight rows of x, from the ninth one on */
+#define TINYI_BLK_PAIRS 16
 /* groups of rows of x that an expanded block of INTEGERS is multiplied with: their sums fit the first level, or (16
  * rows in a group) the second */
 #define TINYI_BLK_GROUPS 16
@@ -16,14 +18,14 @@
  * 32. */
 static void tinyi_blk_unpack(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, const tinyi_blk_tiles *tiles,
                              void *to, unsigned char *code, unsigned char *scratch, tiny_idx r, tiny_idx k0, tiny_idx n,
-                             ptrdiff_t ahead)
+                             ptrdiff_t ahead, const unsigned char *table)
 {
     const unsigned char *w = tinyi_blk_lies(p, r, k0, n, scratch);
     const size_t blocks = (size_t)(n + 255) / 256;
     float *s = (float *)(void *)(code + 256 * blocks), *m = s + 16 * blocks,
           *t = tiles ? (float *)(void *)code : (float *)to;
     if (p->blk >= 0) {
-        kn->expand[p->blk](code, s, m, w, (size_t)n, w == scratch ? 0 : ahead);
+        kn->expand[p->blk](code, s, m, w, (size_t)n, w == scratch ? 0 : ahead, table);
         if (tiles) tiles->halves((uint16_t *)to, code, s, m, kn->traits[p->blk], blocks);
         else kn->floats((float *)to, code, s, m, kn->traits[p->blk] & TINYI_BLK_HAS_SIGN, blocks);
         return;
@@ -37,6 +39,17 @@ static void tinyi_blk_unpack(const tinyi_blk_plan *p, const tinyi_blk_kernels *k
     if (!tiles) return;
     for (; n % 32; n++) t[n] = 0.0f;
     tiles->round((uint16_t *)to, t, (size_t)n);
+}
+
+/* all entries of a code book */
+static void tinyi_blk_open(const tinyi_blk_plan *p, unsigned char *table)
+{
+#if TINYI_BLK_ANY_BOOKS
+    if (p->blk >= TINYI_BLK_BOOKS) tinyi_book_table(table, p->blk);
+#else
+    (void)p;
+    (void)table;
+#endif
 }
 
 /* Sums of rows r0..r1 of w, step apart, go where they belong: rows i0.. of y */
@@ -69,7 +82,8 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
     float *columns = (float *)(void *)shared,
           *sums = (float *)(void *)(own + p->own_x + p->own_codes + p->own_row + p->own_panel);
     /* room for an expanded block */
-    unsigned char *panel = own + p->own_x + p->own_codes + p->own_row, *code = own + p->own_x;
+    unsigned char *panel = own + p->own_x + p->own_codes + p->own_row, *code = own + p->own_x,
+                  *table = tinyi_blk_book(p, panel);
     TINYI_OF(k, gemm_f32_shape)(&shape);
     wide = tiles ? 16 : shape.nr;
     mr = tiles ? 32 : shape.mr;
@@ -95,6 +109,7 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
     high = tiles ? TINYI_BLK_HIGH : 192;
     while (high > mr && high > 24 && (p->n_out - 1) / high + 1 < 4 * team->n) high /= 2;
     team->ran_on = tiles ? k->target : kn->from;
+    if (tiles && p->k > 0) tinyi_blk_open(p, table);
     if (tiles) tiles->begin();
     while (tiny_take(team, (p->n_out - 1) / high + 1, 1, &q0, &q1))
         for (; q0 < q1; q0++) {
@@ -120,7 +135,7 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
                         }
                         r += 7;
                     } else
-                        tinyi_blk_unpack(p, kn, tiles, to, code, tinyi_blk_scratch(p, own), r, at, n, next);
+                        tinyi_blk_unpack(p, kn, tiles, to, code, tinyi_blk_scratch(p, own), r, at, n, next, table);
                 }
                 if (tiles)
                     for (j = 0; j < rows; j += 32)
@@ -202,7 +217,7 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
                         n = TINYI_MIN(p->k - 256 * at, 256);
                         kn->expand[p->blk](to, (float *)(void *)(to + 256), (float *)(void *)(to + 320),
                                            tinyi_blk_lies(p, r, 256 * at, n, tinyi_blk_scratch(p, own)), (size_t)n,
-                                           (ptrdiff_t)(high * p->w_row)); /* the next panel travels meanwhile */
+                                           (ptrdiff_t)(high * p->w_row), NULL); /* the next panel travels meanwhile */
                     }
                     whole = (r1 - r0 + 7) / 8 * 8;      /* rows go in eights */
                     if (whole > r1 - r0)
@@ -233,10 +248,11 @@ static void tinyi_blk_across(tiny_team *team, const tinyi_blk_set *set, const ti
                    tiled = tiles ? (rows + 16 - TINYI_BLK_TILED) / 16 * 16 : 0,
                    seats = tiled + (rows > tiled ? TINYI_MAX(rows - tiled, 2) : 0), x_block = seats * TINYI_BLK_PANEL;
     unsigned char *flags = shared + p->blocks * x_block, *panel = own + p->own_x + p->own_codes + p->own_row,
-                  *code = panel + TINYI_BLK_LOW * TINYI_BLK_PANEL;
+                  *code = panel + TINYI_BLK_LOW * TINYI_BLK_PANEL, *table = tinyi_blk_book(p, panel);
     float *sums = (float *)(void *)(panel + p->own_panel);
     tiny_idx q0, q1, r0, r1, r, end, at, i, n, t0, t1, high;
-    int strange = 0, unit = 5;              /* TINYI_BLK_LOW rows, or fewer where there are few */
+    int strange = 0, open = -1;             /* open: whose code book the table is */
+    int unit = 5;                           /* TINYI_BLK_LOW rows, or fewer where there are few */
     while (tiny_take(team, seats, 1, &q0, &q1))
         for (; q0 < q1; q0++) {
             unsigned char *to = shared + q0 * TINYI_BLK_PANEL;
@@ -254,6 +270,8 @@ static void tinyi_blk_across(tiny_team *team, const tinyi_blk_set *set, const ti
     while (tiny_take(team, tinyi_blk_units_all(set, unit), 1, &t0, &t1))
         while (t0 < t1) {
             p = tinyi_blk_next(set, unit, &t0, t1, &q0, &q1);
+            if (p->blk != open) tinyi_blk_open(p, table);
+            open = p->blk;
             for (; q0 < q1; q0++) {
                 /* the rows that this thread takes next travel meanwhile, a part with each block of 256: while products
                  * are computed if rows are dense, otherwise when the same place in the rows before is expanded */
@@ -271,7 +289,7 @@ static void tinyi_blk_across(tiny_team *team, const tinyi_blk_set *set, const ti
                         end = TINYI_MIN(r + lanes, r1);
                         if (p->eight < 0 || r >= p->n_out / 8 * 8)
                             kn->lay[p->blk](to, code, tinyi_blk_at(p, r, 256 * at), p->w_row, (size_t)(end - r),
-                                            (size_t)n, dense ? 0 : ahead);
+                                            (size_t)n, dense ? 0 : ahead, table);
                         else if (kn->eight && r + lanes <= TINYI_MIN(r1, p->n_out / 8 * 8))
                             for (i = r; i < end; i += 8)
                                 kn->eight->expand[p->eight](to + 4 * (i - r), p->w + i * p->w_row + 8 * at * p->part,
@@ -281,7 +299,7 @@ static void tinyi_blk_across(tiny_team *team, const tinyi_blk_set *set, const ti
                             for (i = r; i < end; i++)
                                 tinyi_eight_row(p->f->id, p->w, p->w_row, p->n_out, i, 256 / p->f->values * at,
                                                 n / p->f->values, scratch + (i - r) * p->part);
-                            kn->lay[p->blk](to, code, scratch, p->part, (size_t)(end - r), (size_t)n, 0);
+                            kn->lay[p->blk](to, code, scratch, p->part, (size_t)(end - r), (size_t)n, 0, table);
                         }
                     }
                     soon = p->w + r0 * p->w_row + ahead + at * high * p->part;
@@ -306,7 +324,7 @@ static void tinyi_blk_across(tiny_team *team, const tinyi_blk_set *set, const ti
 
 static int tinyi_blk_is_integers(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn)
 {
-    return p->blk >= 0 && p->blk < TINYI_BLK_BOOKS && p->k > 0 && (kn->panel || kn->lanes);
+    return p->blk >= 0 && p->k > 0 && (kn->panel || kn->lanes);
 }
 /* With AMX so few rows of x are INTEGERS, not PANELS. */
 static int tinyi_blk_as_bytes(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn)
@@ -332,6 +350,7 @@ static tiny_idx tinyi_blk_across_from(const tinyi_blk_plan *p, const tinyi_blk_k
 {
     const int traits = kn->traits[p->blk], wide = kn->lanes > 8;
     if (p->eight >= 0 && kn->eight) return wide ? p->part > 200 ? 4 : 2 : 5;  /* Q8_0 and Q6_K: 4 */
+    if (p->blk >= TINYI_BLK_BOOKS) return 4;
     if (!(traits & TINYI_BLK_PAIRED)) return wide ? 3 : 4;
     return wide ? 4 : traits / TINYI_BLK_FITS == 1 ? 5 : 9;
 }
@@ -343,7 +362,8 @@ TINYI_FN tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_pl
     if (tinyi_blk_is_integers(p, kn)) {
         if (kn->lanes) return p->n >= tinyi_blk_across_from(p, kn) ? p->n : 0;
         if (p->n < TINYI_BLK_GROUP || (p->n <= TINYI_BLK_FEW && p->eight >= 0 && kn->eight)) return 0;
-        if (kn->from == TINY_TARGET_W128 && p->n < TINYI_BLK_PAIRS) return 0;
+        if (kn->from == TINY_TARGET_W128 && p->n < (p->blk < TINYI_BLK_BOOKS ? TINYI_BLK_PAIRS : TINYI_BLK_FEW + 1))
+            return 0;
         return kn->single && p->n % 8 == 1 ? p->n - 1 : p->n;
     }
     if (p->blk < 0) return p->n > TINYI_BLK_FEW ? p->n : 0;

@@ -716,8 +716,9 @@ static void TINY_FN(tinyi_quad_expand_by)(unsigned char *code, float *s16, float
         (y, y_row, y_x, w, w_row, n_row, x, k, n, TINY_FN(tinyi_quad_get_##name), values, bytes, traits);              \
     }                                                                                                                  \
     static void TINY_FN(tinyi_quad_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, \
-                                                  size_t k, ptrdiff_t ahead)                                           \
+                                                  size_t k, ptrdiff_t ahead, const unsigned char *table)               \
     {                                                                                                                  \
+        (void)table;                                                                                                   \
         TINY_FN(tinyi_quad_expand_by)                                                                                  \
         (code, s16, m16, w, k, ahead, TINY_FN(tinyi_quad_get_##name), values, bytes, traits);                          \
     }
@@ -770,13 +771,14 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_spread)(float *to, const v_f32 *s, in
         }                                                                                                              \
     }                                                                                                                  \
     static void TINY_FN(tinyi_quad_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, \
-                                                  size_t k, ptrdiff_t ahead)                                           \
+                                                  size_t k, ptrdiff_t ahead, const unsigned char *table)               \
     {                                                                                                                  \
         unsigned char last[256 / (values) * (bytes)];                                                                  \
         for (; k; k -= 256, w += 256 / (values) * (bytes), code += 256, s16 += 16, m16 += 16) {                        \
             v_f32 s[4], m[4];                                                                                          \
             float shared;                                                                                              \
             int h, i;                                                                                                  \
+            (void)table;                                                                                               \
             if (k < 256) {                                                                                             \
                 w = tinyi_blk_last(last, sizeof last, w, k / (values) * (bytes));                                      \
                 k = 256;                                                                                               \
@@ -876,6 +878,26 @@ TINYI_BLKS_PLAIN(TINYI_BLK_DOTS)
 /* ---- code books */
 
 #if TINYI_BLK_ANY_BOOKS
+/* codes 16 i to 16 i + 15 with their signs */
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_quad_book_codes)(const tinyi_book *t, int i)
+{
+    const v_i8 minus = vb_bits(t->sign + 2 * i);
+    return vb_sub(vb_xor(vb_load(t->code + 16 * i), minus), minus);
+}
+static void TINY_FN(tinyi_quad_book_expand)(unsigned char *code, float *s16, const unsigned char *w, size_t k,
+                                            ptrdiff_t ahead, tinyi_book_get get, size_t bytes)
+{
+    for (; k; k -= 256, w += bytes, code += 256, s16 += 16) {
+        tinyi_book t;
+        int i;
+        for (i = 0; i < (int)bytes; i += 64) TINYI_BLK_AHEAD(w + ahead + i);
+        get(&t, w);
+        for (i = 0; i < 16; i++) {
+            vb_store(code + 16 * i, TINY_FN(tinyi_quad_book_codes)(&t, i));
+            s16[i] = t.d * (float)t.k[i];
+        }
+    }
+}
 static void TINY_FN(tinyi_quad_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row,
                                      size_t n_row, const tinyi_q8 *x, size_t k, size_t n, tinyi_book_get get,
                                      size_t bytes)
@@ -895,10 +917,7 @@ static void TINY_FN(tinyi_quad_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, c
             TINY_FN(tinyi_quad_times)(s, v_set(t.d), TINY_FN(tinyi_quad_order)(t.k));
             TINYI_QUAD_HALVES(h) {
                 v_i8 c[8];
-                TINYI_BLK_EACH(i, 8) {
-                    const v_i8 minus = vb_bits(t.sign + 16 * h + 2 * i);
-                    c[i] = vb_sub(vb_xor(vb_load(t.code + 128 * h + 16 * i), minus), minus);
-                }
+                TINYI_BLK_EACH(i, 8) c[i] = TINY_FN(tinyi_quad_book_codes)(&t, 8 * h + i);
                 for (r = 0; r < n; r++) {
                     const size_t p = r * 256 * x->blocks + at;
                     v_i8 part[8];
@@ -921,6 +940,13 @@ static void TINY_FN(tinyi_quad_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, c
                                                ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
     {                                                                                                                \
         TINY_FN(tinyi_quad_book)(y, y_row, y_x, w, w_row, n_row, x, k, n, tinyi_book_##name, bytes);                 \
+    }                                                                                                                \
+    static void TINY_FN(tinyi_quad_expand_##name)(unsigned char *code, float *s, float *m, const unsigned char *w,   \
+                                                  size_t k, ptrdiff_t ahead, const unsigned char *table)             \
+    {                                                                                                                \
+        (void)m;                                                                                                     \
+        (void)table;                                                                                                 \
+        TINY_FN(tinyi_quad_book_expand)(code, s, w, k, ahead, tinyi_book_##name, bytes);                             \
     }
 TINYI_BLKS_BOOKS(TINYI_BLK_WITH_BOOK)
 #undef TINYI_BLK_WITH_BOOK
@@ -1015,7 +1041,6 @@ static int TINY_FN(tinyi_quad_quantize)(int8_t *code, float *d, float *sum, cons
 #define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) \
     ((traits) & ~TINYI_BLK_PAIRED) | TINYI_BLK_HAS_SIGN,
 #define TINYI_BLK_TABLE_FEW(name, values, bytes, traits) TINY_FN(tinyi_quad_few_##name),
-#define TINYI_BLK_TABLE_BOOK(name, values, bytes, traits) NULL,        /* nothing expands these */
 #if V_I8MM && TINYI_HAVE_NEONDOT            /* one row of activations has nothing to gain */
 #define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) tinyi_quad_dot_##name##_neondot,
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) tinyi_quad_expand_##name##_neondot,
@@ -1034,7 +1059,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_quad_table) = {
     { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) },
     TINY_FN(tinyi_quad_quantize),
     { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
-    { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) },
+    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) },
     NULL, NULL,
     { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_FEW) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK_FEW) },
     TINYI_QUAD_MANY, TINYI_QUAD_EIGHT
@@ -1060,7 +1085,6 @@ TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_quad_table))
 #undef TINYI_BLK_KERNELS
 #undef TINYI_BLK_TABLE_TRAITS
 #undef TINYI_BLK_TABLE_DOT
-#undef TINYI_BLK_TABLE_BOOK
 #undef TINYI_BLK_TABLE_BOOK_FEW
 #undef TINYI_BLK_TABLE_FEW
 #undef TINYI_BLK_TABLE_EXPAND

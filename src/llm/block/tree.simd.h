@@ -704,9 +704,10 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
         else TINY_FN(tinyi_tree_dots_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                   \
     }                                                                                                                  \
     static void TINY_FN(tinyi_tree_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, \
-                                                  size_t k, ptrdiff_t ahead)                                           \
+                                                  size_t k, ptrdiff_t ahead, const unsigned char *table)               \
     {                                                                                                                  \
         unsigned char last[256 / (values) * (bytes)];                                                                  \
+        (void)table;                                                                                                   \
         for (; k; k -= 256, w += 256 / (values) * (bytes), code += 256, s16 += 16, m16 += 16) {                        \
             v_i8 c[8];                                                                                                 \
             v_f32 s[2], m[2];                                                                                          \
@@ -744,6 +745,7 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
 #define TINYI_TREE_SMALL (8 * TINYI_BLK_FITS | TINYI_BLK_MINIMA)
 #define TINYI_TREE_FIVE (4 * TINYI_BLK_FITS | TINYI_BLK_MINIMA)
 #define TINYI_TREE_SIX (2 * TINYI_BLK_FITS | TINYI_BLK_MINIMA | TINYI_BLK_FINE)
+#define TINYI_TREE_BOOKS (TINYI_BLK_FITS | TINYI_BLK_MINIMA | TINYI_BLK_FINE)
 #define TINYI_TREE_BYTES (TINYI_BLK_FITS | (V_VNNI ? TINYI_BLK_MINIMA : TINYI_BLK_HAS_SIGN))
 
 /* ---- activations */
@@ -808,7 +810,11 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
 #define TINYI_BLK_TABLE_FEW(name, values, bytes, traits) TINY_FN(tinyi_tree_few_##name),
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_tree_expand_##name),
 #define TINYI_BLK_TABLE_LAY(name, values, bytes, traits) TINY_FN(tinyi_across_lay_##name),
-#define TINYI_BLK_TABLE_BOOK(name, values, bytes, traits) NULL,        /* nothing expands these */
+#if V_HALF
+#define TINYI_BLK_TABLE_BOOK(name, values, bytes, traits) TINY_FN(tinyi_tree_expand_##name),
+#else
+#define TINYI_BLK_TABLE_BOOK(name, values, bytes, traits) NULL,        /* only panels of AMX need it */
+#endif
 static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
     TINYI_PASS_TARGET, TINYI_PASS_NAME, 0,
     { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) },
@@ -818,7 +824,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
     NULL, NULL,
     { TINYI_BLKS(TINYI_BLK_TABLE_FEW) },
     0, 0, 0, NULL, NULL,
-    TINYI_ACROSS_LANES, { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_LAY) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) },
+    TINYI_ACROSS_LANES, { TINYI_BLKS(TINYI_BLK_TABLE_LAY) },
     TINY_FN(tinyi_across_row), TINY_FN(tinyi_across_meet),
     TINYI_TREE_EIGHT
 };
@@ -854,3 +860,4 @@ TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_tree_table))
 #undef TINYI_TREE_FIVE
 #undef TINYI_TREE_SIX
 #undef TINYI_TREE_BYTES
+#undef TINYI_TREE_BOOKS

@@ -2,9 +2,10 @@
  * to 37 rows of weights, odd numbers of blocks, weights at odd addresses, as they are and repacked, a row with an
  * infinite number or NaN among others, and empty products
  *
- * Truth    scales of 1 and activations that 8 bits hold exactly: sums of integers below 2^24, made here in plain C from
- *          the unpacked weights, are what every target must give to the bit. Products of bytes on AMX must have the
- *          bits of avx512 for any activations. bfloat16 holds integers up to 256 exactly, too. */
+ * Truth    scales of 1 and activations that 8 bits hold exactly: sums of integers below 2^24 (code books: of eighths
+ *          below 2^21), made here in plain C from the unpacked weights, are what every target must give to the bit.
+ *          Products of bytes on AMX must have the bits of avx512 for any activations. bfloat16 holds integers up to 256
+ *          exactly, too. */
 #include "t.h"
 
 static const struct { const char *name; int at[2]; } form[] = { { "Q8_0", { 0, -1 } },  { "Q4_0", { 0, -1 } },
@@ -12,10 +13,14 @@ static const struct { const char *name; int at[2]; } form[] = { { "Q8_0", { 0, -
                                                                 { "Q4_K", { 0, 2 } },   { "Q6_K", { 208, -1 } },
                                                                 { "Q2_K", { 80, 82 } }, { "TQ2_0", { 64, -1 } },
                                                                 { "NVFP4", { -2, -1 } }, { "Q1_0", { 0, -1 } },
-                                                                { "Q2_0", { 0, -1 } } };
+                                                                { "Q2_0", { 0, -1 } },  { "IQ2_XXS", { 0, -1 } },
+                                                                { "IQ2_XS", { 0, -1 } }, { "IQ2_S", { 0, -1 } },
+                                                                { "IQ3_XXS", { 0, -1 } }, { "IQ3_S", { 0, -1 } },
+                                                                { "IQ1_S", { 0, -1 } }, { "IQ1_M", { -3, -1 } } };
 enum { MOST = 40, OUT = 37, K = 19 * 32 };
 
-/* random codes; halves that scale are 1, and so are the four scales of NVFP4 (-2) */
+/* random codes; halves that scale are 1, and so are the four scales of NVFP4 (-2) and the half that IQ1_M has in four
+ * high halves of bytes (-3) */
 static void fill(const tllm_format *f, const int *at, unsigned char *w, size_t bytes)
 {
     size_t b;
@@ -23,6 +28,8 @@ static void fill(const tllm_format *f, const int *at, unsigned char *w, size_t b
     for (b = 0; b < bytes; b++) w[b] = (unsigned char)t_rand_below(256);
     for (b = 0; b < bytes; b += (size_t)f->bytes) {
         if (at[0] == -2) memset(w + b, 0x40, 4);
+        for (j = 0; j < 4 && at[0] == -3; j++)
+            w[b + 49 + 2 * (size_t)j] = (unsigned char)((w[b + 49 + 2 * (size_t)j] & 15) | (0x3c00 >> 4 * j & 15) << 4);
         for (j = 0; j < 2; j++)
             if (at[j] >= 0) {
                 w[b + (size_t)at[j]] = 0;
@@ -52,6 +59,8 @@ static void product(tiny_ctx *ctx, const tllm_format *f, int repacked, const uns
 /* tiles of bytes give any activations the bits that avx512 gives them */
 static void amx_as_avx512(tiny_ctx *tiles)
 {
+    /* vectors multiply these on both targets */
+    static const char fine[] = "Q2_K Q6_K NVFP4 IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S IQ1_S IQ1_M";
     tiny_ctx *vectors = t_ctx(TINY_TARGET_AVX512, 1);
     size_t s;
     tiny_idx n, i;
@@ -68,7 +77,7 @@ static void amx_as_avx512(tiny_ctx *tiles)
             tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, n, n_out);
             fill(f, form[s].at, w, bytes);
             T_OK(tllm_matmul(tiles, &tx, f->id, &tw, NULL, &ty));
-            T_RAN_ON(tiles, n < 11 || strstr("Q2_K Q6_K NVFP4", form[s].name) ? TINY_TARGET_AVX512 : TINY_TARGET_AMX);
+            T_RAN_ON(tiles, n < 11 || strstr(fine, form[s].name) ? TINY_TARGET_AVX512 : TINY_TARGET_AMX);
             ty.data = want;
             T_OK(tllm_matmul(vectors, &tx, f->id, &tw, NULL, &ty));
             i = n * n_out;
@@ -109,7 +118,7 @@ static void test_borders(tiny_target target)
                     double sum = 0.0;
                     for (q = 0; q < k; q++) sum += (double)row[q] * (double)x[i * k + q];
                     want[i * n_out + r] = (float)sum;
-                    T_TRUE(fabs(sum) < 16777216.0);
+                    T_TRUE(fabs(sum) < (form[s].name[0] == 'I' ? 2097152.0 : 16777216.0));
                 }
             }
             for (repacked = 0; repacked < 2; repacked++) {
@@ -174,12 +183,13 @@ static void test_bfloat(tiny_target target)
     t_close(ctx);
 }
 
-/* no rows of activations, no rows of weights: nothing is read or written */
+/* no rows of activations, no rows of weights: nothing is read or written; no numbers in a row */
 static void test_empty(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
-    float x[32], y[1] = { 5.0f };
+    float x[32], y[1] = { 5.0f }, sums[120];
     unsigned char w[34];
+    int n, i;
     tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 0, 32), tw = tiny_tensor_2d(w, TINY_U8, 1, 34),
                 ty = tiny_tensor_2d(y, TINY_F32, 0, 1);
     memset(w, 0, sizeof w);
@@ -190,6 +200,18 @@ static void test_empty(tiny_target target)
     ty = tiny_tensor_2d(y, TINY_F32, 1, 0);
     T_OK(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q8_0, &tw, NULL, &ty));
     T_TRUE(y[0] == 5.0f);
+    for (n = 1; n <= 40; n += 13)           /* rows of no numbers: sums of nothing */
+        for (i = 0; i < 2; i++) {
+            const int format = i ? TLLM_FORMAT_IQ1_S : TLLM_FORMAT_Q4_K;
+            int r, wrong = 0;
+            for (r = 0; r < 120; r++) sums[r] = 5.0f;
+            tx = tiny_tensor_2d(x, TINY_F32, n, 0);
+            tw = tiny_tensor_2d(w, TINY_U8, 3, 0);
+            ty = tiny_tensor_2d(sums, TINY_F32, n, 3);
+            T_OK(tllm_matmul(ctx, &tx, format, &tw, NULL, &ty));
+            for (r = 0; r < 120; r++) wrong += sums[r] != (r < 3 * n ? 0.0f : 5.0f);
+            T_EQ_INT(wrong, 0);
+        }
     t_close(ctx);
 }
 

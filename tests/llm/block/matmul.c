@@ -8,8 +8,8 @@ static const char *const formats[] = { "Q8_0",  "Q4_0",    "Q4_1",   "Q5_0",   "
                                        "Q4_K",  "Q5_K",    "Q6_K",   "IQ4_NL", "IQ4_XS",  "MXFP4", "TQ2_0",
                                        "TQ1_0", "NVFP4",   "Q1_0",   "Q2_0",   "IQ2_XXS", "IQ2_XS", "IQ2_S",
                                        "IQ3_XXS", "IQ3_S", "IQ1_S",  "IQ1_M",  "F16" };
-#define N_INTEGER 25                        /* the first ones have integer kernels, */
-#define FIRST_BOOK 18                       /* and those from here on for up to 8 rows of activations */
+#define N_INTEGER 25                        /* the first ones have integer kernels; */
+#define FIRST_BOOK 18                       /* code books, with a scale for 16 numbers, from here on */
 
 /* the place of the halves that scale a block; -1: none; MXFP4 has a power of two; -2: see below; -3: NVFP4 has four
  * scales of a byte */
@@ -69,9 +69,10 @@ static tiny_target meant(tiny_target target, int i_format, tiny_idx n)
     const char *name = formats[i_format];
     if (target != TINY_TARGET_AMX) return target;
     if (!strcmp(name, "F16") || n < 9) return TINY_TARGET_AVX512;
-    if (i_format >= FIRST_BOOK || n > TINYLLM_AMX_BYTES) return TINY_TARGET_AMX;    /* tiles of bfloat16 */
+    if (n > TINYLLM_AMX_BYTES) return TINY_TARGET_AMX;              /* tiles of bfloat16 */
     /* of bytes, but for formats with a scale for 16 numbers */
-    return n >= 11 && !strstr("Q2_K Q3_K Q6_K NVFP4", name) ? TINY_TARGET_AMX : TINY_TARGET_AVX512;
+    return n >= 11 && i_format < FIRST_BOOK && !strstr("Q2_K Q3_K Q6_K NVFP4", name) ? TINY_TARGET_AMX
+                                                                                     : TINY_TARGET_AVX512;
 }
 /* the target amx: not of bfloat16 */
 static int as_bytes(tiny_idx n) { return n < 9 || n <= TINYLLM_AMX_BYTES; }
@@ -79,8 +80,8 @@ static int as_bytes(tiny_idx n) { return n < 9 || n <= TINYLLM_AMX_BYTES; }
 static double bound_of(tiny_target target, int i_format, tiny_idx n)
 {
     if (target == TINY_TARGET_AMX && meant(target, i_format, n) == TINY_TARGET_AMX)
-        return i_format < FIRST_BOOK && as_bytes(n) ? 66100.0 : 131400.0;
-    if (i_format >= FIRST_BOOK && n > 8) return 4.0;
+        return as_bytes(n) ? 66100.0 : 131400.0;
+    if (target == TINY_TARGET_SCALAR && i_format >= FIRST_BOOK && n > 8) return 4.0;
     /* targets with vectors: integers for any number of rows */
     return i_format < N_INTEGER && (target == TINY_TARGET_AVX2 || target == TINY_TARGET_AVX512 ||
                                     target == TINY_TARGET_W128 || target == TINY_TARGET_NEON || n < 32 || n % 32)
@@ -259,7 +260,7 @@ static void test_integers(tiny_target target)
             tllm_matmul_params p = { 0, 0, 0 };
             tiny_op op = op_of(&tx, &tw, NULL, &ty, &p);
             tiny_idx q;
-            if (target == TINY_TARGET_AMX && (!as_bytes(n) || (n > 8 && i >= FIRST_BOOK))) continue;
+            if (target == TINY_TARGET_AMX && !as_bytes(n)) continue;
             p.format = f->id;
             for (q = 0; q < n * k; q++) x[q] = q % 32 == 5 ? 127.0f : (float)((int)(draw() % 7) - 3);
             T_OK(tiny_run_reference(ctx, &op));
@@ -469,7 +470,7 @@ static void test_special_row_after_panels(tiny_target target)
  * have flags of their own. */
 static void test_one_special_row(tiny_target target)
 {
-    static const char *const some[] = { "Q4_0", "Q8_0", "Q4_K", "Q6_K", "Q5_0" };
+    static const char *const some[] = { "Q4_0", "Q8_0", "Q4_K", "Q6_K", "Q5_0", "IQ2_XXS", "IQ3_S" };
     enum { K = 256, OUT = 11, MOST = 27 };
     tiny_ctx *ctx = t_ctx(target, 2);
     float *x = (float *)t_keep(MOST * K * sizeof *x), y[MOST * OUT], want[MOST * OUT];
