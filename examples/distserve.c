@@ -56,7 +56,11 @@ static const char usage[] =
     "  --slots N      run: requests that a worker has at a time; default: 8\n"
     "  --tcp          run: ranks are processes that talk over TCP (not on Windows); default: threads\n"
     "  --ranks N      run: a desk and workers, 2 to 16; half of the workers read; default: by the options above\n"
-    "  --check        run: compares each text with that of one engine, and ends with status 1 if one differs\n";
+    "  --check        run: compares each text with that of one engine, and ends with status 1 if one differs; with\n"
+    "                 --codec texts may differ: it says by how much\n"
+    "  --codec N      run: keys and values travel by the cache codec, which is lossy, at level 1 to 4 (the best);\n"
+    "                 default: as they are\n"
+    "  --tables FILE  run: its tables, from `cache profile`; default: each text brings its own\n";
 
 enum { KINDS = 3, POINTS = 24, PROFILES = 8 };
 static const char *const kind_name[KINDS] = { "2 together", "1 + 1 split", "2 + 1 split" };
@@ -68,7 +72,8 @@ typedef struct job {
     double spread;
     tllm_dist_profile profile[PROFILES];
     const char *model, *out;
-    int slots, tcp, ranks, check;
+    int slots, tcp, ranks, check, codec;
+    const char *tables;
 } job;
 
 static int failed(const tiny_ctx *ctx) { return say(tiny_ctx_message(ctx)), 1; }
@@ -474,23 +479,25 @@ static tllm_desk_request ask(const job *j, served *s, int i)
     return r;
 }
 
-typedef struct compared { const served *s; size_t n, wrong; } compared;
+typedef struct compared { const served *s; size_t n, wrong, alike; } compared;  /* alike: before the first difference */
 static int compare(void *user, const tllm_engine_token *t)
 {
     compared *c = (compared *)user;
     c->wrong += t->index >= c->s->n || t->token != c->s->got[t->index];
     c->n = t->index + 1;
+    if (!c->wrong) c->alike = c->n;
     return 0;
 }
-/* each text against that of one engine, alone; 1: one differs */
+/* each text against that of one engine, alone; 1: one differs that must not */
 static int check_texts(tiny_ctx *ctx, const job *j, served *s, int n)
 {
     tllm_engine *e = NULL;
     int i, wrong = 0, more;
+    size_t tokens = 0, alike = 0;
     tiny_status st = open_engine(ctx, j, 1, 1, 8192, &e);
     for (i = 0; i < n && !st; i++) {
         const tllm_desk_request of = ask(j, &s[i], i);
-        compared c = { NULL, 0, 0 };
+        compared c = { NULL, 0, 0, 0 };
         tllm_request r;
         tllm_step step[3];
         c.s = &s[i];
@@ -507,13 +514,18 @@ static int check_texts(tiny_ctx *ctx, const job *j, served *s, int n)
         st = tllm_engine_submit(e, &r, NULL, NULL, 0);
         for (more = 1; !st && more;) st = tllm_engine_step(e, &more);
         wrong += c.wrong || c.n != s[i].n;
+        tokens += c.n;
+        alike += c.alike;
         show_progress(NULL, "checking", (double)i / n);
     }
     end_progress();
     tllm_engine_close(e);
     if (st) return failed(ctx);
-    printf("compared with one engine: %s\n", wrong ? "TEXTS DIFFER" : "the same");
-    return wrong != 0;
+    if (j->codec && wrong)
+        printf("compared with one engine: %d of %d texts differ; %.1f %% of the tokens are before the first "
+               "difference\n", wrong, n, 100.0 * (double)alike / (double)(tokens ? tokens : 1));
+    else printf("compared with one engine: %s\n", wrong ? "TEXTS DIFFER" : "the same");
+    return wrong && !j->codec;
 }
 
 static tiny_status serve(tiny_ctx *ctx, const serving *v, tllm_desk *desk, served *s, tllm_dist_request *r,
@@ -577,6 +589,7 @@ static tiny_status run_desk(tiny_ctx *ctx, const serving *v, const tllm_hand_lin
     d.worker = link;
     d.role = role;
     d.n_worker = v->workers;
+    d.codec = j->codec;
     st = tllm_desk_open(ctx, &d, &desk);
     if (!st) st = tllm_file_open(ctx, j->model, &file);
     if (!st) st = tllm_model_open(ctx, file, &model);
@@ -633,6 +646,7 @@ static tiny_status run_worker(tiny_ctx *ctx, const serving *v, const tllm_hand_l
     tllm_hand_counters c;
     tllm_engine *e = NULL;
     tllm_hand *h = NULL;
+    tllm_kvcodec_tables *tables = NULL;
     tiny_status st = open_engine(ctx, v->j, v->j->slots, 0, v->prefills < v->workers ? 64 : 256, &e);
     memset(&d, 0, sizeof d);
     d.engine = e;
@@ -640,16 +654,24 @@ static tiny_status run_worker(tiny_ctx *ctx, const serving *v, const tllm_hand_l
     d.peer = link;
     d.n_peer = v->workers;
     d.me = net->rank - 1;
+    if (!st && v->j->tables) st = tllm_kvcodec_tables_load(ctx, v->j->tables, &tables);
+    d.tables = tables;
     if (!st) st = tllm_hand_open(ctx, &d, &h);
     if (!st) st = tllm_hand_run(h);
     tllm_hand_count(h, &c);
     if (!st) {
-        printf("worker %d: read %lu, did %lu alone, took %lu (%.3f MB of keys and values)\n", d.me,
+        printf("worker %d: read %lu, did %lu alone, took %lu (%.3f MB of keys and values", d.me,
                (unsigned long)c.reads, (unsigned long)c.wholes, (unsigned long)c.pulled, 1e-6 * (double)c.pulled_bytes);
+        if (c.coded) printf("; %lu coded, %.3f MB without", (unsigned long)c.coded, 1e-6 * (double)c.plain_bytes);
+        fputs(")", stdout);
+        if (c.coded + c.gave_coded)
+            printf(", %.2f ms of the codec for each", 1e3 * c.codec_seconds / (double)(c.coded + c.gave_coded));
+        puts("");
         (void)fflush(stdout);
     }
     tllm_hand_close(h);
     tllm_engine_close(e);
+    tllm_kvcodec_tables_close(ctx, tables);
     return st;
 }
 static tiny_status run_rank(tiny_ctx *ctx, tiny_net *net, void *arg)
@@ -684,7 +706,7 @@ static int run(const job *j)
 int main(int argc, char **argv)
 {
     static job j = { 10, 50, 1.6, 0, 400, 40, 1, 1, 3, 1, 4, 0, 0, NULL, NULL, { 0, 0, 0, 0, 0, 0, 0, 0, 0 }, 0,
-                     { { 0, { 0 }, { { 0 } }, 0, 0 } }, NULL, NULL, 8, 0, 0, 0 };
+                     { { 0, { 0 }, { { 0 } }, 0, 0 } }, NULL, NULL, 8, 0, 0, 0, 0, NULL };
     int command = 0, bad;
     tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
@@ -714,11 +736,14 @@ int main(int argc, char **argv)
                                A_WHOLE("r --slots", &j.slots, 1, 256),
                                A_FLAG("r --tcp", &j.tcp),
                                A_WHOLE("r --ranks", &j.ranks, 2, WORLD_MOST),
-                               A_FLAG("r --check", &j.check) };
+                               A_FLAG("r --check", &j.check),
+                               A_WHOLE("r --codec", &j.codec, 1, TLLM_KVCODEC_LEVELS),
+                               A_TEXT("r --tables", &j.tables) };
     j.load.n = 500;
     READ_OPTIONS(argc, argv, usage, options);
     if (command < 4 && j.model) return wrong(j.model, "only measure and run read a model");
     if (command >= 4 && !j.model) return refused("which model? measure and run need a GGUF file");
+    if (j.tables && !j.codec) return wrong(j.tables, "tables are for --codec");
     if (j.out && must_not_write(j.out, 1, j.model)) return 2;
     if (j.svg && must_not_write(j.svg, 1, j.profile_file)) return 2;
     j.load.prompt_spread = j.load.output_spread = j.spread;

@@ -59,6 +59,7 @@
 #include "llm/serve/kept.c"
 #include "llm/serve/handover_post.c"
 #include "llm/serve/handover_desk.c"
+#include "llm/serve/handover_coded.c"
 #include "llm/serve/energon_move.c"
 #include "llm/serve/job.c"
 #include "llm/serve/replay.c"

@@ -58,6 +58,7 @@ TINYI_FN void tinyi_slot_empty(tllm_engine *e, tiny_idx i)
 {
     tllm_seq_clear(e->state, i);
     e->slot[i].n = 0;
+    e->slot[i].inexact = 0;
 }
 
 TINYI_FN int tinyi_engine_evict(tllm_engine *e, tiny_idx keep)
@@ -105,7 +106,7 @@ static void tinyi_engine_leave(tllm_engine *e, tinyi_request *r)
         return;
     }
     /* an adapter at the same address might be another one later */
-    if (e->d.forget || r->of.adapter) tinyi_slot_empty(e, r->slot);
+    if (e->d.forget || r->of.adapter || s->inexact) tinyi_slot_empty(e, r->slot);
     r->slot = -1;
     e->now.running--;
 }
@@ -163,6 +164,7 @@ static size_t tinyi_slot_same(const tllm_engine *e, const tinyi_slot *s, const t
 {
     size_t n = 0;
     if (!s->n || s->adapter != r->of.adapter || (s->adapter && s->weight != r->of.adapter_weight)) return 0;
+    if (s->inexact && s->kept != r->id) return 0;
     if (r->n_told < r->of.n_prompt) return 0;           /* results of all its prompt are wanted */
     while (n < s->n && n + 1 < r->n_text && s->token[n] == r->text[n]) n++;
     return e->text.about.is_recurrent && n < s->n ? 0 : n;
@@ -178,7 +180,7 @@ static void tinyi_engine_lead(tllm_engine *e, tinyi_request *r)
     for (i = 0; i < e->d.slots; i++) {
         tinyi_request *o = e->slot[i].r;
         size_t n = 0;
-        if (!o || !tinyi_request_before(o, r) || o->of.adapter != r->of.adapter ||
+        if (!o || e->slot[i].inexact || !tinyi_request_before(o, r) || o->of.adapter != r->of.adapter ||
             o->of.adapter_weight != r->of.adapter_weight)
             continue;
         while (n < o->n_text && n + 1 < r->n_text && o->text[n] == r->text[n]) n++;

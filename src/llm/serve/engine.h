@@ -147,6 +147,10 @@ typedef struct tllm_request {               /* all zero but prompt and n_prompt:
     const tllm_bias *bias;                  /* a step before the chain; copied */
     size_t n_bias;
     size_t n_most;                          /* most tokens to generate; 0: as many as the context holds */
+    /* the answer begins with these tokens, for an answer that was interrupted. Each takes a step and a random number,
+     * as if it had been drawn. Copied; not with a grammar */
+    const int32_t *begin;
+    size_t n_begin;
     int prompt_only;                        /* nonzero: the prompt is read and nothing is generated */
     const char *const *stop;                /* copied */
     size_t n_stop;

@@ -53,6 +53,7 @@ typedef struct tinyi_slot {
     float weight;
     uint64_t used;                          /* when a request last left it: the least is reused first */
     uint64_t kept;                          /* only the request with this id may use it; 0: free for all */
+    int inexact;                            /* its keys and values are not those of its tokens: nobody copies them */
 } tinyi_slot;
 
 /* sums over passes: weight, rows, seconds, rows squared, rows by seconds */
@@ -116,6 +117,11 @@ TINYI_FN void tinyi_engine_publish(tllm_engine *e, int *more);
 TINYI_FN void tinyi_slot_empty(tllm_engine *e, tiny_idx i);
 /* Empties the free slot that was left longest ago, other than `keep`; 0: there is none with tokens. */
 TINYI_FN int tinyi_engine_evict(tllm_engine *e, tiny_idx keep);
+/* kept.c: the slot that is kept for this id, or -1 */
+TINYI_FN tiny_idx tinyi_kept_slot(const tllm_engine *e, uint64_t id);
+/* An empty slot for what the request `id` will begin with; *at: which one. TINY_E_WORKSPACE: none is free now. */
+TINYI_FN tiny_status tinyi_kept_place(tllm_engine *e, const char *call, uint64_t id, const void *bytes, tiny_idx *at);
+TINYI_FN void tinyi_kept_hold(tllm_engine *e, tiny_idx at, uint64_t id, size_t n);
 /* Ends a request and calls its end. It is in no list but `all`, and in no slot. */
 TINYI_FN void tinyi_request_end(tllm_engine *e, tinyi_request *r);
 /* Frees what has ended; wait: even if a submit is at work. */

@@ -16,11 +16,12 @@ typedef struct tinyi_hand_job {
     struct tinyi_hand_job *next;
     struct tllm_hand *hand;
     tinyi_hand_head of;
-    int32_t *prompt;
-    size_t n_prompt;
+    int32_t *prompt;                        /* then the tokens that the text begins with */
+    size_t n_prompt, n_begin;
     int state, dropped, ended;
     void *body;                             /* CAME */
     size_t n_body;
+    int coded;                              /* it is coded */
     int32_t token;                          /* the first one */
     tllm_end end;
     tiny_status status;
@@ -35,6 +36,7 @@ struct tllm_hand {
     int n_peer, me, stop;
     uint64_t told_at;                       /* when the desk last learned that a text is read */
     size_t most;                            /* tokens of a prompt and its text */
+    const tllm_kvcodec_tables *tables;
     tinyi_hand_job *jobs;                   /* in the order in which they came */
     tiny_status broken;                     /* of a callback */
     tllm_hand_counters count;
@@ -50,6 +52,8 @@ static tinyi_hand_head tinyi_hand_make(int kind, uint64_t id)
     h.id = id;
     return h;
 }
+/* of the codec, as the desk asks for it */
+static int tinyi_hand_level(const tinyi_hand_head *m) { return (int)(m->flags >> TINYI_HAND_LEVEL); }
 static tiny_status tinyi_hand_tell(tllm_hand *h, int kind, uint64_t id, uint32_t a, uint32_t b)
 {
     tinyi_hand_head m = tinyi_hand_make(kind, id);
@@ -130,6 +134,8 @@ static tiny_status tinyi_hand_submit(tllm_hand *h, tinyi_hand_job *j)
     like.top_k = j->of.top_k;
     r.prompt = j->prompt;
     r.n_prompt = j->n_prompt;
+    r.begin = j->prompt + j->n_prompt;
+    r.n_begin = j->n_begin;
     r.n_steps = tllm_desk_chain(&like, step);
     r.chain = r.n_steps ? step : NULL;
     r.seed = j->of.seed;
@@ -163,10 +169,13 @@ static tiny_status tinyi_hand_new_job(tllm_hand *h)
     if (!m->id || m->n_body % 4 || !m->n_body || *tinyi_hand_find(h, m->id) ||
         (m->kind == TINYI_HAND_TAKE && m->a >= (uint32_t)h->n_peer))
         return tinyi_hand_wrong(h->ctx, &h->desk, "a request without a prompt, with an id twice, or from no worker");
-    if (m->n_body / 4 >= h->most) {
+    if (m->b >= m->n_body / 4 || tinyi_hand_level(m) > TLLM_KVCODEC_LEVELS)
+        return tinyi_hand_wrong(h->ctx, &h->desk, "a request whose text begins before its prompt, or a level of the "
+                                                  "codec that there is not");
+    if (m->n_body / 4 - m->b >= h->most) {
         char says[TINYI_HAND_SAYS];
         (void)snprintf(says, sizeof says, "the prompt has %lu tokens, but worker %d has room for %lu with the answer",
-                       (unsigned long)(m->n_body / 4), h->me, (unsigned long)h->most);
+                       (unsigned long)(m->n_body / 4 - m->b), h->me, (unsigned long)h->most);
         return tinyi_hand_tell_end(h, m->id, TLLM_END_CALLER, 0, 0, TINY_E_WORKSPACE, says);
     }
     j = (tinyi_hand_job *)tiny_alloc(h->ctx, sizeof *j);
@@ -174,14 +183,15 @@ static tiny_status tinyi_hand_new_job(tllm_hand *h)
     memset(j, 0, sizeof *j);
     j->hand = h;
     j->of = *m;
-    j->n_prompt = (size_t)(m->n_body / 4);
-    j->prompt = (int32_t *)tinyi_alloc(h->ctx, j->n_prompt, sizeof *j->prompt);
+    j->n_begin = (size_t)m->b;
+    j->n_prompt = (size_t)(m->n_body / 4) - j->n_begin;
+    j->prompt = (int32_t *)tinyi_alloc(h->ctx, j->n_prompt + j->n_begin, sizeof *j->prompt);
     if (!j->prompt) {
         st = tiny_ctx_status(h->ctx);
         tiny_free(h->ctx, j);
         return st;
     }
-    for (i = 0; i < j->n_prompt; i++) j->prompt[i] = (int32_t)tinyi_le32(bytes + 4 * i);
+    for (i = 0; i < j->n_prompt + j->n_begin; i++) j->prompt[i] = (int32_t)tinyi_le32(bytes + 4 * i);
     while (*end) end = &(*end)->next;
     *end = j;
     h->count.reads += m->kind == TINYI_HAND_READ;
@@ -218,15 +228,25 @@ static tiny_status tinyi_hand_lost(tllm_hand *h, tinyi_hand_job **at)
 
 /* ---- messages that came ------------------------------------------------------------------------------------------ */
 
-static tiny_status tinyi_hand_give(tllm_hand *h, tinyi_hand_post *to, uint64_t id)
+static tiny_status tinyi_hand_give(tllm_hand *h, tinyi_hand_post *to)
 {
-    const tinyi_hand_head m = tinyi_hand_make(TINYI_HAND_PAGES, id);
+    const uint64_t id = to->got.id, tables = to->got.seed;
+    const uint32_t level = to->got.a;
+    tinyi_hand_head m = tinyi_hand_make(TINYI_HAND_PAGES, id);
     tinyi_hand_job **at = tinyi_hand_find(h, id);
     void *bytes = NULL;
     size_t n = 0;
     tiny_status st = TINY_OK;
+    if (level > TLLM_KVCODEC_LEVELS)
+        return tinyi_hand_wrong(h->ctx, to, "a wish for a level of the codec that there is not");
     if (*at && (*at)->state == TINYI_JOB_KEPT) {
-        st = tllm_engine_pack(h->engine, id, &bytes, &n);
+        const int same = h->tables && tllm_kvcodec_tables_id(h->tables) == tables;
+        const uint64_t from = tiny_now_ns();
+        if (level) st = tinyi_hand_code(h->engine, id, (int)level, same ? h->tables : NULL, &bytes, &n);
+        if (level) h->count.codec_seconds += 1e-9 * (double)(tiny_now_ns() - from);
+        h->count.gave_coded += bytes != NULL;
+        if (bytes) m.flags = TINYI_HAND_CODED;
+        else if (!st) st = tllm_engine_pack(h->engine, id, &bytes, &n);
         if (st) return st;
         (void)tllm_engine_release(h->engine, id);
         tinyi_hand_remove(h, at);
@@ -238,16 +258,25 @@ static tiny_status tinyi_hand_came(tllm_hand *h, int peer)
 {
     tinyi_hand_post *p = &h->peer[peer];
     tinyi_hand_job **at = tinyi_hand_find(h, p->got.id), *j = *at;
+    size_t plain;
+    int coded;
     if (!j || j->state != TINYI_JOB_ASKED || (int)j->of.a != peer) return TINY_OK;      /* dropped meanwhile */
     if (!p->got.n_body) return tinyi_hand_lost(h, at);
-    if (p->got.n_body != tllm_engine_bytes(h->engine, j->n_prompt))
-        return tinyi_hand_wrong(h->ctx, p, "keys and values of another size than the prompt needs here");
+    coded = (p->got.flags & TINYI_HAND_CODED) != 0;
+    plain = tllm_engine_bytes(h->engine, j->n_prompt);
+    if (coded ? !tinyi_hand_level(&j->of) || p->got.n_body >= plain : p->got.n_body != plain)
+        return tinyi_hand_wrong(h->ctx, p, coded ? "keys and values by a codec that was not asked for, or no smaller "
+                                                   "than without"
+                                                 : "keys and values of another size than the prompt needs here");
+    j->coded = coded;
     j->body = p->body;
     j->n_body = (size_t)p->got.n_body;
     p->body = NULL;
     j->state = TINYI_JOB_CAME;
     h->count.pulled++;
     h->count.pulled_bytes += j->n_body;
+    h->count.coded += (uint64_t)coded;
+    h->count.plain_bytes += plain;
     return TINY_OK;
 }
 
@@ -274,7 +303,7 @@ static tiny_status tinyi_hand_receive(tllm_hand *h, int *moved)
         for (whole = 1; !st && whole && p->open;) {
             if (tinyi_hand_recv(h->ctx, p, &whole) || !whole) break;
             *moved = 1;
-            if (p->got.kind == TINYI_HAND_PULL) st = tinyi_hand_give(h, p, p->got.id);
+            if (p->got.kind == TINYI_HAND_PULL) st = tinyi_hand_give(h, p);
             else if (p->got.kind == TINYI_HAND_PAGES) st = tinyi_hand_came(h, i);
             else if (p->got.kind == TINYI_HAND_BYE) tinyi_hand_shut(h->ctx, p);
             else (void)tinyi_hand_wrong(h->ctx, p, "a message that no worker sends to another");
@@ -313,7 +342,9 @@ static tiny_status tinyi_hand_ask(tllm_hand *h, int *moved)
             continue;
         }
         {
-            const tinyi_hand_head m = tinyi_hand_make(TINYI_HAND_PULL, j->of.id);
+            tinyi_hand_head m = tinyi_hand_make(TINYI_HAND_PULL, j->of.id);
+            m.a = (uint32_t)tinyi_hand_level(&j->of);
+            m.seed = m.a && h->tables ? tllm_kvcodec_tables_id(h->tables) : 0;
             st = tinyi_hand_put(h->ctx, &h->peer[j->of.a], &m, NULL, 0);
         }
         j->state = TINYI_JOB_ASKED;
@@ -330,6 +361,7 @@ static tiny_status tinyi_hand_store(tllm_hand *h, int *moved)
 {
     tinyi_hand_job **at = &h->jobs, *j, *other;
     tllm_engine_counters c;
+    uint64_t from;
     int runs = 0;
     tiny_status st;
     tllm_engine_count(h->engine, &c);
@@ -337,7 +369,11 @@ static tiny_status tinyi_hand_store(tllm_hand *h, int *moved)
     j = *at;
     if (!j || c.waiting) return TINY_OK;
     for (other = h->jobs; other; other = other->next) runs |= other->state == TINYI_JOB_RUNS;
-    st = tllm_engine_put(h->engine, j->of.id, j->body, j->n_body);
+    from = tiny_now_ns();
+    st = j->coded ? tinyi_hand_uncode(h->engine, j->of.id, h->tables, (const unsigned char *)j->body, j->n_body,
+                                      j->prompt, j->n_prompt)
+                  : tllm_engine_put(h->engine, j->of.id, j->body, j->n_body);
+    if (j->coded) h->count.codec_seconds += 1e-9 * (double)(tiny_now_ns() - from);
     if (st == TINY_E_WORKSPACE && runs) return TINY_OK;         /* later */
     *moved = 1;
     if (!st) {
@@ -518,6 +554,7 @@ TINY_API tiny_status tllm_hand_open(tiny_ctx *ctx, const tllm_hand_desc *d, tllm
     if (d->engine->ctx != ctx || d->engine->d.mode != TLLM_ENGINE_PAGED || !d->engine->d.exact)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "a worker needs an engine of its own context with pages and `exact`: "
                                                 "else a text that moves could change");
+    if (d->tables && (st = tinyi_hand_tables(d->engine, d->tables)) != TINY_OK) return st;
     h = (tllm_hand *)tiny_alloc(ctx, sizeof *h);
     if (!h) return tiny_ctx_status(ctx);
     memset(h, 0, sizeof *h);
@@ -525,6 +562,7 @@ TINY_API tiny_status tllm_hand_open(tiny_ctx *ctx, const tllm_hand_desc *d, tllm
     h->engine = d->engine;
     h->n_peer = d->n_peer;
     h->me = d->me;
+    h->tables = d->tables;
     h->most = (size_t)tllm_engine_context(d->engine);
     h->peer = (tinyi_hand_post *)tinyi_alloc(ctx, (size_t)d->n_peer, sizeof *h->peer);
     if (!h->peer) {

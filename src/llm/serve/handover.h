@@ -7,6 +7,10 @@
  * Text      A decode worker takes the keys and values of the prompt, computes the last token of the prompt once more,
  *           and draws from the first random number on. So the text has the bits that one engine alone gives, with any
  *           seed, also after a worker has died and the request was read again.
+ * Codec     With `codec` of the desk the keys and values travel by the cache codec (llm/lab/kvcodec), which is lossy:
+ *           each number is within half a quantization step of its row, at level 4 within 1/254 of the row's largest.
+ *           The first token stays that of one engine alone, later ones may differ. Texts that are not handed over,
+ *           and others on the same workers, keep their bits.
  * Links     A link is a tiny_net and the rank of the other side in it. With a net of two ranks for each pair, a worker
  *           that dies takes only its own links with it: its requests go to the others. With one net for all, which is
  *           simpler, the death of one rank ends the group.
@@ -30,6 +34,7 @@
 #define TINYI_HANDOVER_H
 #include "core/net.h"
 #include "llm/serve/engine.h"
+#include "llm/lab/kvcodec/kvcodec.h"
 TINYI_C_BEGIN
 
 #define TLLM_HAND_WORKERS 32                /* at most */
@@ -44,10 +49,16 @@ typedef struct tllm_hand_desc {
     tllm_hand_link desk;
     const tllm_hand_link *peer;             /* (n_peer) to each worker by its number; its own entry is not read */
     int n_peer, me;
+    /* for `codec` of the desk, and alive until the close: used if the other worker has the same. NULL: each text brings
+     * its own, which are about as large as a short text */
+    const tllm_kvcodec_tables *tables;
 } tllm_hand_desc;
 typedef struct tllm_hand_counters {
     uint64_t reads, wholes, takes;          /* requests: prompt only, all of it, continued from another worker */
     uint64_t pulled, pulled_bytes;          /* texts taken from other workers, and the bytes of their messages */
+    uint64_t coded, plain_bytes;            /* those that came by the codec; the bytes of all if none had */
+    uint64_t gave_coded;                    /* texts given to others by the codec */
+    double codec_seconds;                   /* to code them, and to read those that came */
     uint64_t lost;                          /* texts that could not be taken */
     int kept;                               /* texts that wait here to be pulled, now */
 } tllm_hand_counters;
@@ -73,6 +84,8 @@ typedef struct tllm_desk_desc {             /* all zero but the workers: the sen
     const int *role;                        /* (n_worker) tllm_hand_role; NULL: all BOTH */
     int n_worker;
     int most;                               /* requests sent to a worker that did not end there; 0: 64 */
+    /* 1 to 4: keys and values travel by the cache codec at this level, where that makes them smaller; 0: as they are */
+    int codec;
     /* called when a mean over `window` requests differs from the last plan's by more than the factor: change roles with
      * tllm_desk_role. The first window sets the plan. NULL: never */
     void (*replan)(void *user, tllm_desk *desk, const tllm_desk_load *now, const tllm_desk_load *plan);

@@ -3,7 +3,8 @@
  *          that continues with the fewest. First come, first served. While no worker reads, or none continues, every
  *          worker does both.
  * Tries    have ids of their own, so a message of an earlier try is known by its id and passed by. A request that
- *          begins again makes the same tokens; those that the caller has are not reported again. */
+ *          begins again makes the same tokens; those that the caller has are not reported again. With a codec it might
+ *          make others: so it is sent with the tokens that the caller has. */
 #include "llm/serve/handover_inside.h"
 #include "core/time.h"
 #include <math.h>
@@ -21,6 +22,8 @@ typedef struct tinyi_desk_request {
     int state, prefill, decode, tries, cancelled;
     uint32_t told;                          /* tokens */
     int32_t first_token;
+    unsigned char *text;                    /* with a codec: the told tokens, as they are sent; */
+    size_t room;                            /* for so many */
     uint64_t submitted, first;
 } tinyi_desk_request;
 
@@ -42,7 +45,8 @@ static tiny_status tinyi_desk_send(tllm_desk *d, int worker, int kind, uint64_t 
 {
     tinyi_hand_head h;
     void *body = NULL;
-    const size_t n = r ? 4 * r->of.n_prompt : 0;
+    const size_t begin = r && d->d.codec ? kind == TINYI_HAND_READ ? TINYI_MIN(r->told, 1u) : r->told : 0;
+    const size_t n = r ? 4 * (r->of.n_prompt + begin) : 0;
     memset(&h, 0, sizeof h);
     h.kind = kind;
     h.id = id;
@@ -54,8 +58,12 @@ static tiny_status tinyi_desk_send(tllm_desk *d, int worker, int kind, uint64_t 
         h.top_p = r->of.top_p;
         h.top_k = r->of.top_k;
         h.a = kind == TINYI_HAND_TAKE ? (uint32_t)r->prefill : 0;
-        body = tinyi_hand_copy(d->ctx, r->prompt, n);
+        h.b = (uint32_t)begin;
+        if (kind == TINYI_HAND_TAKE) h.flags |= (unsigned)d->d.codec << TINYI_HAND_LEVEL;
+        body = tiny_alloc(d->ctx, n);
         if (!body) return tiny_ctx_status(d->ctx);
+        memcpy(body, r->prompt, 4 * r->of.n_prompt);
+        if (begin) memcpy((unsigned char *)body + 4 * r->of.n_prompt, r->text, 4 * begin);
     }
     return tinyi_hand_put(d->ctx, &d->worker[worker].post, &h, body, n);
 }
@@ -130,6 +138,7 @@ static void tinyi_desk_end(tllm_desk *d, tinyi_desk_request *r, tllm_end end, ti
     if (!status && end != TLLM_END_CALLER) tinyi_desk_watch(d, r->of.n_prompt, r->told);
     if (r->of.end) r->of.end(r->of.user, &o);
     tiny_free(d->ctx, r->prompt);
+    tiny_free(d->ctx, r->text);
     tiny_free(d->ctx, r);
 }
 
@@ -143,15 +152,26 @@ static tiny_status tinyi_desk_again(tllm_desk *d, tinyi_desk_request *r)
     return st;
 }
 
-static void tinyi_desk_told(tinyi_desk_request *r, uint32_t index, int32_t token)
+static tiny_status tinyi_desk_told(tllm_desk *d, tinyi_desk_request *r, uint32_t index, int32_t token)
 {
-    if (index < r->told) return;            /* of an earlier try */
+    if (index < r->told) return TINY_OK;    /* of an earlier try */
+    if (d->d.codec && index >= r->room) {
+        const size_t room = 2 * r->room + 16;
+        unsigned char *text = (unsigned char *)tinyi_alloc(d->ctx, room, 4);
+        if (!text) return tiny_ctx_status(d->ctx);
+        if (r->text) memcpy(text, r->text, 4 * (size_t)r->told);
+        tiny_free(d->ctx, r->text);
+        r->text = text;
+        r->room = room;
+    }
+    if (d->d.codec) tinyi_put_le32(r->text + 4 * (size_t)index, (uint32_t)token);
     if (!index) {
         r->first = tiny_now_ns();
         r->first_token = token;
     }
     r->told = index + 1;
     if (r->of.token && r->of.token(r->of.user, r->id, index, token)) r->cancelled = 1;
+    return TINY_OK;
 }
 
 /* a worker with one of these roles and the fewest requests; -1: none */
@@ -205,8 +225,8 @@ static tiny_status tinyi_desk_dispatch(tllm_desk *d, int *moved)
 
 static tiny_status tinyi_desk_read(tllm_desk *d, tinyi_desk_request *r, int32_t token)
 {
-    tinyi_desk_told(r, 0, token);
-    if (r->cancelled) return TINY_OK;       /* recalled by the next dispatch */
+    const tiny_status st = tinyi_desk_told(d, r, 0, token);
+    if (st || r->cancelled) return st;      /* recalled by the next dispatch */
     r->decode = tinyi_desk_pick(d, 1u << TLLM_HAND_DECODE);
     if (r->decode < 0) return tinyi_desk_again(d, r);
     d->worker[r->prefill].load--;
@@ -230,7 +250,8 @@ static tiny_status tinyi_desk_message(tllm_desk *d, int worker)
     if (!r || !h.id || r->cancelled) return TINY_OK;    /* of an earlier try, or cancelled meanwhile */
     if (worker != (r->state == TINYI_DESK_READS ? r->prefill : r->decode) ||
         (h.kind == TINYI_HAND_FIRST) > (r->state == TINYI_DESK_READS) ||
-        (h.kind == TINYI_HAND_TOKEN && (r->state == TINYI_DESK_READS || h.b > r->told)) ||
+        (h.kind == TINYI_HAND_TOKEN && (r->state == TINYI_DESK_READS || h.b > r->told ||
+                                          (r->of.n_most && h.b >= r->of.n_most))) ||
         (h.kind == TINYI_HAND_LOST && r->state != TINYI_DESK_HELD))
         return tinyi_hand_wrong(d->ctx, p, "a message about a request that it does not have, or out of order");
     switch (h.kind) {
@@ -242,10 +263,11 @@ static tiny_status tinyi_desk_message(tllm_desk *d, int worker)
             st = tinyi_desk_recall(d, r);
             tinyi_desk_end(d, r, TLLM_END_CALLER, TINY_E_PROTOCOL,
                            "two workers drew different first tokens: their models or targets differ");
-        } else tinyi_desk_told(r, h.b, (int32_t)h.a);
+        } else st = tinyi_desk_told(d, r, h.b, (int32_t)h.a);
         return st;
     default:
-        if (r->state == TINYI_DESK_READS && h.b == 1 && !r->told) tinyi_desk_told(r, 0, h.top_k);
+        if (r->state == TINYI_DESK_READS && h.b == 1 && !r->told) st = tinyi_desk_told(d, r, 0, h.top_k);
+        if (st) return st;
         /* a text that ended well has as many tokens as were reported */
         if (h.n_most >= (uint32_t)TINY_STATUS_COUNT || h.a > (uint32_t)TLLM_END_CALLER ||
             (!h.n_most && !r->cancelled && (h.a == (uint32_t)TLLM_END_CALLER || h.b != r->told)))
@@ -386,6 +408,9 @@ TINY_API tiny_status tllm_desk_open(tiny_ctx *ctx, const tllm_desk_desc *desc, t
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d workers with %d requests, a window of %d, a factor of %g: 1 to "
                                                 "%d workers, no counts below 0, and a factor above 1", desc->n_worker,
                           desc->most, desc->window, desc->factor, TLLM_HAND_WORKERS);
+    if (desc->codec < 0 || desc->codec > TLLM_KVCODEC_LEVELS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "level %d of the cache codec: 1 to %d, or 0: none", desc->codec,
+                          TLLM_KVCODEC_LEVELS);
     for (i = 0; i < desc->n_worker; i++)
         if (!desc->worker[i].net || (desc->role && (desc->role[i] < 0 || desc->role[i] >= TLLM_HAND_ROLES)))
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "worker %d has no link, or role %d, which is none", i,

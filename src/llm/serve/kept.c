@@ -18,7 +18,7 @@ static tiny_status tinyi_kept_check(tllm_engine *e, const char *call)
         return tinyi_fail(e->ctx, TINY_E_UNSUPPORTED, "%s: a window keeps no slots; it needs pages", call);
     return TINY_OK;
 }
-static tiny_idx tinyi_kept_slot(const tllm_engine *e, uint64_t id)
+TINYI_FN tiny_idx tinyi_kept_slot(const tllm_engine *e, uint64_t id)
 {
     tiny_idx i;
     for (i = 0; id && i < e->d.slots; i++) if (e->slot[i].kept == id && !e->slot[i].r) return i;
@@ -60,38 +60,49 @@ TINY_API size_t tllm_engine_bytes(const tllm_engine *e, size_t tokens)
     return e && tokens <= (size_t)TINY_IDX_MAX / 65536 ? tinyi_lm_pack_bytes(e->state, tokens) : 0;
 }
 
-TINY_API tiny_status tllm_engine_put(tllm_engine *e, uint64_t id, const void *bytes, size_t n_bytes)
+TINYI_FN tiny_status tinyi_kept_place(tllm_engine *e, const char *call, uint64_t id, const void *bytes, tiny_idx *at)
 {
-    tiny_idx i, at = -1, n = 0;
-    tinyi_slot *s;
-    tiny_status st;
-    if (!e) return TINY_E_ARGUMENT;
-    st = tinyi_kept_check(e, "tllm_engine_put");
+    tiny_idx i;
+    tiny_status st = tinyi_kept_check(e, call);
+    *at = -1;
     if (st) return st;
     if (!id || !bytes || tinyi_kept_slot(e, id) >= 0)
-        return tinyi_fail(e->ctx, TINY_E_ARGUMENT, "tllm_engine_put: the bytes are NULL, or %llu is 0 or kept already",
+        return tinyi_fail(e->ctx, TINY_E_ARGUMENT, "%s: the bytes are NULL, or %llu is 0 or kept already", call,
                           (unsigned long long)id);
     for (i = 0; i < e->d.slots; i++)
         if (!e->slot[i].r && !e->slot[i].kept &&
-            (at < 0 || (e->slot[i].n ? e->slot[i].used : 0) < (e->slot[at].n ? e->slot[at].used : 0)))
-            at = i;
-    if (at < 0) return tinyi_fail(e->ctx, TINY_E_WORKSPACE, "tllm_engine_put: no slot is free now");
-    s = &e->slot[at];
-    tinyi_slot_empty(e, at);
-    do st = tllm_state_unpack(e->state, at, bytes, n_bytes, s->token, e->d.context, &n);
+            (*at < 0 || (e->slot[i].n ? e->slot[i].used : 0) < (e->slot[*at].n ? e->slot[*at].used : 0)))
+            *at = i;
+    if (*at < 0) return tinyi_fail(e->ctx, TINY_E_WORKSPACE, "%s: no slot is free now", call);
+    tinyi_slot_empty(e, *at);
+    return TINY_OK;
+}
+TINYI_FN void tinyi_kept_hold(tllm_engine *e, tiny_idx at, uint64_t id, size_t n)
+{
+    tinyi_slot *s = &e->slot[at];
+    s->n = n;
+    s->adapter = NULL;
+    s->weight = 0.0f;
+    s->used = ++e->clock;
+    s->kept = id;
+}
+
+TINY_API tiny_status tllm_engine_put(tllm_engine *e, uint64_t id, const void *bytes, size_t n_bytes)
+{
+    tiny_idx at, n = 0;
+    tiny_status st;
+    if (!e) return TINY_E_ARGUMENT;
+    st = tinyi_kept_place(e, "tllm_engine_put", id, bytes, &at);
+    if (st) return st;
+    do st = tllm_state_unpack(e->state, at, bytes, n_bytes, e->slot[at].token, e->d.context, &n);
     while (st == TINY_E_WORKSPACE && tinyi_engine_evict(e, at));
     if (!st && (n != tllm_seq_length(e->state, at) || (n && tllm_seq_next(e->state, at) != (int64_t)n))) {
         tinyi_slot_empty(e, at);
         st = tinyi_fail(e->ctx, TINY_E_FORMAT, "the bytes for request %llu are not those of a text from its beginning",
                         (unsigned long long)id);
     }
-    if (st) return st;
-    s->n = (size_t)n;
-    s->adapter = NULL;
-    s->weight = 0.0f;
-    s->used = ++e->clock;
-    s->kept = id;
-    return TINY_OK;
+    if (!st) tinyi_kept_hold(e, at, id, (size_t)n);
+    return st;
 }
 
 TINY_API tiny_status tllm_engine_release(tllm_engine *e, uint64_t id)
@@ -105,6 +116,6 @@ TINY_API tiny_status tllm_engine_release(tllm_engine *e, uint64_t id)
     if (i < 0)
         return tinyi_fail(e->ctx, TINY_E_ARGUMENT, "no slot is kept for request %llu", (unsigned long long)id);
     e->slot[i].kept = 0;
-    if (e->d.forget || e->slot[i].adapter) tinyi_slot_empty(e, i);
+    if (e->d.forget || e->slot[i].adapter || e->slot[i].inexact) tinyi_slot_empty(e, i);
     return TINY_OK;
 }

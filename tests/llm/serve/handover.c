@@ -16,7 +16,8 @@ typedef struct job {
     int net, world, role[RANKS];
     int dies;                               /* 1 + the worker that goes when the first text is given to it */
     int wrong;                              /* 1 + the worker that then sends noise instead */
-    int slots, cells, n, cancels;
+    int slots, cells, n, cancels, codec;
+    const tllm_kvcodec_tables *tables;      /* of all workers */
     tiny_net *to[RANKS][RANKS];
     char text[RANKS][TINY_ADDRESS_TEXT];
     const char *peers[RANKS];
@@ -74,6 +75,7 @@ static tiny_status desk(tiny_ctx *ctx, job *j, const tllm_hand_link *link)
     d.user = j;
     d.window = 2;
     d.most = j->plans;
+    d.codec = j->codec;
     st = tllm_desk_open(ctx, &d, &k);
     for (i = 0; i < j->n && !st; i++) st = tllm_desk_submit(k, &asked[j->plans ? by_length[i] : i].r, &id);
     if (!st && j->cancels) st = tllm_desk_cancel(k, id);
@@ -131,6 +133,7 @@ static tiny_status worker(tiny_ctx *ctx, job *j, const tllm_hand_link *link, int
     d.peer = link + 1;
     d.n_peer = j->world - 1;
     d.me = me;
+    d.tables = j->tables;
     if (!st) st = tllm_hand_open(ctx, &d, &h);
     if (!st) st = tllm_hand_run(h);
     tllm_hand_count(h, &j->count[me]);
@@ -268,14 +271,19 @@ static void ready(void)
     tllm_engine_close(e);
     t_close(ctx);
 }
-static void same(const job *j)
+static void ended(const job *j)
 {
-    int i, r;
+    int r;
     for (r = 0; r < j->world; r++)
         if (!T_EQ_INT(j->st[r], TINY_OK)) printf("  rank %d: %s\n", r, j->says[r]);
     T_EQ_INT(j->ends, j->n);
     T_EQ_INT(j->failed, 0);
     T_EQ_INT(j->bad, 0);
+}
+static void same(const job *j)
+{
+    int i;
+    ended(j);
     for (i = 0; i < j->n - j->cancels; i++) {
         T_EQ_INT((int)asked[i].n, (int)asked[i].n_want);
         T_TRUE(!memcmp(asked[i].got, asked[i].want, asked[i].n * sizeof *asked[i].got));
@@ -302,41 +310,177 @@ static double moved(double n, double token)
     return 192 + 8 * ceil(body / 8) + 32;
 }
 
-static void test_same(void)
+/* the bytes of all texts that move, and their number: one token, or an end at once, needs no second worker */
+static double all_moved(tiny_ctx *ctx, uint64_t *n)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_gguf *file;
     tllm_model *model;
     tllm_about about;
-    double token;
-    int net, i;
-    ready();
+    double token, bytes = 0;
+    int i;
     T_OK(tllm_gguf_open(ctx, story, &file));
     T_OK(tllm_model_open(ctx, file, &model));
     tllm_model_about(model, &about);
     token = tllm_dist_kv((double)about.n_layer, (double)about.n_kv, (double)about.n_embd / (double)about.n_head, 4, 1);
+    for (i = 0, *n = 0; i < N; i++) {
+        if (asked[i].r.n_most == 1 || !asked[i].n_want) continue;
+        ++*n;
+        bytes += moved((double)asked[i].r.n_prompt, token);
+    }
+    tllm_model_close(ctx, model);
+    tllm_gguf_close(ctx, file);
+    return bytes;
+}
+
+static void test_same(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    double want;
+    uint64_t n;
+    int net;
+    ready();
+    want = all_moved(ctx, &n);
     for (net = ONE_NET; net <= TCP; net++) {
         job j = job_of(net, 2, TLLM_HAND_PREFILL, TLLM_HAND_DECODE, 0);
-        double want = 0;
-        uint64_t n = 0;
         if (!run(&j)) break;
         same(&j);
         T_EQ_INT(j.tries, N);
         T_EQ_INT((int)j.count[0].reads, N);
         T_EQ_INT(j.count[0].kept, 0);
         T_EQ_INT((int)(j.count[0].wholes + j.count[1].wholes + j.count[1].lost), 0);
-        for (i = 0; i < N; i++) {           /* one token, or an end at once, needs no second worker */
-            if (asked[i].r.n_most == 1 || !asked[i].n_want) continue;
-            n++;
-            want += moved((double)asked[i].r.n_prompt, token);
-        }
         T_EQ_INT((int)j.count[1].pulled, (int)n);
         T_CLOSE((double)j.count[1].pulled_bytes, want, 0.0);
+        T_TRUE(j.count[1].plain_bytes == j.count[1].pulled_bytes && !j.count[1].coded);
     }
     T_PROOF("serving 4", "runtime output equals single-process output, over threads, pairs of threads and TCP");
     T_PROOF("serving 4", "runtime: moved bytes of keys and values equal the formula and the frame of each message");
-    tllm_model_close(ctx, model);
-    tllm_gguf_close(ctx, file);
+    t_close(ctx);
+}
+
+/* The first token is that of one engine alone, whatever the codec loses. */
+static void begins_alike(void)
+{
+    int i;
+    for (i = 0; i < N; i++) {
+        T_TRUE(!asked[i].n == !asked[i].n_want && (!asked[i].n || asked[i].got[0] == asked[i].want[0]));
+        if (asked[i].r.past_end) T_EQ_INT((int)asked[i].n, (int)asked[i].r.n_most);
+    }
+}
+static void test_codec(void)
+{
+    static int32_t text[200], kept[N][MOST];
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_session *s;
+    tllm_kvcodec_profile *p;
+    tllm_kvcodec_tables *tables;
+    double want;
+    uint64_t n;
+    int net, i, level;
+    job j;
+    ready();
+    want = all_moved(ctx, &n);
+    for (i = 0; i < 200; i++) text[i] = 3 + (i * 37 + i * i * 11) % 530;
+    T_OK(tllm_session_open(ctx, story, NULL, &s));
+    T_OK(tllm_session_feed(s, text, 200, NULL));
+    T_OK(tllm_kvcodec_profile_of(s, &p));
+    T_OK(tllm_kvcodec_profile_session(p, s));
+    T_OK(tllm_kvcodec_profile_tables(p, &tables));
+    tllm_kvcodec_profile_close(p);
+    tllm_session_close(s);
+    for (net = PAIRS; net <= TCP; net++) {
+        j = job_of(net, 2, TLLM_HAND_PREFILL, TLLM_HAND_DECODE, 0);
+        j.codec = 4;
+        j.tables = tables;
+        if (!run(&j)) break;
+        ended(&j);
+        begins_alike();
+        T_EQ_INT((int)j.count[1].pulled, (int)n);
+        T_TRUE(j.count[1].coded + 1 >= n && j.count[1].coded <= n);     /* one token is no smaller with it */
+        T_CLOSE((double)j.count[1].plain_bytes, want, 0.0);
+        T_TRUE(2 * j.count[1].pulled_bytes < j.count[1].plain_bytes);
+        T_TRUE(j.count[0].gave_coded == j.count[1].coded && j.count[0].codec_seconds > 0);
+        for (i = 0; i < N && net == PAIRS; i++) memcpy(kept[i], asked[i].got, sizeof kept[i]);
+        /* the codec reads the same numbers everywhere: so the texts are the same over TCP */
+        for (i = 0; i < N; i++) T_TRUE(!memcmp(kept[i], asked[i].got, asked[i].n * sizeof **kept));
+    }
+    T_PROOF("serving 4", "runtime: keys and values by CacheGen's codec, over pairs of threads and TCP: fewer bytes, "
+                         "the first token of one engine alone");
+    for (level = 1; level <= 4; level += 3) {           /* each text brings its tables: long ones get smaller even so */
+        j = job_of(PAIRS, 2, TLLM_HAND_PREFILL, TLLM_HAND_DECODE, 0);
+        j.codec = level;
+        if (!run(&j)) break;
+        ended(&j);
+        begins_alike();
+        T_TRUE(j.count[1].coded <= j.count[1].pulled && j.count[1].pulled_bytes <= j.count[1].plain_bytes);
+        T_TRUE(!!j.count[1].coded == (j.count[1].pulled_bytes < j.count[1].plain_bytes));
+        T_CLOSE((double)j.count[1].plain_bytes, want, 0.0);
+    }
+    /* a worker dies: what the caller has stays as it is, though another try could have drawn other tokens */
+    j = job_of(PAIRS, 3, TLLM_HAND_PREFILL, TLLM_HAND_DECODE, TLLM_HAND_DECODE);
+    j.codec = 4;
+    j.tables = tables;
+    j.dies = 2;
+    if (run(&j)) {
+        ended(&j);
+        begins_alike();
+        T_TRUE(j.alive == 2 && j.tries > N);
+    }
+    tllm_kvcodec_tables_close(ctx, tables);
+    t_close(ctx);
+}
+
+/* an answer that was interrupted: with its tokens as the beginning it goes on as if it had not been */
+static void test_begin(void)
+{
+    static ask a;
+    static int32_t other[2] = { 9, 10 };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_engine_desc ed;
+    tllm_engine *e;
+    tllm_request r;
+    tllm_step step[3];
+    char says[240];
+    int more = 1;
+    ready();
+    memset(&ed, 0, sizeof ed);
+    memset(&r, 0, sizeof r);
+    ed.exact = 1;
+    T_OK(tllm_engine_open_file(ctx, story, &ed, &e));
+    r.prompt = asked[1].prompt;             /* drawn by chance: the random numbers must be the same ones */
+    r.n_prompt = asked[1].r.n_prompt;
+    r.n_most = asked[1].r.n_most;
+    r.seed = asked[1].r.seed;
+    r.past_end = 1;
+    r.n_steps = tllm_desk_chain(&asked[1].r, step);
+    r.chain = step;
+    r.token = alone_token;
+    r.user = &a;
+    r.begin = asked[1].want;
+    r.n_begin = 5;
+    T_EQ_INT(tllm_engine_submit(e, &r, NULL, NULL, 0), TINY_OK);
+    while (more) T_OK(tllm_engine_step(e, &more));
+    T_EQ_INT((int)a.n_want, (int)asked[1].n_want);
+    T_TRUE(!memcmp(a.want, asked[1].want, a.n_want * sizeof *a.want));
+    r.begin = other;
+    r.n_begin = 2;
+    r.n_most = 1;                           /* the end is where it was */
+    a.n_want = 0;
+    T_EQ_INT(tllm_engine_submit(e, &r, NULL, NULL, 0), TINY_OK);
+    for (more = 1; more;) T_OK(tllm_engine_step(e, &more));
+    T_TRUE(a.n_want == 1 && a.want[0] == 9);
+    r.begin = NULL;
+    T_EQ_INT(tllm_engine_submit(e, &r, NULL, says, sizeof says), TINY_E_ARGUMENT);
+    T_TRUE(strstr(says, "list is NULL") != NULL);
+    r.begin = other;
+    other[1] = 544;
+    T_EQ_INT(tllm_engine_submit(e, &r, NULL, says, sizeof says), TINY_E_ARGUMENT);
+    T_TRUE(strstr(says, "token 1 that the answer is to begin with is 544") != NULL);
+    r.n_begin = 1;
+    r.gbnf = "root ::= \"a\"";
+    r.n_gbnf = strlen(r.gbnf);
+    T_EQ_INT(tllm_engine_submit(e, &r, NULL, says, sizeof says), TINY_E_ARGUMENT);
+    T_TRUE(strstr(says, "without a grammar") != NULL);
+    tllm_engine_close(e);
     t_close(ctx);
 }
 
@@ -520,6 +664,9 @@ static void test_refused(void)
     dd.role = &role;
     T_STATUS(tllm_desk_open(ctx, &dd, &desk_of), TINY_E_ARGUMENT, "or role 7");
     dd.role = NULL;
+    dd.codec = 5;
+    T_STATUS(tllm_desk_open(ctx, &dd, &desk_of), TINY_E_ARGUMENT, "level 5 of the cache codec");
+    dd.codec = 0;
     dd.factor = 0.5;
     T_STATUS(tllm_desk_open(ctx, &dd, &desk_of), TINY_E_ARGUMENT, "a factor above 1");
     dd.factor = 0;
@@ -545,6 +692,8 @@ static void test_refused(void)
 int main(void)
 {
     T_RUN(test_same);
+    T_RUN(test_codec);
+    T_RUN(test_begin);
     T_RUN(test_parts);
     T_RUN(test_kept);
     T_RUN(test_loss);

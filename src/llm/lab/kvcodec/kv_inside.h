@@ -90,6 +90,11 @@ TINYI_FN void tinyi_kvc_job_of(tinyi_kvc_job *job, const tinyi_kvc_shape *s, tin
  * groups */
 TINYI_FN tiny_status tinyi_kvc_count(tllm_kvcodec_profile *p, const tllm_kv *kv, tiny_idx first, tiny_idx n, int all);
 
+/* A sequence of a state as keys and values. The widths are taken from the context's memory: tiny_free(ctx, *width). */
+typedef struct tinyi_kvs_view { const tllm_state *state; tiny_idx seq; } tinyi_kvs_view;
+TINYI_FN tiny_status tinyi_kvs_view_at(const tllm_state *state, tiny_idx seq, tinyi_kvs_view *v, tllm_kv *kv,
+                                       int32_t **width);
+
 /* All that decode looks at before it writes. */
 TINYI_FN tiny_status tinyi_kvc_check(tiny_ctx *ctx, const tllm_kvcodec_tables *tables, const void *bytes, size_t n,
                                      const tllm_kv *kv, tllm_kvcodec_about *about);

@@ -17,7 +17,6 @@ static const tinyi_box_kind tinyi_kvs_box = { "kept-cache", "kept cache", 2, "ti
 
 /* ---- a sequence of a state as keys and values -------------------------------------------------------------------- */
 
-typedef struct tinyi_kvs_view { const tllm_state *state; tiny_idx seq; } tinyi_kvs_view;
 static void tinyi_kvs_read(void *user, tiny_idx layer, int part, tiny_idx token, float *row)
 {
     const tinyi_kvs_view *v = (const tinyi_kvs_view *)user;
@@ -31,34 +30,41 @@ static void tinyi_kvs_write(void *user, tiny_idx layer, int part, tiny_idx token
     tinyi_pool_write(p, tllm_pages_table(&v->state->pages, v->seq)[token / p->block], token % p->block, row);
 }
 
-/* The widths are taken from the context's memory: tiny_free(ctx, width). */
-static tiny_status tinyi_kvs_view_of(tllm_session *s, tinyi_kvs_view *v, tllm_kv *kv, int32_t **width)
+TINYI_FN tiny_status tinyi_kvs_view_at(const tllm_state *state, tiny_idx seq, tinyi_kvs_view *v, tllm_kv *kv,
+                                       int32_t **width)
 {
-    const tllm_state *state = s->state;
+    tiny_ctx *ctx = state->ctx;
     const tiny_idx n = state->m->n_layer;
     tiny_idx i;
     *width = NULL;
-    if (s->about.is_encoder || s->about.has_decoder || state->m->recurrent || state->n_kept || n < 1)
+    if (TINYI_LM_ENCODER(state->m) || TINYI_LM_N_ENC(state->m) > 0 || TINYI_LM_OUTPUT(state->m) == TLLM_RANK ||
+        state->m->recurrent || state->n_kept || n < 1)
         return tinyi_fail(
-            s->ctx, TINY_E_UNSUPPORTED,
+            ctx, TINY_E_UNSUPPORTED,
             "%s: the cache codec supports keys and values of tokens only, not encoders or recurrent layers",
             state->m->path);
-    if (tinyi_lm_pages_home(state)) return tiny_ctx_status(s->ctx);
-    *width = (int32_t *)tinyi_alloc(s->ctx, (size_t)n * TLLM_KV_PARTS, sizeof **width);
-    if (!*width) return tiny_ctx_status(s->ctx);
+    if (tinyi_lm_pages_home(state)) return tiny_ctx_status(ctx);
+    *width = (int32_t *)tinyi_alloc(ctx, (size_t)n * TLLM_KV_PARTS, sizeof **width);
+    if (!*width) return tiny_ctx_status(ctx);
     for (i = 0; i < n * TLLM_KV_PARTS; i++) {
         const tinyi_pool *p = tinyi_lm_pool_at(state, i / TLLM_KV_PARTS, (int)(i % TLLM_KV_PARTS));
         (*width)[i] = p->type ? (int32_t)(p->n_part * p->d_part) : 0;
     }
     v->state = state;
-    v->seq = 0;
+    v->seq = seq;
     kv->n_layer = n;
     kv->width = *width;
     kv->read = tinyi_kvs_read;
     kv->write = tinyi_kvs_write;
     kv->user = v;
-    kv->n_token = (tiny_idx)s->n_ctx;
+    kv->n_token = state->n_ctx;
     return TINY_OK;
+}
+static tiny_status tinyi_kvs_view_of(tllm_session *s, tinyi_kvs_view *v, tllm_kv *kv, int32_t **width)
+{
+    const tiny_status st = tinyi_kvs_view_at(s->state, 0, v, kv, width);
+    kv->n_token = (tiny_idx)s->n_ctx;
+    return st;
 }
 
 /* what a session holds, if all of it is at positions 0, 1, ... */
