@@ -408,23 +408,32 @@ static void tinyi_link_watch(tllm_reply *r)
     s->watched_at = TINYI_MIN(s->watched_at, tinyi_link_deadline(r));
 }
 
-/* Room for one more: 0 if every connection is at work. */
+/* Room for one more: 0 if every connection is at work. Of many that come at once the first ones may have sent their
+ * requests already: so the longest idle one is read before it goes, and stays if bytes have come. */
 static int tinyi_server_room(tllm_server *s)
 {
-    tllm_reply *oldest = NULL;
-    size_t i, alive = 0;
-    if (s->n < s->desc.connections) return 1;
-    for (i = 0; i < s->n; i++) {
-        tllm_reply *r = s->link[i];
-        if (r->dead) continue;
-        alive++;
-        if (tinyi_link_is_idle(r) && (!oldest || r->since < oldest->since)) oldest = r;
+    int k;
+    for (k = 0; k < TINYI_ACCEPT_AT_ONCE; k++) {
+        tllm_reply *oldest = NULL;
+        uint64_t since;
+        size_t i, alive = 0;
+        if (s->n < s->desc.connections) return 1;
+        for (i = 0; i < s->n; i++) {
+            tllm_reply *r = s->link[i];
+            if (r->dead) continue;
+            alive++;
+            if (tinyi_link_is_idle(r) && (!oldest || r->since < oldest->since)) oldest = r;
+        }
+        if (alive < s->desc.connections) return 1;
+        if (!oldest) return 0;
+        since = oldest->since;
+        tinyi_link_unwatch(oldest);
+        tinyi_link_read(oldest);
+        if (!oldest->dead && (!tinyi_link_is_idle(oldest) || oldest->since != since)) continue;
+        oldest->dead = 1;
+        return 1;
     }
-    if (alive < s->desc.connections) return 1;
-    if (!oldest) return 0;
-    tinyi_link_unwatch(oldest);
-    oldest->dead = 1;
-    return 1;
+    return 0;
 }
 
 static tiny_status tinyi_server_grow(tllm_server *s)

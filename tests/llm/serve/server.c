@@ -1,7 +1,11 @@
 /* tests/llm/serve/server.c - connections over loopback: keep-alive, pipelining, time limits, hang-ups, clients that do
  * not read, smuggled requests */
 #include "t.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 static tllm_server *server;
 #define KIT_STEP(until) tllm_server_step(server, until)
@@ -12,9 +16,11 @@ static struct {
     int n_requests, n_gone;
     char last[100];
     tllm_reply *held;
+    tllm_reply *work[512];                  /* of /work */
+    int n_work;
 } seen;
 
-/* /now: at once. /hold: later. /stream: begins a stream. /echo: the body. */
+/* /now: at once. /hold: later. /work: later, many of them. /stream: begins a stream. /echo: the body. */
 static void answer(void *user, tllm_reply *r)
 {
     const char *bytes;
@@ -24,6 +30,7 @@ static void answer(void *user, tllm_reply *r)
     seen.n_requests++;
     (void)snprintf(seen.last, sizeof seen.last, "%.*s", (int)q->target_bytes, bytes + q->target);
     if (!strcmp(seen.last, "/hold")) seen.held = r;
+    else if (!strcmp(seen.last, "/work") && seen.n_work < 512) seen.work[seen.n_work++] = r;
     else if (!strcmp(seen.last, "/stream")) {
         seen.held = r;
         st = tllm_reply_begin(r, 200, "text/plain", NULL);
@@ -336,6 +343,32 @@ static void test_connections(void)
     end(ctx);
 }
 
+/* All come at once, with their requests: the first ones stay, though their requests were not read yet. */
+static void test_at_once(void)
+{
+    tiny_address a[TINY_ADDRESSES];
+    tiny_ctx *ctx;
+    client c[3];
+    int i, n = 0;
+    desc.connections = 2;
+    ctx = begin();
+    T_OK(tiny_address_find(NULL, tllm_server_address(server), a, &n));
+    memset(c, 0, sizeof c);
+    for (i = 0; i < 3; i++) {
+        size_t put = 0;
+        c[i].got = (char *)calloc(1, 1);
+        T_OK(tiny_socket_connect(NULL, &a[0], &c[i].socket));
+        while (!put && !tiny_socket_write(NULL, c[i].socket, GET("/work"), sizeof GET("/work") - 1, &put)) {}
+    }
+    T_TRUE(kit_await(&c[2], "are in use"));
+    T_EQ_INT(kit_status(&c[2]), 503);
+    T_EQ_INT(seen.n_work, 2);
+    for (i = 0; i < seen.n_work; i++) T_OK(tllm_reply_send(seen.work[i], 200, NULL, NULL, "done", 4));
+    for (i = 0; i < 2; i++) T_TRUE(kit_await(&c[i], "done"));
+    for (i = 0; i < 3; i++) kit_hang_up(&c[i]);
+    end(ctx);
+}
+
 /* Idle connections hold little memory: 16 MB for a thousand is the figure, and its tenth for a hundred. */
 static void test_idle_memory(void)
 {
@@ -396,12 +429,169 @@ static void test_many_idle(void)
     end(ctx);
 }
 
+/* ---- 10 000 connections; the clients are another process, since each one takes a descriptor at both ends */
+
+enum { CROWD = 10000, CROWD_AT_WORK = 512 };
+typedef struct crowd { int answered, refused, closed, first, lost, meanwhile; } crowd;
+
+static int crowd_dial(const struct sockaddr_in *to)
+{
+    const struct timeval patience = { 20, 0 };
+    const int s = socket(AF_INET, SOCK_STREAM, 0);
+    if (s < 0 || setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) ||
+        connect(s, (const struct sockaddr *)to, sizeof *to))
+        _exit(3);
+    return s;
+}
+/* The status of the answer; 0: the connection ends before. */
+static int crowd_ask(int s, const char *request)
+{
+    const char *body;
+    char got[2000];
+    size_t n = 0;
+    if (request && send(s, request, strlen(request), MSG_NOSIGNAL) < 0) return 0;
+    for (;;) {
+        const ssize_t k = recv(s, got + n, sizeof got - 1 - n, 0);
+        if (k <= 0) return 0;
+        n += (size_t)k;
+        got[n] = 0;
+        body = strstr(got, "\r\n\r\n");
+        if (body && body[4]) return atoi(got + 9);
+    }
+}
+/* The clients. at_work: so many ask for what takes long, and get their answers when a byte has come from `in`. */
+static void crowd_of(int at_work, const struct sockaddr_in *to, int in, int out)
+{
+    static int s[CROWD];
+    crowd c;
+    char byte;
+    int i, first;
+    memset(&c, 0, sizeof c);
+    first = crowd_dial(to);                 /* it is never idle for long */
+    if (!at_work) c.first = crowd_ask(first, GET("/a"));
+    for (i = 0; i < CROWD; i++) {
+        int status;
+        s[i] = crowd_dial(to);
+        if (i < at_work) {
+            const char *work = GET("/work");
+            if (send(s[i], work, strlen(work), MSG_NOSIGNAL) < 0) c.lost++;
+            continue;
+        }
+        status = crowd_ask(s[i], GET("/b"));
+        if (status == 200) c.answered++;
+        else if (status == 503) c.refused++;
+        else c.lost++;
+        if (!at_work && i % 100 == 99) c.meanwhile += crowd_ask(first, GET("/a")) == 200;
+    }
+    if (write(out, &c, sizeof c) != (ssize_t)sizeof c || read(in, &byte, 1) != 1) _exit(4);
+    for (i = 0; i < at_work; i++) c.answered += crowd_ask(s[i], NULL) == 200;
+    if (at_work) c.first = crowd_ask(s[0], GET("/a"));    /* there is work for those that stay */
+    for (i = 0; i < CROWD && !at_work; i++) {
+        const ssize_t k = recv(s[i], &byte, 1, MSG_DONTWAIT);
+        c.closed += k == 0 || (k < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
+    }
+    if (write(out, &c, sizeof c) != (ssize_t)sizeof c) _exit(4);
+    _exit(0);
+}
+/* Steps the server until the clients have told what they saw. */
+static int crowd_tell(int from, crowd *c)
+{
+    const uint64_t end = tiny_now_ns() + UINT64_C(60000000000);
+    size_t n = 0;
+    while (n < sizeof *c && tiny_now_ns() < end) {
+        const ssize_t k = read(from, (char *)c + n, sizeof *c - n);
+        if (k > 0) n += (size_t)k;
+        if (!k) break;
+        T_OK(KIT_STEP(tiny_now_ns() + 1000000));
+    }
+    return n == sizeof *c;
+}
+
+/* limit 0: the default, 512. at_work: that many ask for what takes long. */
+static void ten_thousand(size_t limit, int at_work)
+{
+    const size_t most = limit ? limit : 512;
+    struct sockaddr_in to;
+    tiny_ctx *ctx;
+    crowd c;
+    size_t before, held;
+    pid_t child;
+    int in[2], out[2], i, status = -1;
+    const char *address;
+    desc.connections = limit;
+    desc.idle_seconds = 600.0;
+    ctx = begin();
+    address = tllm_server_address(server);
+    memset(&to, 0, sizeof to);
+    to.sin_family = AF_INET;
+    to.sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (!T_TRUE(!pipe(in) && !pipe(out))) {
+        end(ctx);
+        return;
+    }
+    (void)fflush(stdout);
+    before = tiny_ctx_bytes(ctx);
+    child = fork();
+    if (!child) {
+        (void)close(in[1]);
+        (void)close(out[0]);
+        crowd_of(at_work, &to, in[0], out[1]);
+    }
+    (void)close(in[0]);
+    (void)close(out[1]);
+    (void)fcntl(out[0], F_SETFL, O_NONBLOCK);
+    if (T_TRUE(child > 0) && T_TRUE(crowd_tell(out[0], &c))) {
+        held = tiny_ctx_bytes(ctx) - before;
+        T_EQ_INT(c.lost, 0);
+        /* 16 MB for a thousand idle connections is the figure */
+        if (!T_TRUE((double)held < 16e6 * (double)most / 1000.0)) printf("  %lu bytes\n", (unsigned long)held);
+        T_TRUE(tllm_server_connections(server) <= most);
+        if (at_work) {
+            T_EQ_INT(c.refused, CROWD - at_work);
+            T_EQ_INT(seen.n_work, at_work);
+            for (i = 0; i < seen.n_work; i++)
+                T_OK(tllm_reply_send(seen.work[i], 200, "text/plain", NULL, "done", 4));
+        } else {
+            T_EQ_INT(c.answered, CROWD);
+            T_EQ_INT((int)tllm_server_connections(server), (int)most);
+            T_TRUE(c.first == 200 && c.meanwhile == CROWD / 100);       /* answered meanwhile */
+        }
+        T_TRUE(write(in[1], "x", 1) == 1 && crowd_tell(out[0], &c));
+        if (at_work) T_TRUE(c.answered == at_work && c.first == 200);
+        else T_EQ_INT(c.closed, 1 + CROWD - (int)most);                 /* the longest idle ones had to go */
+    }
+    (void)close(in[1]);
+    if (child > 0) T_TRUE(waitpid(child, &status, 0) == child && status == 0);
+    (void)close(out[0]);
+    for (i = 0; i < 2000 && tllm_server_connections(server); i++) T_OK(KIT_STEP(tiny_now_ns() + 1000000));
+    T_EQ_INT((int)tllm_server_connections(server), 0);
+    end(ctx);
+}
+static void test_ten_thousand(void)
+{
+    const rlim_t need = CROWD + 100;
+    struct rlimit was, more;
+    if (!T_TRUE(!getrlimit(RLIMIT_NOFILE, &was))) return;
+    more = was;
+    if (more.rlim_cur < need) more.rlim_cur = more.rlim_max < need ? more.rlim_max : need;
+    if (more.rlim_cur < need || setrlimit(RLIMIT_NOFILE, &more)) {
+        T_SKIP("10 000 connections need 10 100 descriptors, and the system allows fewer (ulimit -Hn)");
+        return;
+    }
+    ten_thousand(CROWD, 0);
+    ten_thousand(0, 0);
+    ten_thousand(0, CROWD_AT_WORK);
+    T_TRUE(!setrlimit(RLIMIT_NOFILE, &was));
+}
+
 /* The same where the system has no set of sockets, or gives none. */
 static void test_unwatched(void)
 {
     unwatched = 1;
     test_slow();
     test_connections();
+    test_at_once();
     test_many_idle();
     unwatched = 0;
 }
@@ -462,8 +652,10 @@ int main(void)
     T_RUN(test_stream);
     T_RUN(test_never_reads);
     T_RUN(test_connections);
+    T_RUN(test_at_once);
     T_RUN(test_idle_memory);
     T_RUN(test_many_idle);
+    T_RUN(test_ten_thousand);
     T_RUN(test_unwatched);
     T_RUN(test_no_memory);
     T_RUN(test_arguments);
