@@ -814,8 +814,7 @@ static void hang_up(int draft_n)
         T_EQ_INT(c.cancelled, 3 * k);
         kit_hang_up(&other[1]);
         kit_hang_up(&other[2]);
-        T_OK(KIT_STEP(tiny_now_ns() + 1000000));
-        T_OK(KIT_STEP(tiny_now_ns() + 1000000));
+        T_OK(KIT_STEP(0));
         tllm_engine_count(engine, &c);
         T_EQ_INT(c.cancelled, 3 * (k + 1));
         T_EQ_INT(c.running, 1);
@@ -870,6 +869,61 @@ static void test_drafting(void)
     for (i = 0; i < 2; i++) T_EQ_TEXT(text[1][i], text[0][i]);
 }
 
+/* A client hangs up while half of its prompt is read: its slot is free in the next step, no more of the prompt is read,
+ * and the text of another one does not change. */
+static void test_hang_up_in_prompt(void)
+{
+    static const char mine[] = "{\"prompt\":\"in the end\",\"max_tokens\":60,\"ignore_eos\":true,\"seed\":3}";
+    char alone[4000], text[4000], request[1400], body[1000];
+    client other[2];
+    tllm_engine_counters c;
+    tllm_engine_slot slot[2];
+    uint64_t read;
+    size_t held = 0;
+    int i, k, n;
+    engine_desc.slots = 2;
+    engine_desc.budget = 8;                 /* tokens of prompts in a step: the one below takes many */
+    if (!begin()) return;
+    T_EQ_INT(post("/v1/completions", mine), 200);
+    (void)member(kit_body, "text", alone, sizeof alone);
+    T_TRUE(strlen(alone) > 60);
+    n = snprintf(body, sizeof body, "{\"stream\":true,\"max_tokens\":4,\"prompt\":[1");
+    for (i = 0; i < 99; i++) n += snprintf(body + n, sizeof body - (size_t)n, ",%d", 270 + i * 37 % 200);
+    (void)snprintf(body + n, sizeof body - (size_t)n, "]}");
+    for (k = 0; k < 2; k++) {
+        const char *b = k ? body : mine;
+        kit_dial(&other[k], tllm_api_address(api));
+        n = snprintf(request, sizeof request,
+                     "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %lu\r\n\r\n%s",
+                     (unsigned long)strlen(b), b);
+        kit_say(&other[k], request, (size_t)n);
+    }
+    for (i = 0; i < 20000 && held < 48; i++) {
+        T_OK(KIT_STEP(0));
+        (void)tllm_engine_slots(engine, slot, 2);
+        for (k = 0, held = 0; k < 2; k++)
+            if (slot[k].work == TLLM_SLOT_READS && slot[k].n_prompt == 100) held = slot[k].n_held;
+    }
+    T_TRUE(held >= 48 && held < 90);        /* in its middle */
+    tllm_engine_count(engine, &c);
+    T_EQ_INT(c.running, 2);
+    T_EQ_INT(c.cancelled, 0);
+    read = c.prompt_tokens;
+    kit_hang_up(&other[1]);
+    T_OK(KIT_STEP(0));
+    tllm_engine_count(engine, &c);
+    T_EQ_INT(c.running, 1);
+    T_EQ_INT(c.cancelled, 1);
+    T_TRUE(c.prompt_tokens == read);
+    T_TRUE(kit_await(&other[0], "\"seed\":3"));
+    (void)member(other[0].got, "text", text, sizeof text);
+    T_EQ_TEXT(text, alone);
+    kit_hang_up(&other[0]);
+    kit_hang_up(&line);
+    end();
+    T_EQ_INT(t_alloc.live_blocks, 0);
+}
+
 /* The queue is full: 503, and the others are served. The end of the server ends the rest. */
 static void test_full(void)
 {
@@ -913,6 +967,7 @@ int main(void)
     T_RUN(test_hang_up);
     T_RUN(test_hang_up_drafting);
     T_RUN(test_drafting);
+    T_RUN(test_hang_up_in_prompt);
     T_RUN(test_full);
     return t_done();
 }
