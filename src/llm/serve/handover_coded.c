@@ -1,8 +1,8 @@
 /* src/llm/serve/handover_coded.c - the keys and values of a kept text by the cache codec, for another worker
  *
  * Body     little endian: u64 fingerprint of the model, u32 rope of long contexts (0, 1), u32 zero; then one chunk of
- *          llm/lab/kvcodec/kvcodec.c with all tokens of the prompt. Each byte of the head is compared, and the chunk has
- *          a CRC-32: so no changed byte is taken.
+ *          llm/lab/kvcodec/kvcodec.c with all tokens of the prompt. Each byte of the head is compared, and the chunk
+ *          has a CRC-32: so no changed byte is taken.
  * Plain    What the codec cannot do, and what does not get smaller, travels as tllm_engine_pack writes it.
  * Error    llm/lab/kvcodec/kvcodec.c has the bound of each number. The slot is marked: its keys and values are for this
  *          request alone, so that no other text changes. */

@@ -2,8 +2,8 @@
  *
  * Intake    tllm_engine_submit may run on any thread. It works in a context of its own, under a mutex (the door) that
  *           the thread that steps never waits for: a large schema that another thread submits delays no token. The
- *           server (api.h) submits on the thread that steps, and there it does. Requests that have ended go into a list;
- *           the next thread that takes the mutex frees them.
+ *           server (api.h) submits on the thread that steps, and there it does. Ended requests go into a list; the next
+ *           thread that takes the mutex frees them.
  * Copies    all that a request points to is copied into its block, so its arrays may go after the submit. Grammars and
  *           adapters are large and shared: they stay the caller's. */
 #include "llm/serve/engine_inside.h"
