@@ -84,6 +84,8 @@ typedef struct tinyi_ask {
     tllm_bytes warnings;                    /* JSON texts, separated by commas */
     char idle[TINYI_ASK_IDLE][80];          /* members that tinyi_ask_idle has named */
     int n_idle;
+    tinyi_tv read[TINYI_ASK_IDLE];          /* members that the template names */
+    int n_read;
 } tinyi_ask;
 
 enum {

@@ -233,7 +233,8 @@ void tinyi_ask_only(tinyi_ask *a, const tinyi_tv *map, const char *part, const c
         char shown[80], name[82];
         tinyi_doc_show(p->key.u.s, p->key.n, shown);
         (void)snprintf(name, sizeof name, " %s ", shown);
-        if (p->value.type != TINYI_DOC_NONE && !strstr(known, name)) tinyi_ask_idle(a, &p->key, part);
+        if (p->value.type != TINYI_DOC_NONE && (strchr(shown, ' ') || !strstr(known, name)))
+            tinyi_ask_idle(a, &p->key, part);
     }
 }
 

@@ -87,16 +87,25 @@ static int tinyi_ask_parts(tinyi_ask *a, tinyi_tv *content)
 }
 
 /* Does the template name this member? In a loop over all members it could show others, too: they get a warning that is
- * not needed. */
-static int tinyi_ask_is_read(const tllm_api *api, const tinyi_tv *key)
+ * not needed. The template is searched for a few names only, however many members a client sends. */
+static int tinyi_ask_is_read(tinyi_ask *a, const tinyi_tv *key, const char *shown)
 {
     static const char letters[] = "_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    const size_t n = api->chat_source && TINYI_HAS(TEMPLATES) ? strlen(api->chat_source) : 0;
-    size_t i;
-    for (i = 0; key->n && i + key->n <= n; i++) {
-        const char *at = api->chat_source + i, *end = at + key->n;
-        if (!memcmp(at, key->u.s, key->n) && (!i || !strchr(letters, at[-1])) && (!*end || !strchr(letters, *end)))
-            return 1;
+    const char *source = a->api->chat_source;
+    size_t i, n;
+    int k;
+    for (k = 0; k < a->n_read; k++)
+        if (a->read[k].n == key->n && !memcmp(a->read[k].u.s, key->u.s, key->n)) return 1;
+    for (k = 0; k < TINYI_MIN(a->n_idle, TINYI_ASK_IDLE); k++)
+        if (!strcmp(a->idle[k], shown)) return 0;
+    if (a->n_idle > TINYI_ASK_IDLE || a->n_read == TINYI_ASK_IDLE) return 0;
+    n = source && key->n && TINYI_HAS(TEMPLATES) ? strlen(source) : 0;
+    for (i = 0; n && i + key->n <= n; i++) {
+        const char *at = source + i, *end = at + key->n;
+        if (memcmp(at, key->u.s, key->n) || (i && strchr(letters, at[-1])) || (*end && strchr(letters, *end)))
+            continue;
+        a->read[a->n_read++] = *key;
+        return 1;
     }
     return 0;
 }
@@ -110,8 +119,8 @@ static void tinyi_ask_only_read(tinyi_ask *a, const tinyi_tv *map, const char *p
         char shown[80], name[82];
         tinyi_doc_show(p->key.u.s, p->key.n, shown);
         (void)snprintf(name, sizeof name, " %s ", shown);
-        if (p->value.type != TINYI_DOC_NONE && !strstr(known, name) && !tinyi_ask_is_read(a->api, &p->key))
-            tinyi_ask_idle(a, &p->key, part);
+        if (p->value.type == TINYI_DOC_NONE || (!strchr(shown, ' ') && strstr(known, name))) continue;
+        if (!tinyi_ask_is_read(a, &p->key, shown)) tinyi_ask_idle(a, &p->key, part);
     }
 }
 

@@ -92,6 +92,8 @@ static void test_members(void)
              "\"disable_parallel_tool_use\":1}}", 400, "disable_parallel_tool_use must be true or false", NULL },
         { "/v1/chat/completions", HI ",\"mood\":\"sad\"}]}", 200, "", "mood of a message" },
         { "/v1/chat/completions", HI ",\"name\":\"Ann\"}]}", 200, "", NULL },
+        { "/v1/chat/completions", HI ",\"role content\":1,\"name\":\"Ann\"}]}", 200, "", "role content of a message" },
+        { "/v1/chat/completions", HI ",\"nam\":1,\"name\":\"Ann\"}]}", 200, "", "nam of a message" },
         { "/v1/chat/completions",
           HI "},{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"function\":{\"name\":"
              "\"go\",\"arguments\":\"{}\"},\"speed\":2}]},{\"role\":\"tool\",\"content\":\"a\",\"tool_call_id\":"
