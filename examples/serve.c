@@ -167,9 +167,9 @@ int main(int argc, char **argv)
     if (!st) st = tllm_api_open(ctx, engine, &api_desc, &api);
     if (!st) {
         const char *address = tllm_api_address(api);
+        stop_on_signals_whole();            /* before the line that others wait for */
         printf("serving %s at %s%s\n", tllm_api_name(api), strncmp(address, "unix:", 5) ? "http://" : "", address);
         (void)fflush(stdout);
-        stop_on_signals_whole();
         while (!stopped_by && !st) {
             st = tllm_api_step(api, UINT64_MAX);
             if (st == TINY_E_MEMORY && !short_of_memory++) say(tiny_ctx_message(ctx));
