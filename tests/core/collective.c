@@ -218,6 +218,57 @@ static void test_long_sums(void)
         t_free_blocks();
     }
 }
+/* 10^6 whole numbers for every number of ranks and every way. Rank r has (7 i + 13 r) mod 1000, so that the exact sum is
+ * known without a copy. */
+static void test_million(void)
+{
+    enum { N = 1000000 };
+    float *x[MOST], *want = t_guarded(N);
+    tiny_local_desc line;
+    size_t w;
+    int way, r, i;
+    if (T_SLOW) { t_skip("sums of 10^6 numbers on 61 ranks"); return; }
+    memset(&line, 0, sizeof line);
+    line.queue_bytes = 1 << 18;
+    for (r = 0; r < 16; r++) x[r] = t_guarded(N);
+    for (w = 0; w < T_COUNT(worlds); w++) {
+        int first = 0;
+        for (i = 0; i < N; i++) {
+            int sum = 0;
+            for (r = 0; r < worlds[w]; r++) {
+                const int v = first + 13 * r;
+                sum += v < 1000 ? v : v - 1000;
+            }
+            want[i] = (float)sum;
+            first += first < 993 ? 7 : -993;
+        }
+        for (way = TINY_COMM_DOUBLING; way < TINY_COMM_WAYS; way++) {
+            const int p = worlds[w];
+            int bad = 0;
+            job j;
+            memset(&j, 0, sizeof j);
+            j.run = run_sum;
+            j.way = way;
+            j.n = N;
+            j.kind = TINY_COLL_F32;
+            j.op = TINY_COLL_SUM;
+            for (r = 0; r < p; r++) {
+                int v = 13 * r % 1000;
+                j.x[r] = x[r];
+                for (i = 0; i < N; i++) {
+                    x[r][i] = (float)v;
+                    v += v < 993 ? 7 : -993;
+                }
+            }
+            if (!run_job(&j, p, &line)) return;
+            all_ok(&j);
+            for (r = 0; r < p; r++) bad += memcmp(x[r], want, N * sizeof(float)) != 0;
+            if (!T_EQ_INT(bad, 0)) printf("  %d ranks, way %d\n", p, way);
+            for (r = 0; r < p; r++) T_WALLS(x[r], N);
+        }
+    }
+    T_PROOF("distributed 0", "sums of 10^6 numbers, 1 to 9 and 16 ranks, every way: exact, the same bits on all ranks");
+}
 static void test_tcp_sums(void)
 {
     int p, way, k;
@@ -869,6 +920,7 @@ int main(void)
 {
     T_RUN(test_sums);
     T_RUN(test_long_sums);
+    T_RUN(test_million);
     T_RUN(test_tcp_sums);
     T_RUN(test_jitter);
     T_RUN(test_blocks);
