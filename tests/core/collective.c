@@ -218,8 +218,9 @@ static void test_long_sums(void)
         t_free_blocks();
     }
 }
-/* 10^6 whole numbers for every number of ranks and every way. Rank r has (7 i + 13 r) mod 1000, so that the exact sum is
- * known without a copy. */
+
+/* 10^6 whole numbers for every number of ranks and every way. Rank r has (7 i + 13 r) mod 1000, so that the exact sum
+ * is known without a copy. */
 static void test_million(void)
 {
     enum { N = 1000000 };
