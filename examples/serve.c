@@ -29,9 +29,11 @@ static const char usage[] =
     "  --lora FILE[=S]  a LoRA adapter or control vector, times S (default 1); up to 8, of which a request takes one\n"
     "  --n N            most tokens of an answer that names no limit; default: 0, what the context holds\n"
     "  --exact          the same bits for a request whoever else is served; slower\n"
-    "  --draft-repeat   what followed the same words before is proposed, and several tokens are checked in one pass: "
-    "for answers that quote their prompt\n"
-    "  --draft-n N      propose at most N tokens at once, 1 to 32; default: 8\n"
+    "  --draft FILE     a smaller model with the same vocabulary proposes tokens, and this one checks several in one "
+    "pass\n"
+    "  --draft-repeat   the same without a model: what followed the same words before is proposed, for answers that "
+    "quote their prompt\n"
+    "  --draft-n N      propose at most N tokens at once, 1 to 32; default: 4, with --draft-repeat 8\n"
     "  --draft-always   propose as many each time, also where that is slower\n"
     "  --embed FILE     an embedding model for /v1/embeddings; MODEL itself may be one\n"
     "  --name TEXT      the name of the model in answers; default: as the file says\n"
@@ -47,7 +49,7 @@ static const char usage[] =
 
 int main(int argc, char **argv)
 {
-    const char *path = NULL, *key_path = NULL, *template_path = NULL, *embed_path = NULL;
+    const char *path = NULL, *key_path = NULL, *template_path = NULL, *embed_path = NULL, *draft_path = NULL;
     const char *type_k = NULL, *type_v = NULL;
     char *keys = NULL, *source = NULL;
     size_t n_keys = 0, n_source = 0;
@@ -65,9 +67,9 @@ int main(int argc, char **argv)
     tllm_api_desc api_desc;
     tllm_about about;
     tiny_ctx *ctx = NULL;
-    tllm_gguf *file = NULL;
-    tllm_model *model = NULL;
-    tllm_vocab *vocab = NULL;
+    tllm_gguf *file = NULL, *draft_file = NULL;
+    tllm_model *model = NULL, *draft = NULL;
+    tllm_vocab *vocab = NULL, *draft_vocab = NULL;
     tllm_session *embedder = NULL;
     tllm_engine *engine = NULL;
     tllm_api *api = NULL;
@@ -87,6 +89,7 @@ int main(int argc, char **argv)
                                A_LIST("--lora", &loras, MOST_ADAPTERS),
                                A_WHOLE("--n", &n_most, 0, 1e9),
                                A_FLAG("--exact", &engine_desc.exact),
+                               A_TEXT("--draft", &draft_path),
                                A_FLAG("--draft-repeat", &repeats),
                                A_WHOLE("--draft-n", &engine_desc.draft_n, 1, TLLM_DRAFT_TOKENS),
                                A_FLAG("--draft-always", &engine_desc.draft_always),
@@ -113,8 +116,10 @@ int main(int argc, char **argv)
     for (i = 0; i < loras.n; i++)
         if (!is_scaled(loras.at[i], -1e5, 1e5, &scale[i]) || scale[i] == 0)
             return wrong(loras.at[i], "this is neither a file nor FILE=NUMBER");
-    if (!repeats && (engine_desc.draft_n || engine_desc.draft_always))
-        return refused("%s does nothing without --draft-repeat", engine_desc.draft_n ? "--draft-n" : "--draft-always");
+    if (draft_path && repeats) return wrong("--draft and --draft-repeat", "one of them");
+    if (!draft_path && !repeats && (engine_desc.draft_n || engine_desc.draft_always))
+        return refused("%s does nothing without --draft or --draft-repeat",
+                       engine_desc.draft_n ? "--draft-n" : "--draft-always");
     if (repeats && !engine_desc.draft_n) engine_desc.draft_n = 8;
     if (key_path && !(keys = read_text(key_path, MOST_SETTINGS, 0, &n_keys))) return 1;
     if (key_path && !keys[strspn(keys, "\r\n")]) return free(keys), wrong(key_path, "the file has no key");
@@ -151,6 +156,11 @@ int main(int argc, char **argv)
         if (about.output == TLLM_LOGITS) {
             st = tllm_vocab_open(ctx, file, &vocab);
             if (!st && repack) st = tllm_model_repack(ctx, model, NULL, NULL);
+            if (!st && draft_path) st = tllm_file_open(ctx, draft_path, &draft_file);
+            if (!st && draft_path) st = tllm_model_open(ctx, draft_file, &draft);
+            if (!st && draft_path) st = tllm_vocab_open(ctx, draft_file, &draft_vocab);
+            engine_desc.draft_model = draft;
+            engine_desc.draft_vocab = draft_vocab;
             if (!st) st = tllm_engine_open(ctx, model, vocab, &engine_desc, &engine);
             for (i = 0; !st && i < loras.n; i++) {
                 st = tllm_adapter_load(ctx, model, loras.at[i], &lora[i]);
@@ -181,6 +191,9 @@ int main(int argc, char **argv)
     tllm_engine_close(engine);
     for (i = 0; i < loras.n && ctx; i++) tllm_adapter_close(ctx, lora[i]);
     tllm_session_close(embedder);
+    tllm_vocab_close(ctx, draft_vocab);
+    tllm_model_close(ctx, draft);
+    tllm_gguf_close(ctx, draft_file);
     tllm_vocab_close(ctx, vocab);
     tllm_model_close(ctx, model);
     tllm_gguf_close(ctx, file);

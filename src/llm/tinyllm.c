@@ -52,6 +52,7 @@
 #include "llm/lab/kvcodec/kvsession.c"
 #include "llm/serve/engine_open.c"
 #include "llm/serve/engine_ahead.c"
+#include "llm/serve/engine_draft.c"
 #include "llm/serve/ask.c"
 #include "llm/serve/prompt.c"
 #include "llm/serve/vectors.c"

@@ -573,7 +573,7 @@ TINYI_FN tiny_status tinyi_engine_round(tllm_engine *e, int *more)
     tinyi_engine_admit(e);
     tinyi_engine_follow(e);
     n = tinyi_engine_room(e, tinyi_engine_running(e));
-    if (e->d.draft_n) tinyi_engine_ahead(e, n);
+    if (e->d.draft_n) st = tinyi_engine_ahead(e, n);
     for (i = 0; i < n && !st; i++)
         if (e->row[i]->n_now) st = tinyi_engine_pass(e, n, i);
     (void)tinyi_engine_adapter(e, NULL, 0.0f);

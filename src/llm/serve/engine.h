@@ -36,12 +36,13 @@
  *           because products with many rows use other kernels. With `exact` they do not: every request gets the bits
  *           that it would get alone, on every target and with any number of threads, whatever else arrives, moves, is
  *           cached or is cancelled. docs/papers/flover.md says what that costs.
- * Drafts    With draft_n, what followed the same tokens earlier in the text of a request is proposed. The pass that
- *           computes the last token of the request also computes the proposals. Its sampler draws after each of them,
- *           and goes on while it draws what was proposed. So the text is the one without proposals, also with a seed,
- *           penalties or a grammar (to the bit with `exact`), in fewer steps. Proposals use what prompts leave of
- *           `budget`, and only free pages. None are made where that gives fewer tokens per second, because few are
- *           kept or the pass has many rows already. Both are measured. docs/papers/speculate.md has figures.
+ * Drafts    With draft_n, what followed the same tokens earlier in the text of a request is proposed; with draft_model,
+ *           what a smaller model would write. The pass that computes the last token of the request also computes the
+ *           proposals. Its sampler draws after each of them, and goes on while it draws what was proposed. So the text
+ *           is the one without proposals, also with a seed, penalties or a grammar (to the bit with `exact`), in fewer
+ *           steps. Proposals use what prompts leave of `budget`, and only free pages. None are made where that gives
+ *           fewer tokens per second, because few are kept or the pass has many rows already. Both are measured.
+ *           docs/papers/speculate.md has figures.
  * Threads   One thread at a time calls tllm_engine_step, or the engine's own thread does (tllm_engine_start). Any
  *           thread may call submit, cancel, slots and counters at any moment, also inside a callback, if the library
  *           has POSIX threads; else one thread makes all calls. The context belongs to the thread that steps; only an
@@ -77,8 +78,13 @@ typedef struct tllm_engine_desc {           /* all zero: sensible defaults */
     int holes;                              /* window, nonzero: nothing moves */
     int forget;                             /* nonzero: slots keep nothing, and nothing is cached */
     int type_k, type_v;                     /* formats of keys and values, as in tllm_state_desc */
-    /* Speculation, below: most tokens that are proposed to a request in a step. 0: none; at most TLLM_DRAFT_TOKENS */
+    /* Drafts, above: most tokens that are proposed to a request in a step, at most TLLM_DRAFT_TOKENS. 0: none, with a
+     * draft_model 4 */
     int draft_n;
+    /* a smaller model proposes, not repetitions in the text. Its vocabulary must have the texts of the engine's. Both
+     * must outlive the engine */
+    const tllm_model *draft_model;
+    const tllm_vocab *draft_vocab;
     int draft_match;                        /* last tokens that must agree with an earlier place; 0: 2 */
     int draft_always;                       /* nonzero: proposes also where that loses time */
     /* called by submit and cancel, on their thread and without a lock: tllm_engine_step has work; NULL: none */

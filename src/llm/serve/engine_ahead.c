@@ -1,5 +1,5 @@
 /* src/llm/serve/engine_ahead.c - requests of an engine that put proposals into the pass, and what is kept of them
- * Papers   those of speculate.h.
+ * Papers   those of speculate.h. Proposals are repetitions in the text, or come from a draft model (engine_draft.c).
  * Rule     TLLM_DRAFT_SAME: the request's sampler draws after each place in order, as it would without proposals. It
  *          goes on as long as it draws what was proposed. The first other token is the next one of the text, and the
  *          places after it are cut off the slot. No random number is used for a proposal, so a seeded text stays what
@@ -49,47 +49,73 @@ TINYI_FN int tinyi_ahead_known(const tinyi_ahead_pace *p, double *base, double *
     return 1;
 }
 
-TINYI_FN size_t tinyi_ahead_pays(const tinyi_ahead_pace *p, double keep, size_t most, double *tokens, double *rows)
+TINYI_FN size_t tinyi_ahead_pays(const tinyi_ahead_pace *p, double keep, size_t most, tinyi_ahead_sum *sum)
 {
     double base, row, worth = keep;
     const int known = tinyi_ahead_known(p, &base, &row);
     size_t n = 0;
-    /* nothing is known: two rows more in the pass are enough to measure */
-    if (!known) most = keep < 0.5 || *rows > *tokens ? 0 : TINYI_MIN(most, 2);
-    for (; n < most && worth >= TINYI_AHEAD_LEAST && (!known || worth * (base + row * *rows) > row * *tokens); n++) {
-        *tokens += worth;
-        *rows += 1.0;
+    if (!known && keep < 0.5) most = 0;     /* else they are tried, and measured */
+    for (; n < most && worth >= TINYI_AHEAD_LEAST; n++) {
+        const double seconds = base + row * sum->rows + sum->draft * (sum->rows - sum->plain);
+        if (known && worth * seconds <= (row + sum->draft) * sum->tokens) break;
+        sum->tokens += worth;
+        sum->rows += 1.0;
         worth *= keep;
     }
     return n;
 }
 
-TINYI_FN void tinyi_engine_ahead(tllm_engine *e, size_t n)
+/* A draft costs a pass of its own, so nothing is measured without it: a request that gets none tries it again after
+ * some steps, then after twice as many. */
+static size_t tinyi_ahead_again(tinyi_request *r, size_t k, size_t most)
 {
+    if (k) {
+        r->patience = TINYI_DRAFT_TRY;
+        r->without = 0;
+    } else if (most && ++r->without >= r->patience) {
+        r->patience = TINYI_MIN(2 * r->patience, TINYI_DRAFT_TRY_MOST);
+        r->without = 0;
+        k = 1;
+    }
+    return k;
+}
+
+TINYI_FN tiny_status tinyi_engine_ahead(tllm_engine *e, size_t n)
+{
+    tiny_status st = TINY_OK;
     tiny_idx spare = tllm_pages_free(&e->state->pages);
     size_t i, left = (size_t)e->d.budget;
-    double tokens = 0.0, rows;
+    tinyi_ahead_sum sum;
+    memset(&sum, 0, sizeof sum);
+    sum.draft = e->draft_seconds;
     for (i = 0; i < n; i++) {
         tinyi_request *r = e->row[i];
         r->n_ahead = 0;
         r->guess = -1;
         r->writes = r->n_now == 1 && r->n_made && r->n_fed + 1 == r->n_text;
         spare -= tinyi_engine_takes(e, r->slot, r->n_now);
-        if (r->writes) tokens += 1.0;
+        if (r->writes) sum.tokens += 1.0;
         else left -= TINYI_MIN(left, r->n_now);
     }
-    for (i = 0, rows = tokens; i < n; i++) {
+    sum.rows = sum.plain = sum.tokens;
+    for (i = 0; i < n; i++) {
         tinyi_request *r = e->row[i];
         size_t most = (size_t)e->d.draft_n, k;
         if (!r->writes) continue;
         /* the last token of a request is not computed, and the context holds those before it */
         most = TINYI_MIN(most, e->most - r->n_text);
         if (r->of.n_most) most = TINYI_MIN(most, r->of.n_most - r->n_made - 1);
-        k = tinyi_draft_repeat(r->text, r->n_text, (size_t)e->d.draft_match, r->text + r->n_text, most);
-        if (!k) continue;
-        r->guess = r->text[r->n_text];
-        k = TINYI_MIN(k, left);
-        if (!e->d.draft_always) k = tinyi_ahead_pays(&e->pace, r->keep, k, &tokens, &rows);
+        if (e->draft) {
+            k = r->n_text < e->draft_most ? TINYI_MIN(most, e->draft_most - r->n_text) : 0;
+        } else {
+            k = tinyi_draft_repeat(r->text, r->n_text, (size_t)e->d.draft_match, r->text + r->n_text, most);
+            if (k) r->guess = r->text[r->n_text];
+        }
+        most = k = TINYI_MIN(k, left);
+        if (!e->d.draft_always) {
+            k = tinyi_ahead_pays(&e->pace, r->keep, k, &sum);
+            if (e->draft) k = tinyi_ahead_again(r, k, most);
+        }
         for (; k; k--) {
             const tiny_idx more = tinyi_engine_takes(e, r->slot, 1 + k) - tinyi_engine_takes(e, r->slot, 1);
             if (more > 0 && more > spare) continue;
@@ -98,8 +124,10 @@ TINYI_FN void tinyi_engine_ahead(tllm_engine *e, size_t n)
         }
         left -= k;
         r->n_ahead = k;
-        r->n_now += k;
     }
+    if (e->draft) st = tinyi_engine_draft(e, n);
+    for (i = 0; i < n; i++) e->row[i]->n_now += e->row[i]->n_ahead;
+    return st;
 }
 
 /* cancelled by a callback or another thread, while the request draws what one pass has computed */
@@ -120,7 +148,7 @@ TINYI_FN void tinyi_request_draws(tllm_engine *e, tinyi_request *r, const float 
     tiny_status st = TINY_OK;
     for (i = 0; i <= n; i++) {
         const size_t at = r->n_text;
-        const int32_t x = i < n ? r->text[at] : i ? -1 : r->guess;
+        const int32_t x = i < n ? r->text[at] : i ? -1 : r->guess;  /* -1: nothing was proposed */
         tinyi_request_draw(e, r, logits + i * n_vocab);
         if (x >= 0 && r->n_text > at) r->keep += TINYI_AHEAD_LEARN * ((r->text[at] == x) - r->keep);
         if (i == n || r->over || r->text[at] != x || tinyi_request_cancelled(e, r)) break;

@@ -35,6 +35,7 @@ typedef struct tinyi_request {
      * its n_text tokens. guess: the first one, also if it is not in the pass; -1: none. keep: the share that is kept */
     int writes;
     int32_t guess;
+    unsigned without, patience;             /* with a draft model: steps without proposals, and until a new trial */
     size_t n_ahead, n_proposed, n_kept;
     double keep;
     tinyi_generate g;
@@ -58,6 +59,9 @@ typedef struct tinyi_slot {
 
 /* sums over passes: weight, rows, seconds, rows squared, rows by seconds */
 typedef struct tinyi_ahead_pace { double w, x, y, xx, xy; } tinyi_ahead_pace;
+/* of the next pass so far: tokens that are likely to come of it, rows, rows without proposals; seconds that the draft
+ * takes for a proposal */
+typedef struct tinyi_ahead_sum { double tokens, rows, plain, draft; } tinyi_ahead_sum;
 
 struct tllm_engine {
     tiny_ctx *ctx;                          /* of the thread that steps */
@@ -90,6 +94,13 @@ struct tllm_engine {
     uint64_t clock;                         /* of slot.used */
     tllm_engine_counters now;               /* as the thread that steps counts */
     tinyi_ahead_pace pace;                  /* of passes without prompts */
+    /* a draft model, engine_draft.c */
+    tllm_state *draft;                      /* NULL: repetitions are proposed */
+    tllm_sampler *draft_greedy;
+    int32_t *draft_token;                   /* (slots, context) */
+    float *draft_logits;                    /* (slots, n_vocab) */
+    size_t draft_most;                      /* positions */
+    double draft_seconds;                   /* for a proposal */
     /* ---- under the lock */
     tinyi_request *inbox, *inbox_last, *all, *dead;
     size_t n_all, n_waiting;
@@ -133,7 +144,11 @@ TINYI_FN void tinyi_request_close(tllm_engine *e, tinyi_request *r);
 TINYI_FN void tinyi_request_prompt(tllm_engine *e, tinyi_request *r, size_t first);
 TINYI_FN void tinyi_request_draw(tllm_engine *e, tinyi_request *r, const float *logits);
 /* Adds proposals to the planned tokens of e->row[0 .. n). */
-TINYI_FN void tinyi_engine_ahead(tllm_engine *e, size_t n);
+TINYI_FN tiny_status tinyi_engine_ahead(tllm_engine *e, size_t n);
+/* Fills in r->n_ahead proposals of each request, or fewer. */
+TINYI_FN tiny_status tinyi_engine_draft(tllm_engine *e, size_t n);
+TINYI_FN tiny_status tinyi_engine_draft_open(tllm_engine *e);
+TINYI_FN void tinyi_engine_draft_close(tllm_engine *e);
 /* pages that `more` tokens of a slot take from the free ones */
 TINYI_FN tiny_idx tinyi_engine_takes(const tllm_engine *e, tiny_idx slot, size_t more);
 /* Draws a token, and further ones while they are those that were proposed. logits: (n_ahead + 1, n_vocab). Cuts the
@@ -142,8 +157,8 @@ TINYI_FN void tinyi_request_draws(tllm_engine *e, tinyi_request *r, const float 
 /* A pass with so many rows took so long. known: 0 if the passes so far do not tell what a row costs. */
 TINYI_FN void tinyi_ahead_time(tinyi_ahead_pace *p, double rows, double seconds);
 TINYI_FN int tinyi_ahead_known(const tinyi_ahead_pace *p, double *base, double *row);
-/* How many of `most` proposals raise the tokens per second. tokens, rows: of the pass so far; they are added. */
-TINYI_FN size_t tinyi_ahead_pays(const tinyi_ahead_pace *p, double keep, size_t most, double *tokens, double *rows);
+/* How many of `most` proposals raise the tokens per second. They are added to the sum. */
+TINYI_FN size_t tinyi_ahead_pays(const tinyi_ahead_pace *p, double keep, size_t most, tinyi_ahead_sum *sum);
 /* r->over, with the context's sentence */
 TINYI_FN void tinyi_request_fail(tllm_engine *e, tinyi_request *r, tiny_status st);
 

@@ -147,6 +147,7 @@ static tiny_status tinyi_engine_desc(tllm_engine *e, const tllm_engine_desc *des
                           "an engine proposes 0 to %d tokens after at least 1 that agree, not %d after %d",
                           TLLM_DRAFT_TOKENS, d->draft_n, d->draft_match);
     if (!d->draft_match) d->draft_match = 2;
+    if (!d->draft_n && d->draft_model) d->draft_n = 4;
     if (d->draft_n && a->is_recurrent)
         return tinyi_fail(e->ctx, TINY_E_UNSUPPORTED, "%s has recurrent layers: refused tokens cannot be taken back",
                           a->arch);
@@ -186,6 +187,8 @@ static tiny_status tinyi_engine_fill(tllm_engine *e, const tllm_engine_desc *des
         return tinyi_fail(ctx, st, "the engine has no memory for its intake");
     }
     st = tllm_state_open(ctx, e->model, &sd, &e->state);
+    if (st) return st;
+    if (e->d.draft_model) st = tinyi_engine_draft_open(e);
     if (st) return st;
     pages = &e->state->pages;
     e->n_page = pages->block;
@@ -292,6 +295,7 @@ TINY_API void tllm_engine_close(tllm_engine *e)
     if (e->in) tinyi_engine_sweep(e, 1);
     tiny_ctx_close(e->in);
     tllm_state_close(ctx, e->state);
+    tinyi_engine_draft_close(e);
     if (TINYI_HAS(GRAMMAR)) tllm_pieces_close(ctx, e->text.pieces);
     tiny_free(ctx, e->slot);
     tiny_free(ctx, e->token);

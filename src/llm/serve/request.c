@@ -7,6 +7,7 @@
  * Copies    all that a request points to is copied into its block, so its arrays may go after the submit. Grammars and
  *           adapters are large and shared: they stay the caller's. */
 #include "llm/serve/engine_inside.h"
+#include "llm/serve/speculate_inside.h"
 #include "llm/sample/schema.h"
 #include "core/time.h"
 #include <string.h>
@@ -221,6 +222,9 @@ static tiny_status tinyi_request_make(tllm_engine *e, const tllm_request *d, tin
     r->n_text = d->n_prompt;
     r->n_told = d->prompt_logprobs ? 1 : d->n_prompt;
     r->slot = -1;
+    r->guess = -1;
+    r->keep = TINYI_AHEAD_KEEP;
+    r->patience = TINYI_DRAFT_TRY;
     r->submitted = tiny_now_ns();
     *out = r;
     return TINY_OK;
@@ -465,6 +469,8 @@ TINYI_FN void tinyi_request_end(tllm_engine *e, tinyi_request *r)
     x.n_cached = r->n_cached;
     x.n_made = r->n_made;
     x.n_again = r->n_again;
+    x.n_proposed = r->n_proposed;
+    x.n_kept = r->n_kept;
     x.start_seconds = 1e-9 * (double)((r->started ? r->started : now) - r->submitted);
     x.first_seconds = 1e-9 * (double)((r->first ? r->first : now) - r->submitted);
     x.seconds = 1e-9 * (double)(now - r->submitted);

@@ -29,8 +29,7 @@ TINY_API double tllm_draft_gain(double keep, int n, double cost)
 
 /* ---- what chains and trees share -------------------------------------------------------------------------------- */
 
-/* Texts of the draft's tokens must mean the same to the model. */
-static tiny_status tinyi_draft_vocab(tllm_session *s, const tllm_session *m)
+TINYI_FN tiny_status tinyi_draft_vocab(tllm_session *s, const tllm_session *m)
 {
     const tllm_vocab *a = s->vocab, *b = m->vocab;
     int32_t t;

@@ -63,6 +63,8 @@ TINYI_FN void tinyi_draft_keep(tinyi_draft_base *b, size_t slot);
 TINYI_FN void tinyi_draft_weigh(tinyi_draft_base *b, size_t slot, tllm_sampler *sampler, size_t *n);
 TINYI_FN void tinyi_draft_weighed(tinyi_draft_base *b, size_t slot);
 
+/* Texts of the tokens of the draft m must mean the same to the model of s: about, vocab, and ctx of s. */
+TINYI_FN tiny_status tinyi_draft_vocab(tllm_session *s, const tllm_session *m);
 /* What followed the last earlier place with the same end of the text, the longest that is found: up to 3 tokens more
  * than must agree. The text is t (n), n > 0; x: room for `most`. Returns how many were found. */
 TINYI_FN size_t tinyi_draft_repeat(const int32_t *t, size_t n, size_t match, int32_t *x, size_t most);

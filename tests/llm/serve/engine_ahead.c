@@ -4,6 +4,7 @@
 #include "requests.h"
 
 enum { ALL = 8 };
+static const char small_story[] = "examples/models/story-small.gguf";
 
 /* The prompt has the text, and the grammar makes the answer say it again but for its first word: most proposals are
  * kept. */
@@ -56,12 +57,13 @@ static void a_few(mine *m, const tllm_vocab *vocab, tiny_ctx *ctx)
     }
 }
 
-/* Alone and eight together, with pages, with few pages, in a window, with a small budget, by measured times and always:
- * the bits of a run alone without proposals. */
+/* Alone and eight together, with pages, with few pages, in a window, with a small budget, by measured times and always,
+ * of repetitions and of a draft model: the bits of a run alone without proposals. */
 static void test_same_text(tiny_target target)
 {
+    enum { ENGINES = 9 };
     static mine alone[ALL], m[ALL];
-    tllm_engine_desc d[6];
+    tllm_engine_desc d[ENGINES];
     tiny_ctx *ctx = t_ctx(target, 1);
     tllm_engine *e = open_engine(ctx, NULL);
     int k, i, again = 0;
@@ -71,12 +73,12 @@ static void test_same_text(tiny_target target)
     t_close(ctx);
     alone_of(target, alone, ALL);
     memset(d, 0, sizeof d);
-    for (k = 0; k < 6; k++) {
+    for (k = 0; k < ENGINES; k++) {
         d[k].slots = k ? ALL : 1;
         d[k].context = 128;
         d[k].exact = 1;
-        d[k].draft_n = 8;
-        d[k].draft_always = k != 4;
+        d[k].draft_n = k < 6 ? 8 : 0;
+        d[k].draft_always = k != 4 && k != 8;
     }
     d[1].draft_match = 1;
     d[2].cells = 180;
@@ -84,10 +86,20 @@ static void test_same_text(tiny_target target)
     d[3].mode = TLLM_ENGINE_WINDOW;
     d[5].budget = 11;
     d[5].draft_n = 32;
-    for (k = 0; k < 6; k++) {
+    d[6].cells = 180;
+    d[6].page = 4;
+    d[7].mode = TLLM_ENGINE_WINDOW;
+    d[7].budget = 13;
+    for (k = 0; k < ENGINES; k++) {
+        tllm_session *small = NULL;
         tllm_engine_counters c;
         size_t proposed = 0, kept = 0, made = 0;
         ctx = t_ctx(target, 1 + k % 2);
+        if (k > 5) {                        /* the small model is the draft */
+            T_OK(tllm_session_open(ctx, small_story, NULL, &small));
+            d[k].draft_model = tllm_session_model(small);
+            d[k].draft_vocab = tllm_session_vocab(small);
+        }
         e = open_engine(ctx, &d[k]);
         if (!e) break;
         a_few(m, tllm_engine_vocab(e), ctx);
@@ -107,13 +119,14 @@ static void test_same_text(tiny_target target)
         }
         tllm_engine_count(e, &c);
         T_TRUE(c.proposed == proposed && c.kept == kept && c.made_tokens == made);
-        if (k != 4) T_TRUE(kept > 20 && proposed > kept);       /* both did happen */
+        if (d[k].draft_always) T_TRUE(kept > 20 && proposed > kept);       /* both did happen */
         /* every row that is no use is a refused proposal, or one whose pages were lost */
         T_TRUE(c.rows - c.rows_useful >= proposed - kept);
         if (!c.again) T_EQ_INT(c.rows - c.rows_useful, proposed - kept);
         again += (int)c.again;
         at_rest(e);
         tllm_engine_close(e);
+        tllm_session_close(small);
         t_close(ctx);
     }
     T_TRUE(again > 0);
@@ -372,11 +385,40 @@ T_TRUE(m[1].result.n_proposed >= 60 * 8);
     t_close(ctx);
 }
 
+/* A vocabulary with another text of token 333, and one that ends before it. */
+static void other_vocab(tiny_ctx *ctx, const tllm_session *s)
+{
+    static tllm_text text[V];
+    tllm_vocab_desc vd;
+    tllm_engine_desc d;
+    tllm_engine *e = NULL;
+    int32_t t;
+    int k;
+    memset(&vd, 0, sizeof vd);
+    memset(&d, 0, sizeof d);
+    d.draft_model = tllm_session_model(s);
+    for (t = 0; t < V; t++) text[t] = tllm_vocab_text(tllm_session_vocab(s), t);
+    text[333].at = "xyzzy";
+    text[333].n = 5;
+    vd.model = "llama";
+    vd.text = text;
+    for (k = 0; k < 2; k++) {
+        tllm_vocab *vocab = NULL;
+        vd.n_tokens = k ? 333 : V;
+        T_OK(tllm_vocab_make(ctx, &vd, &vocab));
+        d.draft_vocab = vocab;
+        T_STATUS(tllm_engine_open_file(ctx, story, &d, &e), TINY_E_ARGUMENT, "token 333 of the draft is another text");
+        T_TRUE(e == NULL);
+        tllm_vocab_close(ctx, vocab);
+    }
+}
+
 static void test_bad_input(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_engine_desc d;
     tllm_engine *e = NULL;
+    tllm_session *s = NULL, *gla = NULL;
     memset(&d, 0, sizeof d);
     d.draft_n = -1;
     T_STATUS(tllm_engine_open_file(ctx, story, &d, &e), TINY_E_ARGUMENT, "0 to 32 tokens");
@@ -390,11 +432,26 @@ static void test_bad_input(void)
     T_STATUS(tllm_engine_open_file(ctx, "examples/models/story-gla.gguf", &d, &e), TINY_E_UNSUPPORTED,
              "refused tokens cannot be taken back");
     T_TRUE(e == NULL);
+    /* drafts that cannot be */
+    T_OK(tllm_session_open(ctx, small_story, NULL, &s));
+    T_OK(tllm_session_open(ctx, "examples/models/story-gla.gguf", NULL, &gla));
+    d.draft_model = tllm_session_model(s);
+    T_STATUS(tllm_engine_open_file(ctx, story, &d, &e), TINY_E_ARGUMENT, "no vocabulary");
+    d.draft_model = tllm_session_model(gla);
+    d.draft_vocab = tllm_session_vocab(gla);
+    T_STATUS(tllm_engine_open_file(ctx, story, &d, &e), TINY_E_UNSUPPORTED, "refused tokens cannot be taken back");
+    T_TRUE(e == NULL);
+    d.draft_n = 0;
+    T_STATUS(tllm_engine_open_file(ctx, "examples/models/story-gla.gguf", &d, &e), TINY_E_UNSUPPORTED,
+             "refused tokens cannot be taken back");
+    other_vocab(ctx, s);
+    tllm_session_close(s);
+    tllm_session_close(gla);
     t_close(ctx);
 }
 
 /* Every allocation fails once and for ever. */
-static void test_allocations(void)
+static void allocations(int model)
 {
     static mine m[2];
     T_EACH_ALLOCATION(
@@ -411,7 +468,12 @@ static void test_allocations(void)
         d.draft_match = 1;
         d.draft_always = 1;
         if (tiny_ctx_open(&cd, &ctx) == TINY_OK) {
-            if (!tllm_engine_open_file(ctx, story, &d, &e)) {
+            tllm_session *s = NULL;
+            if (model && !tllm_session_open(ctx, small_story, NULL, &s)) {
+                d.draft_model = tllm_session_model(s);
+                d.draft_vocab = tllm_session_vocab(s);
+            }
+            if ((!model || s) && !tllm_engine_open_file(ctx, story, &d, &e)) {
                 for (i = 0; i < 2; i++) {
                     ready(&m[i], 5, i, 4);
                     m[i].prompt[4] = m[i].prompt[1];
@@ -422,10 +484,89 @@ static void test_allocations(void)
                 for (i = 0; i < 2; i++) m[i].engine = NULL;
             }
             tllm_engine_close(e);
+            tllm_session_close(s);
             for (i = 0; i < 2; i++) if (in[i]) T_EQ_INT(m[i].ends, 1);
             tiny_ctx_close(ctx);
         }
     )
+}
+
+static void test_allocations(void) { allocations(0); }
+static void test_allocations_model(void) { allocations(1); }
+
+/* A draft model: its sequences follow the texts. The first proposals of a text come after the draft has read it, a long
+ * one in pieces of the budget; the model that is its own draft has all of them kept; and a draft that is wrong is asked
+ * more and more rarely. */
+static void test_model(void)
+{
+    static mine m[3];
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_session *self = NULL;
+    tllm_engine_desc d;
+    tllm_engine_counters c;
+    tllm_engine *e = NULL;
+    tllm_state_desc sd;
+    int i, more = 1;
+    memset(&d, 0, sizeof d);
+    memset(&sd, 0, sizeof sd);
+    sd.n_ctx = 16;                          /* the engine has states of its own */
+    T_OK(tllm_session_open(ctx, story, &sd, &self));
+    d.slots = 2;
+    d.budget = 20;
+    d.draft_always = 1;
+    d.draft_model = tllm_session_model(self);
+    d.draft_vocab = tllm_session_vocab(self);
+    T_OK(tllm_engine_open(ctx, d.draft_model, d.draft_vocab, &d, &e));
+    ready(&m[0], 70, 1, 41);
+    if (e) submit(e, &m[0]);
+    for (i = 0; i < 4 && e; i++) T_OK(tllm_engine_step(e, &more));
+    T_EQ_INT(m[0].n, 1);
+    /* 71 tokens to be read: in the fourth step of the draft the last 11, and then it proposes */
+    for (i = 0; i < 3 && e; i++) T_OK(tllm_engine_step(e, &more));
+    tllm_engine_count(e, &c);
+    T_TRUE(m[0].n == 4 && c.proposed == 0);
+    if (e) T_OK(tllm_engine_step(e, &more));
+    tllm_engine_count(e, &c);
+    T_EQ_INT(c.proposed, 4);
+    T_TRUE(m[0].n > 6);
+    if (e) run(e);
+    /* the same rows in other passes round a little differently, no more */
+    T_TRUE(m[0].n == 41 && m[0].result.n_kept * 10 >= m[0].result.n_proposed * 9);
+    T_TRUE(m[0].result.n_proposed >= 28 && m[0].result.n_proposed <= 40);
+    /* two at once, one in the slot that was used. Part of the drawn one is refused, and the draft drops that */
+    ready(&m[1], 30, 3, 41);
+    ready(&m[2], 8, 2, 120);
+    m[2].chain[0] = tllm_step_temperature(0.7f);
+    m[2].r.chain = m[2].chain;
+    m[2].r.n_steps = 1;
+    m[2].r.seed = 6;
+    for (i = 2; i > 0 && e; i--) submit(e, &m[i]);
+    if (e) run(e);
+    T_TRUE(m[1].n == 41 && m[1].result.n_kept * 10 >= m[1].result.n_proposed * 9);
+    T_TRUE(m[2].n == 120 && m[2].result.n_kept * 5 >= m[2].result.n_proposed * 2);
+    for (i = 0; i < 2; i++) ready(&m[i], 40, 5 + i, 41);    /* both slots have other texts */
+    for (i = 0; i < 2 && e; i++) submit(e, &m[i]);
+    if (e) run(e);
+    for (i = 0; i < 2; i++) T_TRUE(m[i].n == 41 && m[i].result.n_kept * 10 >= m[i].result.n_proposed * 9);
+    tllm_engine_close(e);
+    e = NULL;
+    /* always wrong: tokens are drawn nearly uniformly. After some fifteen refusals only trials are left */
+    d.draft_always = 0;
+    T_OK(tllm_engine_open(ctx, d.draft_model, d.draft_vocab, &d, &e));
+    ready(&m[1], 8, 1, 240);
+    m[1].chain[0] = tllm_step_temperature(100.0f);
+    m[1].r.chain = m[1].chain;
+    m[1].r.n_steps = 1;
+    m[1].r.seed = 4;
+    if (e) {
+        submit(e, &m[1]);
+        run(e);
+        T_EQ_INT(m[1].n, 240);
+        T_TRUE(m[1].result.n_proposed > 0 && m[1].result.n_proposed <= 20 * 4 + 4);
+    }
+    tllm_engine_close(e);
+    tllm_session_close(self);
+    t_close(ctx);
 }
 
 int main(void)
@@ -437,6 +578,8 @@ int main(void)
     T_RUN(test_pages);
     T_RUN(test_silence);
     T_RUN(test_bad_input);
+    T_RUN(test_model);
     T_RUN(test_allocations);
+    T_RUN(test_allocations_model);
     return t_done();
 }
