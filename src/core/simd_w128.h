@@ -159,8 +159,17 @@ TINYI_FORCE_INLINE v_f32 v_float(v_i32 a) { return TINYI_W(castsi128_ps)(a); }
 TINYI_FORCE_INLINE v_f32 v_add(v_f32 a, v_f32 b) { return TINYI_W(add_ps)(a, b); }
 TINYI_FORCE_INLINE v_f32 v_sub(v_f32 a, v_f32 b) { return TINYI_W(sub_ps)(a, b); }
 TINYI_FORCE_INLINE v_f32 v_mul(v_f32 a, v_f32 b) { return TINYI_W(mul_ps)(a, b); }
+#if TINYI_W128_RELAXED
+typedef float TINY_FN(tinyi_f32x4) __attribute__((vector_size(16)));
+#define TINYI_W_RELAXED(how) \
+    return (v_f32)how((TINY_FN(tinyi_f32x4))a, (TINY_FN(tinyi_f32x4))b, (TINY_FN(tinyi_f32x4))c)
+TINYI_FORCE_INLINE v_f32 v_fma(v_f32 a, v_f32 b, v_f32 c) { TINYI_W_RELAXED(__builtin_wasm_relaxed_madd_f32x4); }
+TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { TINYI_W_RELAXED(__builtin_wasm_relaxed_nmadd_f32x4); }
+#undef TINYI_W_RELAXED
+#else
 TINYI_FORCE_INLINE v_f32 v_fma(v_f32 a, v_f32 b, v_f32 c) { return TINYI_W(add_ps)(TINYI_W(mul_ps)(a, b), c); }
 TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { return TINYI_W(sub_ps)(c, TINYI_W(mul_ps)(a, b)); }
+#endif
 TINYI_FORCE_INLINE v_f32 v_neg(v_f32 a) { return v_float(vi_xor(v_bits(a), vi_set(-0x7fffffff - 1))); }
 TINYI_FORCE_INLINE v_f32 v_abs(v_f32 a) { return v_float(vi_and(v_bits(a), vi_set(0x7fffffff))); }
 TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return TINYI_W(min_ps)(a, b); }
@@ -467,7 +476,19 @@ TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b)
     return v_dot_u7i8(acc, TINYI_W(sign_epi8)(a, a), TINYI_W(sign_epi8)(b, a));
 }
 #else
+#if TINYI_W128_RELAXED
+/* An engine may read the bytes of a with or without sign and may saturate sums of two products at 16 bits. Bytes below
+ * 128 give the same result either way. v_dot_i8_b127 cannot use it: a may be -128. */
+typedef signed char TINY_FN(tinyi_s8x16) __attribute__((vector_size(16)));
+typedef int32_t TINY_FN(tinyi_s32x4) __attribute__((vector_size(16)));
+TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    return (v_i32)__builtin_wasm_relaxed_dot_i8x16_i7x16_add_s_i32x4(
+        (TINY_FN(tinyi_s8x16))b, (TINY_FN(tinyi_s8x16))a, (TINY_FN(tinyi_s32x4))acc);
+}
+#else
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_u8i8(acc, a, b); }
+#endif
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 #endif
 #undef TINYI_W_FROM

@@ -252,6 +252,18 @@
 #define TINYI_W128_SIMDE 0
 #endif
 
+/* Relaxed SIMD of WebAssembly (-mrelaxed-simd, clang 16 and newer): products of four bytes, which are exact where those
+ * of one operand are below 128, and multiply-adds that round once or twice, as the engine can. */
+#if TINYI_W128_SIMDE && defined __wasm_relaxed_simd__ && defined __has_builtin
+#if __has_builtin(__builtin_wasm_relaxed_dot_i8x16_i7x16_add_s_i32x4) && \
+    __has_builtin(__builtin_wasm_relaxed_madd_f32x4) && __has_builtin(__builtin_wasm_relaxed_nmadd_f32x4)
+#define TINYI_W128_RELAXED 1
+#endif
+#endif
+#ifndef TINYI_W128_RELAXED
+#define TINYI_W128_RELAXED 0
+#endif
+
 #if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2 || TINYI_HAVE_AVX512)
 #include <immintrin.h>
 #endif

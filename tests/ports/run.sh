@@ -33,6 +33,7 @@ if [ "$1" = record ]; then
     exit 0
 fi
 [ "$1" != --check ] || set -- "$(uname -m) tcc"
+printf '#define TINYLLM_ALL\n#define TINYLLM_IMPLEMENTATION\n#include "tinyllm.h"\n' >"$dir/library.c"
 golden=$dir/expected
 sh tests/ports/golden.sh $oracle >"$golden"
 
@@ -79,11 +80,18 @@ platform() {
     run_platform "$dir/job.$queued" "$with_units" "$@" >"$dir/job.$queued" 2>>"$dir/job.$queued.says" &
     [ $((queued - printed)) -lt "$jobs" ] || drain
 }
+# NAME WHY [SENTENCE]: the row of a platform whose tools are missing
+missing() {
+    wanted "$1" || return 0
+    line "$1" - "not run: $2" - - | tee -a "$table"
+    [ -z "${3:-}" ] || echo "    $3"
+    notrun=$((notrun + 1))
+}
 # JOB WITH_UNITS, then as platform: prints the row
 run_platform() {
     job=$1 with_units=$2 name=$3 runner=$4 cc=$5 flags=$6
-    shown="$(echo "$cc" | sed 's/.*\///') $(echo "$flags" |
-        sed 's/-I[^ ]*//g; s/-static//; s/-std=c99//; s/-lm//; s/-DTINY_NO_AVX512 -DTINY_NO_VNNI//; s/  */ /g')"
+    shown="$(echo "$cc" | sed 's/.*\///') $(echo "$flags" | sed 's/-DTINY_NO_AVX512 -DTINY_NO_VNNI//' |
+        sed 's/-I[^ ]*//g; s/-static//; s/-std=c99//; s/-lm//; s/-D_WASI[^ ]*//g; s/  */ /g')"
     row() { line "$name" "$shown" "$1" "$2" "$3"; echo "$4" >"$job.verdict"; }
     for tool in "${cc%% *}" "${runner%% *}"; do
         if [ -n "$tool" ] && ! has "$tool"; then row "not run: no $tool" - - 'not run'; return; fi
@@ -92,11 +100,12 @@ run_platform() {
     # with -ffast-math gcc links a start file that flushes denormals in the whole process: compiled with it, linked
     # without it
     # shellcheck disable=SC2086
-    if ! { $cc $flags -I"$INC" -DPORT_IMPLEMENTATION -c tests/ports/checksums.c -o "$exe.o" &&
+    if ! { $cc $flags -I"$INC" -c "$dir/library.c" -o "$exe.library.o" &&
+        $cc $flags -I"$INC" -c tests/ports/checksums.c -o "$exe.o" &&
         $cc $flags -I"$INC" -c tests/ports/models.c -o "$exe.models.o" &&
         $cc $flags -I"$INC" -c tests/ports/procedures.c -o "$exe.procedures.o" &&
-        $cc $(echo "$flags" | sed 's/-ffast-math//') "$exe.o" "$exe.models.o" "$exe.procedures.o" -o "$exe" \
-            $libs; } >"$exe.log" 2>&1; then
+        $cc $(echo "$flags" | sed 's/-ffast-math//') "$exe.o" "$exe.models.o" "$exe.procedures.o" \
+            "$exe.library.o" -o "$exe" $libs; } >"$exe.log" 2>&1; then
         if grep -q -e 'cannot find -l' -e 'stdio.h.*o such file' -e 'stdio.h.*not found' -e 'libc-header-start.h' \
             -e 'cannot find crt' -e 'unable to find library' -e 'cannot open .*crt' "$exe.log"; then
             row 'not run: no C library' - - 'not run'
@@ -133,6 +142,7 @@ run_platform() {
         targets="${targets}FAILED: ${wrong:-status $status}"
         verdict=failed
     fi
+    [ -z "$blocks" ] || block_tests "" || verdict=failed
     two=-
     [ -z "$with_units" ] || two=$(two_units)
     case $two in passed | -) ;; *) verdict=failed ;; esac
@@ -144,6 +154,22 @@ hello() {
     # shellcheck disable=SC2086
     $cc $flags "$job.c" -o "$job.hello$suffix" $libs >/dev/null 2>&1 &&
         [ "$($runner "$job.hello$suffix" 2>/dev/null | tr -d '\r')" = hello ]
+}
+
+# tests of products with block formats, and which failed on standard error
+block_tests() { # MORE: arguments of the runner
+    bad=
+    for t in borders eight format matmul pass sparse; do
+        # shellcheck disable=SC2086
+        if ! $cc $flags -I"$INC" -Itests tests/llm/block/$t.c "$exe.library.o" -o "$exe.$t$suffix" $libs \
+            >"$exe.$t.log" 2>&1; then
+            bad="$bad $t (no build)"
+        elif ! $limit $runner $1 "$exe.$t$suffix" >"$exe.$t.log" 2>&1; then
+            bad="$bad $t"
+        fi
+    done
+    [ -z "$bad" ] || echo "tests/llm/block failed${1:+ with $1}:$bad" >&2
+    [ -z "$bad" ]
 }
 
 # QEMU 7.2 reads the first operand of MDEB and MDEBR of s390x (two floats multiplied to a double) as a double: 1.5 * 3
@@ -175,6 +201,7 @@ limit=
 has timeout && limit='timeout 1800'
 suffix= libs=-lm
 simde=-I$dir/simde-only
+blocks=                                     # not empty: tests/llm/block too
 
 machine=$(uname -m)
 # vector code that this processor cannot run takes half of the compile time: only the first row compiles it
@@ -227,7 +254,49 @@ fi
 platform 'wasm, no SIMD' "$node" emcc "-std=c99 -O0 $simde"
 platform 'wasm' "$node" emcc "-std=c99 -O3 -msimd128 $simde"
 
+# Relaxed SIMD, which the compiler of emscripten 3.1.6 does not know: a newer clang with wasi-libc, and a Node.js that
+# computes it. Node.js 20, with its flag, loses the 5 of this product.
+drain
+suffix=.wasm blocks=yes
+libs='-lwasi-emulated-mman -lwasi-emulated-signal -Wl,-z,stack-size=1048576'
+libs="$libs -O0"                            # no wasm-opt, which may be older than the instructions
+relaxed='--target=wasm32-wasi -msimd128 -mrelaxed-simd -D_WASI_EMULATED_MMAN -D_WASI_EMULATED_SIGNAL'
+cat >"$dir/relaxed.c" <<'END'
+#include <stdio.h>
+typedef signed char bytes __attribute__((vector_size(16)));
+typedef int ints __attribute__((vector_size(16)));
+int main(int argc, char **argv)
+{
+    const bytes a = (signed char)(-127 - argc) - (bytes){ 0 }, b = (signed char)127 - (bytes){ 0 };
+    const ints c = 5 - (ints){ 0 }, y = __builtin_wasm_relaxed_dot_i8x16_i7x16_add_s_i32x4(a, b, c);
+    puts(argv && y[0] == 4 * -128 * 127 + 5 ? "right" : "wrong");
+    return 0;
+}
+END
+relaxed_clang() { # prints the compiler
+    for cc in clang-22 clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang; do
+        # shellcheck disable=SC2086
+        if has $cc && $cc $relaxed -O2 -c "$dir/relaxed.c" -o "$dir/relaxed.o" &&
+            $cc $relaxed "$dir/relaxed.o" -o "$dir/relaxed.wasm"; then
+            echo "found $cc"
+            return
+        fi
+    done
+}
+if wanted 'wasm, relaxed SIMD'; then
+    cc=$(relaxed_clang 2>/dev/null | sed -n 's/^found //p')
+    node="${NODE_WASI:-node} --no-warnings tests/ports/wasi.mjs"
+    if [ -z "$cc" ]; then
+        missing 'wasm, relaxed SIMD' 'no clang 16' 'clang 16 or newer with lld, wasi-libc and a runtime for wasm32'
+    elif [ "$($node "$dir/relaxed.wasm" 2>/dev/null)" != right ]; then
+        missing 'wasm, relaxed SIMD' 'Node.js lacks it' 'NODE_WASI=/path/node names one that has relaxed SIMD'
+    else
+        platform 'wasm, relaxed SIMD' "$node" "$cc" "$relaxed -std=gnu99 -O3 $simde"
+    fi
+fi
+
 # Windows
+blocks=
 wine=wine64
 has wine64 || wine=wine
 has $wine || [ ! -x /usr/lib/wine/wine64 ] || wine=/usr/lib/wine/wine64
