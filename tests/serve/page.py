@@ -94,16 +94,17 @@ def main():
             browser.shot("2-answer")
 
         def stop():
-            # the model is fast and its stories end: this answer is long and slow enough to be stopped
+            # the model is fast and its stories end: 100 long answers under way at once are slow enough to be stopped
             js("""{ const was = window.fetch; window.fetch = (url, o) => {
                 if (o && o.body) o.body = JSON.stringify({ ...JSON.parse(o.body), ignore_eos: true, n: 100 });
                 return was(url, o) } }""")
             browser.type("in the end")
             browser.key("Enter", 13)
             until("talk().turns.length === 4 && talk().turns[3].content.length > 0")
-            if js("!!running"):
-                browser.key("Escape", 27)
+            assert js("!!running"), "the answer has ended before it could be stopped"
+            browser.key("Escape", 27)
             until("!running")
+            assert js("talk().turns[3].about") == "stopped", js("talk().turns[3].about")
             assert js("document.getElementById('stop').hidden") and not js("document.getElementById('send').hidden")
 
         def plain():
