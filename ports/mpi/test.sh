@@ -19,7 +19,7 @@ passed=0 failed=0
 tried() { # what, status; the log says why
     if [ "$2" -eq 0 ]; then
         passed=$((passed + 1))
-        printf '%-60s %s\n' "$1" "$(grep -E '^([0-9]* passed|the same|rank )' "$log" | tail -n 1)"
+        printf '%-60s %s\n' "$1" "$(grep -E '^([0-9]* passed|the same|check: |compared|one rank|rank [0-9])' "$log" | tail -n 1)"
     else
         failed=$((failed + 1))
         printf '%-60s failed with status %s\n' "$1" "$2"
@@ -47,7 +47,7 @@ lines_of() {
     noloco) echo --steps 40 --inner 10 ;;
     sbp)
         echo run --width 64
-        [ "$n" -gt 2 ] || echo stages --items 100
+        echo stages --items 100
         ;;
     pipeline)
         echo
@@ -82,7 +82,7 @@ all() { # name, mpicc, mpirun
             while IFS= read -r line; do
                 # shellcheck disable=SC2086
                 runs "$n" "$at/$program" $line --check
-                tried "$name, $n ranks: $program $line --check" $?
+                tried "$name, $n ranks: $program${line:+ $line} --check" $?
             done <"$log.lines"
         done
     done
