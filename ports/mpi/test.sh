@@ -19,7 +19,8 @@ passed=0 failed=0
 tried() { # what, status; the log says why
     if [ "$2" -eq 0 ]; then
         passed=$((passed + 1))
-        printf '%-60s %s\n' "$1" "$(grep -E '^([0-9]* passed|the same|check: |compared|one rank|rank [0-9])' "$log" | tail -n 1)"
+        printf '%-60s %s\n' "$1" \
+            "$(grep -E '^([0-9]* passed|the same|check: |compared|one rank|rank [0-9])' "$log" | tail -n 1)"
     else
         failed=$((failed + 1))
         printf '%-60s failed with status %s\n' "$1" "$2"
