@@ -327,7 +327,8 @@ static tiny_status open_group(tiny_ctx *ctx, const tllm_gguf *file, const char *
 static int goes_on(tiny_ctx *ctx, const group *g, tiny_status st)
 {
     const int gone = g->gone - 1;
-    if (!(run.flags & REPLAN) || stopped_by || (st != TINY_E_PEER && st != TINY_E_PROTOCOL)) return 0;
+    if (!(run.flags & REPLAN) || stopped_by) return 0;
+    if (st != TINY_E_PEER && st != TINY_E_PROTOCOL && st != TINY_E_TIMEOUT) return 0;
     if (run.command == WORKER) return gone > 0 && gone != g->rank;
     if (gone < 1 || run.ranks < 2) return 0;
     fprintf(stderr, "\n%s\n", tiny_ctx_message(ctx));

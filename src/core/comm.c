@@ -438,7 +438,7 @@ TINY_API tiny_status tiny_allreduce_start(tiny_comm *c, float *x, size_t n, unsi
 
 TINY_API tiny_status tiny_allreduce_wait(tiny_comm *c, uint64_t handle)
 {
-    uint64_t start, end;
+    uint64_t start, end, wait_ns;
     int soft;
     tiny_status st = TINY_OK;
     tinyi_sum *s;
@@ -446,7 +446,6 @@ TINY_API tiny_status tiny_allreduce_wait(tiny_comm *c, uint64_t handle)
     soft = c->soft_ns != 0;
     s = &c->sum[handle % TINY_COMM_FLIGHTS];
     start = tiny_now_ns();
-    end = c->timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + c->timeout_ns;
     tinyi_comm_lock(c);
     if (!c->failed && (!c->used[handle % TINY_COMM_FLIGHTS] || s->number != handle)) {
         st =
@@ -454,6 +453,9 @@ TINY_API tiny_status tiny_allreduce_wait(tiny_comm *c, uint64_t handle)
         tinyi_comm_unlock(c);
         return st;
     }
+    /* in a star, the others wait for rank 0, which then still has the time to find and name the rank that is late */
+    wait_ns = s->way == TINY_COMM_STAR && c->rank && c->timeout_ns < UINT64_MAX / 2 ? 2 * c->timeout_ns : c->timeout_ns;
+    end = wait_ns > UINT64_MAX - start ? UINT64_MAX : start + wait_ns;
     c->waiting = 1;
     while (!c->failed && !s->done) {
         const uint64_t seen = c->net->changes(c->net);
@@ -463,9 +465,12 @@ TINY_API tiny_status tiny_allreduce_wait(tiny_comm *c, uint64_t handle)
         now = tiny_now_ns();
         if (now >= end) {
             char says[160];
+            const int late = tinyi_comm_awaits(c);
             (void)snprintf(says, sizeof says,
-                           "rank %d waited %.3g s for sum %llu (tag %u), which is not complete", c->rank,
-                           1e-9 * (double)c->timeout_ns, (unsigned long long)handle, s->tag);
+                           "rank %d waited %.3g s for sum %llu (tag %u), which is not complete without rank %d",
+                           c->rank, 1e-9 * (double)wait_ns, (unsigned long long)handle, s->tag, late);
+            /* in other ways that rank may itself wait for another one */
+            if ((s->way == TINY_COMM_STAR || c->world == 2) && late != c->rank) c->net->gone = 1 + late;
             tinyi_comm_give_up(c, TINY_E_TIMEOUT, says);
             break;
         }

@@ -45,7 +45,9 @@ typedef struct tiny_comm_desc {             /* all zero but net: the sensible de
     size_t n_most;                          /* length of the longest sum; 0: 65536 */
     int way;                                /* tiny_comm_way */
     size_t n_short;                         /* 0: 8192 */
-    uint64_t timeout_ns;                    /* of a wait; 0: 10 s */
+    /* of a wait; 0: 10 s. In a star the ranks after 0 wait twice as long: rank 0 then finds the one that is late. It
+     * returns TINY_E_TIMEOUT, the others TINY_E_PEER, and net->gone is that rank on all of them */
+    uint64_t timeout_ns;
     int no_thread;                          /* nonzero: messages move only during the calls */
     int finite;                             /* nonzero: a received number that is not finite ends the group */
     /* A wait that has taken this long counts as slow, once, and calls slow, if it is not NULL, with the rank that it

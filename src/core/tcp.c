@@ -138,7 +138,8 @@ static tiny_status tinyi_tcp_aborted(tiny_tcp *t, int from, const unsigned char 
                                                                                         : "is gone: it gave up");
         return tinyi_tcp_fail(t, TINY_E_PEER, from, says);
     }
-    (void)snprintf(says, sizeof says, "rank %d is gone, says rank %d", (int)rank, from);
+    (void)snprintf(says, sizeof says, "rank %d is %s, says rank %d", (int)rank,
+                   why == TINYI_ABORT_LATE ? "too slow" : "gone", from);
     return tinyi_tcp_fail(t, TINY_E_PEER, (int)rank, says);
 }
 

@@ -4,6 +4,7 @@
  *          by fork and killed without a word; they speak TCP. */
 #include "small.h"
 #if T_PTHREAD
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 enum { PROMPT = 5, N = 32, RANKS = 3 };
@@ -11,13 +12,34 @@ static const small_shape shape = { 64, 8, 4, 8, 96, 1, 80, TLLM_FORMAT_F32, 0 };
 static const double shares[RANKS] = { 2, 1, 1 };
 #define DEADLINE UINT64_C(20000000000)
 
-/* a transport whose process ends, as by kill -9, before it sends message number at */
-typedef struct deadly { tiny_net net; tiny_net *inner; uint64_t sent, at; } deadly;
+enum { KILLED, STOPPED, CUT_OFF, LATE };
+/* a transport whose process ends, as by kill -9, before it sends message number at; or what else `end` says */
+typedef struct deadly {
+    tiny_net net;
+    tiny_net *inner;
+    uint64_t sent, at;
+    int end, tells, keeps;                  /* tells: a pipe that gets the time; keeps: a socket that is not its own */
+} deadly;
+typedef struct fate { int rank, st, gone; uint64_t at; char says[200]; } fate;
+static void deadly_end(deadly *d)
+{
+    fate f;
+    int fd;
+    memset(&f, 0, sizeof f);
+    f.rank = -1;
+    f.at = tiny_now_ns();
+    if (d->tells && write(d->tells, &f, sizeof f) != (ssize_t)sizeof f) _exit(5);
+    d->at = UINT64_MAX;
+    if (d->end == KILLED) (void)kill(getpid(), SIGKILL);
+    if (d->end == STOPPED) (void)kill(getpid(), SIGSTOP);
+    for (fd = 3; fd < 256 && d->end == CUT_OFF; fd++) if (fd != d->keeps) (void)shutdown(fd, SHUT_RDWR);
+    if (d->end == LATE) (void)sleep(30);    /* its pings go on; the others end it */
+}
 static tiny_status deadly_send(tiny_net *net, int to, tiny_message *m)
 {
     deadly *d = (deadly *)net;
     tiny_status st;
-    if (!m->begun && d->sent++ >= d->at) (void)kill(getpid(), SIGKILL);
+    if (!m->begun && d->sent++ >= d->at) deadly_end(d);
     st = d->inner->send(d->inner, to, m);
     if (!st && !m->begun) d->sent--;        /* it will be tried again */
     return st;
@@ -38,7 +60,8 @@ typedef struct told {
     small file;
     tiny_socket at;
     char address[TINY_ADDRESS_TEXT];
-    int n, replan;
+    int n, replan, end, tells;
+    uint64_t ping_ns, timeout_ns;           /* 0: the default; DEADLINE */
     /* of rank 0 */
     int32_t text[PROMPT + N];
     int n_text, made, groups;
@@ -78,9 +101,13 @@ static tiny_status join(const told *t, int rank, int world, const double *share,
     td.secret = "correct horse battery staple";
     td.n_secret = 28;
     td.open_ns = UINT64_C(60000000000);
+    td.ping_ns = t->ping_ns;
     if (!st) st = tiny_tcp_open(m->ctx, &td, &m->tcp);
     if (st) return st;
     cd.net = tiny_tcp_net(m->tcp);
+    m->d.end = t->end;
+    m->d.tells = t->tells;
+    m->d.keeps = (int)t->at;
     if (dies_at != UINT64_MAX) {
         m->d.inner = cd.net;
         m->d.net = *cd.net;
@@ -94,7 +121,7 @@ static tiny_status join(const told *t, int rank, int world, const double *share,
         cd.net = &m->d.net;
     }
     cd.n_most = tllm_lead_most(m->model, world, 16);
-    cd.timeout_ns = DEADLINE;
+    cd.timeout_ns = t->timeout_ns ? t->timeout_ns : DEADLINE;
     st = tiny_comm_open(m->ctx, &cd, &m->comm);
     if (!st) st = tllm_model_cut_by(m->ctx, m->model, rank, world, share);
     ld.model = m->model;
@@ -226,6 +253,83 @@ static void test_killed_at_each_message(void)
     }
     end(t);
     T_PROOF("distributed 1", "worker killed at each message of a run of 20 tokens: all others get PEER and its rank");
+}
+
+/* a rank in a process of its own, which tells how it ended */
+static pid_t start_fated(const told *t, int rank, uint64_t dies_at)
+{
+    const pid_t pid = fork();
+    if (!pid) {
+        int32_t token[PROMPT];
+        float logits[80];
+        member m;
+        fate f;
+        int i;
+        tiny_status st = join(t, rank, RANKS, shares, dies_at, &m);
+        for (i = 0; i < PROMPT; i++) token[i] = small_prompt(i, 80);
+        if (!st && rank) st = tllm_lead_follow(m.lead, NULL, NULL);
+        else if (!st) {
+            st = tllm_lead_forward(m.lead, token, PROMPT, 0, logits);
+            for (i = 0; i < t->n && !st; i++) {
+                token[0] = small_best(logits, 80);
+                st = tllm_lead_forward(m.lead, token, 1, PROMPT + i, logits);
+            }
+            if (!st) st = tllm_lead_stop(m.lead);
+        }
+        memset(&f, 0, sizeof f);
+        f.at = tiny_now_ns();
+        f.rank = rank;
+        f.st = (int)st;
+        f.gone = m.comm ? tiny_comm_net(m.comm)->gone - 1 : -1;
+        (void)snprintf(f.says, sizeof f.says, "%.199s", tiny_ctx_message(m.ctx));
+        leave(&m);
+        _exit(write(t->tells, &f, sizeof f) != (ssize_t)sizeof f);
+    }
+    return pid;
+}
+
+/* Each rank in turn is killed, stopped, cut off its connections, or late, in the middle of a text. Every survivor names
+ * it, within twice the deadline: three pings and a half, or the time of a step where the rank is only late. Until then
+ * it was never silent for as long as a ping. */
+static void test_every_end(void)
+{
+    static const char *const how[] = { "killed", "stopped", "cut off", "late" };
+    told *t = begin();
+    int end_of, victim, r, k;
+    if (!t) return;
+    t->n = 40;
+    for (end_of = KILLED; end_of <= LATE; end_of++)
+        for (victim = 0; victim < RANKS; victim++) {
+            const uint64_t deadline = end_of == LATE ? UINT64_C(1000000000) : UINT64_C(1400000000);
+            pid_t pid[RANKS];
+            fate f;
+            uint64_t at = 0;
+            int tells[2];
+            if (!T_TRUE(!pipe(tells))) break;
+            t->end = end_of;
+            t->tells = tells[1];
+            t->ping_ns = deadline * 2 / 7;
+            t->timeout_ns = end_of == LATE ? deadline : 0;
+            for (r = 0; r < RANKS; r++) pid[r] = start_fated(t, r, r == victim ? 20 : UINT64_MAX);
+            (void)close(tells[1]);
+            for (k = 0; k < RANKS; k++) {
+                if (!T_TRUE(read(tells[0], &f, sizeof f) == (ssize_t)sizeof f)) break;
+                if (f.rank < 0) { at = f.at; continue; }
+                if (f.rank == victim) { k--; continue; }
+                /* rank 0 waits for the late one itself, and so do all where rank 0 is late */
+                if (!T_EQ_INT(f.st, end_of == LATE && (!f.rank || !victim) ? TINY_E_TIMEOUT : TINY_E_PEER) ||
+                    !T_EQ_INT(f.gone, victim) || !T_TRUE(at && f.at - at < 2 * deadline + 200000000))
+                    printf("  rank %d is %s, rank %d after %.2f s: %s\n", victim, how[end_of], f.rank,
+                           1e-9 * (double)(f.at - at), f.says);
+            }
+            (void)close(tells[0]);
+            for (r = 0; r < RANKS; r++) {
+                if (r == victim) (void)kill(pid[r], SIGKILL);
+                (void)ended(pid[r]);
+            }
+        }
+    end(t);
+    T_PROOF("distributed 1", "each rank killed, stopped, cut off or late: the others name it within 2x the deadline");
 }
 
 /* Rank 1 or 2 is killed; the others make a group of two with the shares that they had, and finish the text. */
@@ -367,7 +471,9 @@ typedef struct audited {
     const small *file;
     int world, wire, who, every;            /* who lies; 0: nobody */
     float factor, more;
-    tiny_local *local;
+    tiny_local *local;                      /* NULL: over TCP */
+    tiny_socket at;
+    char address[TINY_ADDRESS_TEXT];
     tiny_status st[RANKS];
     char says[RANKS][240];
     int gone[RANKS], made;
@@ -384,6 +490,7 @@ static void audit_rank(int rank, void *arg)
     tllm_narrow *narrow = NULL;
     tllm_audit *audit = NULL;
     tllm_lead *lead = NULL;
+    tiny_tcp *tcp = NULL;
     int32_t token[7];
     float logits[80];
     int i;
@@ -394,7 +501,20 @@ static void audit_rank(int rank, void *arg)
     memset(&ld, 0, sizeof ld);
     memset(&cd, 0, sizeof cd);
     memset(&lies, 0, sizeof lies);
-    nd.inner = tiny_local_net(t->local, rank);
+    if (t->local) nd.inner = tiny_local_net(t->local, rank);
+    else if (!m.st) {
+        tiny_tcp_desc td;
+        memset(&td, 0, sizeof td);
+        td.rank = rank;
+        td.world = t->world;
+        td.at = t->address;
+        td.listener = rank ? TINY_NO_SOCKET : t->at;
+        td.secret = "correct horse battery staple";
+        td.n_secret = 28;
+        td.open_ns = UINT64_C(60000000000);
+        m.st = tiny_tcp_open(m.ctx, &td, &tcp);
+        nd.inner = tiny_tcp_net(tcp);
+    }
     nd.format = t->wire;
     nd.n_most = 16 * 64;
     if (!m.st) m.st = tllm_narrow_open(m.ctx, &nd, &narrow);
@@ -451,8 +571,25 @@ static void audit_rank(int rank, void *arg)
     tiny_comm_close(m.comm);
     tllm_audit_close(m.ctx, audit);
     tllm_narrow_close(m.ctx, narrow);
+    tiny_tcp_close(m.ctx, tcp);
     m.comm = NULL;
     (void)t_rank_leave(&m, t->says[rank] + 239, 1);
+}
+static int audit_tcp(audited *t)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_socket at[TINY_ADDRESSES];
+    tiny_address a;
+    int n, ok = T_OK(tiny_listen_at(ctx, ":0", at, &n)) && T_OK(tiny_socket_address(ctx, at[0], &a));
+    if (ok) {
+        t->local = NULL;
+        t->at = at[0];
+        tiny_address_text(&a, t->address);
+        ok = t_ranks(t->world, audit_rank, t);
+        tiny_socket_close(at[0]);
+    }
+    t_close(ctx);
+    return ok;
 }
 static int audit_all(audited *t)
 {
@@ -479,15 +616,16 @@ static void test_audit(void)
     small file;
     int k, i;
     if (!small_make(&file, &small_plain, NULL)) return;
-    for (k = 0; k < 3; k++) {
+    for (k = 0; k < 6; k++) {
+        const int tcp = k / 3;
         memset(&t, 0, sizeof t);
         t.file = &file;
-        t.wire = wires[k];
+        t.wire = wires[k % 3];
         t.every = 1;
         t.factor = 1.01f;
         for (t.world = 2; t.world <= 3; t.world++)
             for (t.who = 0; t.who < t.world; t.who += t.world - 1) {
-                if (!audit_all(&t)) return;
+                if (!(tcp ? audit_tcp(&t) : audit_all(&t))) return;
                 if (t.who) {                /* found, and named to everybody but itself */
                     T_EQ_INT(t.st[0], TINY_E_PROTOCOL);
                     T_EQ_INT(t.gone[0], t.who);
@@ -557,6 +695,7 @@ static void test_audit(void)
 int main(void)
 {
     T_RUN(test_killed_at_each_message);
+    T_RUN(test_every_end);
     T_RUN(test_replan);
     T_RUN(test_slow);
     T_RUN(test_audit);
