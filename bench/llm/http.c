@@ -3,10 +3,16 @@
  * The reader: a request as a browser sends it, compared with memchr over the same bytes, which finds the ends of lines
  * and checks nothing. A body in chunks, compared with memcpy. An exchange over loopback with both ends in one thread,
  * compared with the same system calls around plain sockets. A text of 200 tokens as a stream through the server, alone
- * and with 400 idle connections, compared with the same requests to the engine alone. */
+ * and with 400 idle connections, compared with the same requests to the engine alone. And when a token of a stream
+ * arrives at a client of another thread, counted from the end of the step that made it. */
 #include "../bench.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#if defined __unix__ || defined __APPLE__
+#define BH_THREADS 1
+#include <pthread.h>
+#endif
 
 static const char bh_head[] =
     "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nConnection: keep-alive\r\nContent-Length: 0\r\n"
@@ -176,6 +182,87 @@ static void bh_stream(void *arg)
     bh_until(t, "\r\n0\r\n\r\n", 1);
 }
 
+#ifdef BH_THREADS
+enum { BH_TOKENS = 200 };
+typedef struct bh_arrival { tiny_socket socket; uint64_t at[BH_TOKENS]; int n, over; } bh_arrival;
+
+/* notes when each event of the stream arrives */
+static void *bh_listen(void *arg)
+{
+    static const char mark[] = "data: {";
+    bh_arrival *a = (bh_arrival *)arg;
+    static char got[1 << 20];
+    size_t n = 0, seen = 0, k;
+    while (!a->over) {
+        tiny_poll p;
+        char *at;
+        uint64_t now;
+        p.socket = a->socket;
+        p.want = TINY_POLL_READ;
+        p.can = 0;
+        k = 0;
+        if (tiny_socket_poll(NULL, &p, 1, UINT64_MAX) ||
+            tiny_socket_read(NULL, a->socket, got + n, sizeof got - 1 - n, &k, &a->over))
+            break;
+        now = tiny_now_ns();
+        n += k;
+        got[n] = 0;
+        while ((at = strstr(got + seen, mark)) != NULL) {
+            if (a->n < BH_TOKENS) a->at[a->n++] = now;
+            seen = (size_t)(at - got) + sizeof mark - 1;
+        }
+        if (n + 1 >= sizeof got || strstr(got, "[DONE]")) break;
+    }
+    a->over = 1;
+    return NULL;
+}
+static int bh_by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+static void bh_first_byte(bh_talk *t)
+{
+    static const char body[] = "{\"prompt\":[1,115,114,105],\"max_tokens\":200,\"temperature\":0,\"ignore_eos\":true,"
+                               "\"stream\":true}";
+    static bh_arrival a;
+    static uint64_t made[BH_TOKENS];
+    static double late[BH_TOKENS];
+    tllm_engine_counters c;
+    pthread_t client;
+    uint64_t before;
+    char text[400];
+    size_t put;
+    int k = 0, n;
+    n = snprintf(text, sizeof text, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+                                    "%lu\r\n\r\n%s", (unsigned long)sizeof body - 1, body);
+    memset(&a, 0, sizeof a);
+    a.socket = t->client;
+    tllm_engine_count(t->engine, &c);
+    before = c.made_tokens;
+    if (pthread_create(&client, NULL, bh_listen, &a)) return;
+    b_must(t->ctx, tiny_socket_write(NULL, t->client, text, (size_t)n, &put));
+    while (k < BH_TOKENS) {
+        b_must(t->ctx, tllm_api_step(t->api, UINT64_MAX));
+        tllm_engine_count(t->engine, &c);
+        while (k < BH_TOKENS && before + (uint64_t)k < c.made_tokens) made[k++] = tiny_now_ns();
+    }
+    (void)tllm_api_step(t->api, 0);
+    (void)pthread_join(client, NULL);
+    if (a.n < BH_TOKENS) {
+        b_note("the stream had %d events for %d tokens: their times were not compared", a.n, (int)BH_TOKENS);
+        return;
+    }
+    for (k = 0; k < BH_TOKENS; k++) late[k] = ((double)a.at[k] - (double)made[k]) * 1e-3;
+    qsort(late, BH_TOKENS, sizeof *late, bh_by_value);
+    b_note("a token of a stream is at a client of another thread %.0f us after the end of the step that made it "
+           "(median of %d; 95 %% %.0f, the latest %.0f; below 0: before that end)", late[BH_TOKENS / 2], (int)BH_TOKENS,
+           late[BH_TOKENS * 95 / 100 - 1], late[BH_TOKENS - 1]);
+    b_verdict("a token of a stream: us from the end of its step to its arrival, median", late[BH_TOKENS / 2], "<",
+              2000.0);
+}
+#endif
+
 static tiny_socket bh_dial(tiny_ctx *ctx, const char *address)
 {
     tiny_address a[TINY_ADDRESSES];
@@ -249,6 +336,9 @@ void bench_http(void)
     us = (rows[2].median_ns - rows[3].median_ns) / 200e3;
     b_note("the server costs %.1f us a token, which is %.2f %% of a model with 10 ms a token", us, us / 100);
     us = (rows[4].median_ns - rows[2].median_ns) / 200e3;
+#ifdef BH_THREADS
+    bh_first_byte(&t);
+#endif
     b_note("%d idle connections add %.2f us a token", (int)IDLE, us);
     for (k = 0; k < IDLE; k++) tiny_socket_close(idle[k]);
     for (k = 0; k < 2; k++) tiny_socket_close(t.plain[k]);
