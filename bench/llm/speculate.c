@@ -33,6 +33,21 @@ static void bs_run(void *arg)
 static const char bs_story[] = "one day , Leo was in the park . he had two red hats . Mia had three blue balls . Leo "
                                "gave one hat to Mia . she said thank you . they played with the balls all day .";
 
+/* What the formula predicts for a chain of n: the chance that a proposal is kept is the one at which its tokens a pass
+ * are those that were counted. A pass over all of them counts as one over one token. */
+static double bs_predicted(const tllm_draft_counts *c, int n, double cost)
+{
+    const double tokens = (double)(c->kept + c->passes) / (double)(c->passes + !c->passes);
+    double low = 0.0, high = 1.0;
+    int i;
+    for (i = 0; i < 50; i++) {
+        const double keep = (low + high) / 2.0;
+        if (tllm_draft_gain(keep, n, 0.0) < tokens) low = keep;
+        else high = keep;
+    }
+    return tllm_draft_gain(low, n, cost);
+}
+
 /* The share of proposals kept if story.gguf drafts for itself, in groups of n layers: mean and standard deviation over
  * five texts. */
 static void bs_share(tiny_ctx *ctx, tllm_session *s, int n, int no_calibration, double *mean, double *spread)
@@ -187,10 +202,11 @@ static void bs_slow(tiny_ctx *ctx, const char *target)
            (double)(c[1].kept + c[1].passes) / (double)(c[1].passes + !c[1].passes),
            (double)(c[3].kept + c[3].passes) / (double)(c[3].passes + !c[3].passes),
            (double)(c[5].kept + c[5].passes) / (double)(c[5].passes + !c[5].passes), cost);
+    b_note("a chain of 4: %.2f times as fast by the formula, %.2f measured", bs_predicted(&c[1], 4, cost), x[1]);
     b_headline("speculate", "up to 2.5 times faster where a pass over five tokens costs little more than one",
                "story.gguf with 48 idle layers in F32, story-small.gguf as the draft, greedy, 96 tokens",
-               "%.2f (a chain of 4), %.2f (as many as pay), %.2f (a tree of 8), %.2f (where it pays), %.2f (a tree "
-               "of 30)", x[1], x[2], x[3], x[4], x[5]);
+               "%.2f (a chain of 4; by the formula %.2f), %.2f (as many as pay), %.2f (a tree of 8), %.2f (where it "
+               "pays), %.2f (a tree of 30)", x[1], bs_predicted(&c[1], 4, cost), x[2], x[3], x[4], x[5]);
     tllm_session_close(small);
     tllm_session_close(s);
     tllm_writer_close(ctx, w);
@@ -323,6 +339,8 @@ void bench_speculate(void)
         b_note("4 at once: %.2f of the proposals kept, %.2f tokens a pass; a step of the draft takes %.2f of a pass "
                "over one token",
                a, (double)(c[2].kept + c[2].passes) / (double)(c[2].passes + !c[2].passes), cost);
+        b_note("4 at once: %.2f times as fast by the formula, %.2f measured", bs_predicted(&c[2], 4, cost),
+               r[0].median_ns / r[2].median_ns);
         if (!contest)
             b_note("tree of 14: %.2f of the proposals kept, %.2f tokens a pass; side by side, 4 at once: %.2f kept",
                    (double)c[5].kept / (double)(c[5].proposed + !c[5].proposed),
@@ -332,11 +350,12 @@ void bench_speculate(void)
         if (!contest)
             b_headline("speculate", "2 to 3 times faster, the distribution unchanged",
                        "story.gguf, story-small.gguf as the draft, greedy, 128 tokens; both fit into the caches",
-                       "%.2f (2 at once), %.2f (4), %.2f (as many as pay), %.2f (a tree of 14), %.2f (where it pays), "
-                       "%.2f (4, layers side by side); %.2f of the proposals kept, a step of the draft takes %.2f of "
-                       "one of the model", r[0].median_ns / r[1].median_ns, r[0].median_ns / r[2].median_ns,
-                       r[0].median_ns / r[3].median_ns, r[0].median_ns / r[5].median_ns,
-                       r[0].median_ns / r[6].median_ns, r[0].median_ns / r[7].median_ns, a, cost);
+                       "%.2f (2 at once), %.2f (4; by the formula %.2f), %.2f (as many as pay), %.2f (a tree of 14), "
+                       "%.2f (where it pays), %.2f (4, layers side by side); %.2f of the proposals kept, a step of the "
+                       "draft takes %.2f of one of the model", r[0].median_ns / r[1].median_ns,
+                       r[0].median_ns / r[2].median_ns, bs_predicted(&c[2], 4, cost), r[0].median_ns / r[3].median_ns,
+                       r[0].median_ns / r[5].median_ns, r[0].median_ns / r[6].median_ns,
+                       r[0].median_ns / r[7].median_ns, a, cost);
         else {
             b_verdict("quoting its prompt: token by token / at most 8 at once", r[0].median_ns / r[4].median_ns, ">",
                       1.5);
