@@ -269,6 +269,8 @@ static int bereave(const char *program, const char *options)
     while (write(fd, junk, sizeof junk) > 0 || write(fd, junk, 1) > 0) {}
     start_master(program, options, "pipe");
     (void)wait_for_master("waiting for 1 worker at");
+    spill("w.err", "");                     /* nothing of an earlier worker */
+    spill("w.pid", "");
     (void)snprintf(line, sizeof line,
                    "%s/%s worker examples/models/story.gguf unix:%s/c --key %s/key --threads 1 >%s/w.out 2>%s/w.err & "
                    "echo $! >%s/w.pid", build ? build : "build", program, folder, folder, folder, folder, folder);
