@@ -98,9 +98,10 @@ static void say_slow(void *user, int rank, uint64_t waited_ns)
             1e-9 * (double)waited_ns);
 }
 
-/* the line a second for the whole run, as a table */
-static void say_stats(const tllm_lead *lead)
+/* the line a second for the whole run, as a table, and the shares with which all ranks would compute equally long */
+static void say_stats(tiny_ctx *ctx, const tllm_lead *lead)
 {
+    double ms[TINY_NET_RANKS], next[TINY_NET_RANKS];
     const double n = (double)tllm_lead_tokens(lead);
     double share = 0;
     int r, world = tiny_comm_world(run.comm);
@@ -111,7 +112,11 @@ static void say_stats(const tllm_lead *lead)
         const tllm_lead_rank *t = tllm_lead_times(lead, r);
         fprintf(stderr, "%4d %6.1f%% %8.2f ms %8.2f ms %8.2f KB %10.1f %5.1f MB\n", r, 100 * run.shares[r] / share,
                 t->compute_ms / n, t->wait_ms / n, t->sent_kb / n, t->messages / n, t->memory_mb);
+        ms[r] = t->compute_ms;
     }
+    if (run.command != MASTER || world < 2 || n <= 0 || tllm_share_by_time(ctx, run.shares, ms, world, next)) return;
+    for (r = 0; r < world; r++) fprintf(stderr, "%s%.3f", r ? "," : "by these times, the next run: --share ", next[r]);
+    fputc('\n', stderr);
 }
 
 /* ---- a group ----------------------------------------------------------------------------------------------------- */
@@ -456,7 +461,7 @@ static tiny_status take_part(tiny_ctx *ctx, const char *prompt, size_t n_prompt)
             if (!st)
                 fprintf(stderr, "the master has ended: %llu tokens\n", (unsigned long long)tllm_lead_tokens(g.lead));
         }
-        if (!st && run.stats) say_stats(g.lead);
+        if (!st && run.stats) say_stats(ctx, g.lead);
         close_group(ctx, &g);
         if (!st || !goes_on(ctx, &g, st)) break;
         st = TINY_OK;

@@ -972,6 +972,7 @@ static void test_cluster(void)
         has(worker, "rank 1 of 2", __LINE__);
         has(worker, "the master has ended: ", __LINE__);
         if (k == 0) COMPLAINS("rank   share   computing     waiting        sent   messages   memory");
+        if (k == 0) COMPLAINS("by these times, the next run: --share 0.");
         if (k == 1) has(worker, "   1   50.0%", __LINE__);
         if (k == 3) COMPLAINS("measured shares: ");
     }
