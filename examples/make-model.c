@@ -1,12 +1,12 @@
 /* examples/make-model.c - writes a model file with random weights, for measurements
  *
- *     make-model --shape 2M|15M|42M|110M|1.1B|7B --type TYPE [--seed N] OUT.gguf
+ *     make-model --shape 2M|15M|37M|42M|110M|1.1B|7B --type TYPE [--seed N] OUT.gguf
  *
- * The shapes are those of stories15M to 110M, TinyLlama and Llama 2; 2M has the 2048 tokens of a test. Such a model
- * generates noise. TYPE is a block format for all matrices (Q4_0, F16, ...), or Q4_K_M: Q4_K, with Q6_K for the output
- * and half of attn_v and ffn_down, the mixture that quantize makes. Blocks are drawn from a few thousand that are
- * packed once, so most of the time goes into writing the file. The vocabulary has 256 bytes, and made-up words to fill
- * the 32000 tokens of the other shapes. */
+ * The shapes are those of stories15M to 110M, TinyLlama and Llama 2; 2M and 37M have 2048 tokens, for tests. Such a
+ * model generates noise. TYPE is a block format for all matrices (Q4_0, F16, ...), or Q4_K_M: Q4_K, with Q6_K for the
+ * output and half of attn_v and ffn_down, the mixture that quantize makes. Blocks are drawn from a few thousand that
+ * are packed once, so most of the time goes into writing the file. The vocabulary has 256 bytes, and made-up words to
+ * fill the 32000 tokens of the other shapes. */
 #define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -17,6 +17,7 @@ typedef struct shape { const char *name; uint64_t embd, layers, heads, kv, ffn, 
 static const shape shapes[] = {
     { "2M", 256, 4, 8, 8, 512, 2048, 256 },
     { "15M", 288, 6, 6, 6, 768, 32000, 256 },
+    { "37M", 512, 11, 8, 8, 1376, 2048, 256 },
     { "42M", 512, 8, 8, 8, 1376, 32000, 1024 },
     { "110M", 768, 12, 12, 12, 2048, 32000, 1024 },
     { "1.1B", 2048, 22, 32, 4, 5632, 32000, 2048 },
@@ -129,7 +130,7 @@ static tiny_status vocabulary(tiny_ctx *ctx, tllm_writer *w, size_t n)
 
 static const char usage[] =
     "make-model [options] OUT.gguf\n"
-    "  --shape S    2M, 15M, 42M, 110M, 1.1B or 7B; default: 110M\n"
+    "  --shape S    2M, 15M, 37M, 42M, 110M, 1.1B or 7B; default: 110M\n"
     "  --type TYPE  a block format (Q4_0, F16, ...), or Q4_K_M; default: Q4_0\n"
     "  --seed N     seed of the weights; default: 1\n";
 

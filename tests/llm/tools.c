@@ -338,6 +338,28 @@ static void try_prima_group(void)
     T_PROOF("distributed 1", "ring: master and worker that join by address and key, killed too: build/prima");
 }
 
+/* The system allows the process a third of the model: it runs behind its window, with the same text; without, never. */
+static void try_memory(void)
+{
+    char path[300], text[2000];
+    struct stat is;
+    if (run("", "make-model --shape 37M --type F32 %s/m.gguf", folder)) return;
+    (void)snprintf(path, sizeof path, "%s/m.gguf", folder);
+    T_TRUE(!stat(path, &is) && is.st_size >= 3 * 49000000);
+    if (run("", "prima run examples/models/story.gguf Once --n 1 --memory 49")) t_skip("no limit of memory here");
+    else {
+        T_EQ_INT(run("", "prima run %s Once --n 4 --context 64 --batch 4 --resident", path), 0);
+        (void)snprintf(text, sizeof text, "%.1900s", said);
+        if (!T_EQ_INT(run("", "prima run %s Once --n 4 --context 64 --batch 4 --memory 49", path), 0)) puts(errors);
+        T_EQ_TEXT(said, text);
+        COMPLAINS("the system allows it 49.0 MB");
+        T_EQ_INT(run("", "prima run %s Once --n 4 --context 64 --batch 4 --memory 49 --resident", path), 1);
+        COMPLAINS("the allocator could not provide");
+        T_PROOF("distributed 1", "a model three times larger than the memory that the system allows: the same text");
+    }
+    (void)remove(path);
+}
+
 static void test_prima(void)
 {
     if (!is_there()) return;
@@ -359,6 +381,7 @@ static void test_prima(void)
     COMPLAINS("are those of the model in memory");
     T_EQ_INT(run("", "prima run examples/models/story.gguf Once --n 8 --check --ranks 2 --layers 1,1 --resident"), 0);
     try_prima_group();
+    try_memory();
     spill("devices.txt", "# name ms MB MB/s\ndesktop 4 1.7 0\nlaptop 9 1.2 0\nphone 30 1 400 android\n");
     T_EQ_INT(run("", "prima plan examples/models/story.gguf %s/devices.txt --svg %s/plan.svg", folder, folder), 0);
     has(said, "desktop", __LINE__);
