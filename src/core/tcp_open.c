@@ -162,7 +162,7 @@ static tiny_status tinyi_tcp_group(tinyi_tcp_opening *o)
 static void tinyi_tcp_judge(tinyi_tcp_opening *o, tinyi_tcp_try *y)
 {
     const tinyi_shake *k = &y->k;
-    static const unsigned char none[32];
+    static const unsigned char none[32] = { 0 };
     unsigned char say[12 + TINY_TCP_PLAN];
     const int lacks = o->d->gives_model && tiny_same_secret(k->peer_model, none, 32);
     int rank = -1, why = 0, i, left;

@@ -302,6 +302,8 @@ static void try_prima_group(void)
 {
     char words[700], options[300];
     int ended = -1;
+    (void)snprintf(words, sizeof words, "%s/key", folder);
+    (void)remove(words);                    /* of test_cluster */
     T_EQ_INT(run("", "prima key %s/key", folder), 0);
     (void)snprintf(words, sizeof words, "examples/models/story.gguf unix:%s/c --window 1", folder);
     if (!T_EQ_INT(together("prima", "--check --layers 1,1", words, &ended), 0)) printf("  %s%s\n", errors, worker);

@@ -42,6 +42,7 @@ static void tinyi_request_copy(tinyi_packed *p, const tllm_request *d, size_t ro
     r->text = (int32_t *)tinyi_pack(p, NULL, room, sizeof *r->text);
     r->chain = (tllm_step *)tinyi_pack(p, NULL, n_steps, sizeof *r->chain);
     r->of.bias = (const tllm_bias *)tinyi_pack(p, d->bias, d->n_bias, sizeof *d->bias);
+    r->of.begin = (const int32_t *)tinyi_pack(p, d->begin, d->n_begin, sizeof *d->begin);
     stop = (const char **)tinyi_pack(p, NULL, d->n_stop, sizeof *stop);
     if (to) {
         r->n_steps = n_steps;
@@ -86,6 +87,14 @@ static tiny_status tinyi_request_check(const tllm_engine *e, const tllm_request 
         if (r->prompt[i] < 0 || r->prompt[i] >= n_vocab)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "token %zu of the prompt is %d, but the vocabulary has %d", i,
                               (int)r->prompt[i], n_vocab);
+    if (r->n_begin && (!r->begin || n_texts || r->n_begin > e->most - r->n_prompt))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                          "the answer is to begin with %zu tokens%s: without a grammar, and at most %zu after this "
+                          "prompt", r->n_begin, r->begin ? "" : ", but their list is NULL", e->most - r->n_prompt);
+    for (i = 0; i < r->n_begin; i++)
+        if (r->begin[i] < 0 || r->begin[i] >= n_vocab)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "token %zu that the answer is to begin with is %d, but the "
+                                                    "vocabulary has %d", i, (int)r->begin[i], n_vocab);
     if (r->n_steps > TLLM_ENGINE_MOST_STEPS || (r->n_steps && !r->chain))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "the chain has %zu steps%s: at most %d", r->n_steps,
                           r->chain ? "" : ", but is NULL", TLLM_ENGINE_MOST_STEPS);
@@ -411,6 +420,7 @@ TINYI_FN void tinyi_request_draw(tllm_engine *e, tinyi_request *r, const float *
     memset(&t, 0, sizeof t);
     st = TINYI_HAS(GRAMMAR) && r->g.state ? tinyi_generate_guided(&e->text, &r->g, logits, &t.token)
                                           : tllm_sample(r->g.sampler, logits, &t.token);
+    if (!st && r->n_made < r->of.n_begin) t.token = r->of.begin[r->n_made];
     if (!st && t.token < 0) {
         r->end = TLLM_END_GRAMMAR;
         r->over = 1;
