@@ -380,22 +380,26 @@ static void tinyi_tcp_gone(tiny_net *net)
 }
 
 #if TINYI_HAVE_HELPERS
+/* to all peers, or to those that nothing was sent to for a while */
+static void tinyi_tcp_pings(tiny_tcp *t, int all)
+{
+    const uint64_t now = tiny_now_ns();
+    int i, left;
+    for (i = 0; i < t->net.world && !t->closed && !t->failed; i++) {
+        tinyi_tcp_peer *p = &t->peer[i];
+        if (!p->live || (!all && (now - p->sent_at < t->ping_ns || now < p->sent_at))) continue;
+        if (p->out_at == p->n_out) tinyi_tcp_frame(t, p, TINYI_WIRE_PING, 0, 0, NULL, 0);
+        (void)tinyi_tcp_flush(p, &left);
+    }
+}
+
 static void *tinyi_tcp_main(void *arg)
 {
     tiny_tcp *t = (tiny_tcp *)arg;
     const uint64_t nap = TINYI_MAX(t->ping_ns / 2, 1000000);
-    int first = 1;
     tinyi_tcp_lock(t);
     while (!t->quit) {
-        const uint64_t now = tiny_now_ns();
-        int i, left;
-        for (i = 0; i < t->net.world && !t->closed && !t->failed; i++) {
-            tinyi_tcp_peer *p = &t->peer[i];
-            if (!p->live || (!first && (now - p->sent_at < t->ping_ns || now < p->sent_at))) continue;
-            if (p->out_at == p->n_out) tinyi_tcp_frame(t, p, TINYI_WIRE_PING, 0, 0, NULL, 0);
-            (void)tinyi_tcp_flush(p, &left);
-        }
-        first = 0;
+        tinyi_tcp_pings(t, 0);
         tinyi_wait(&t->over, &t->lock, nap);
     }
     tinyi_tcp_unlock(t);
@@ -412,6 +416,10 @@ void tinyi_tcp_ping(tiny_tcp *t)
         (void)pthread_cond_destroy(&t->over);
         t->has_thread = 0;
     }
+    if (!t->has_thread) return;
+    tinyi_tcp_lock(t);                      /* now: the thread may get its first turn late */
+    tinyi_tcp_pings(t, 1);
+    tinyi_tcp_unlock(t);
 #else
     (void)t;
 #endif
