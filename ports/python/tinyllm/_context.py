@@ -3,6 +3,8 @@ import collections
 import ctypes
 import logging
 import os
+import queue
+import signal
 import threading
 import weakref
 
@@ -183,11 +185,27 @@ class Context:
         return getattr(c, self._hold.wing + "_ctx_bytes")(self.handle)
 
 
+class uninterrupted:
+    """A block in the main thread that Ctrl-C does not leave half done: it is heard at the end of the block."""
+
+    def __enter__(self):
+        self.before, self.heard = None, []
+        if threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT)):
+            self.before = signal.signal(signal.SIGINT, lambda *signal_and_frame: self.heard.append(signal_and_frame))
+        return self
+
+    def __exit__(self, *unused):
+        if self.before:
+            signal.signal(signal.SIGINT, self.before)
+            if self.heard:
+                self.before(*self.heard[0])
+
+
 def _interruptible(hold, function, arguments):
     """Calls in a thread of its own, so that Ctrl-C reaches Python meanwhile; then the cancel callback asks to stop."""
     if threading.current_thread() is not threading.main_thread():
         return function(*arguments)
-    result, failure, done = [], [], threading.Event()
+    result, failure, done = [], [], queue.SimpleQueue()      # an Event breaks when Ctrl-C comes inside it
 
     def work():
         try:
@@ -195,16 +213,20 @@ def _interruptible(hold, function, arguments):
         except BaseException as e:                          # a ctypes.ArgumentError
             failure.append(e)
         finally:
-            done.set()
+            done.put(None)
 
-    threading.Thread(target=work, daemon=True).start()
+    thread = threading.Thread(target=work, daemon=True)
     try:
-        done.wait()
+        with uninterrupted():
+            thread.start()
+        done.get()
     except BaseException:
+        if thread.ident is None:                            # the system gave no thread
+            raise
         hold.stop.value = 1
-        while not done.is_set():                            # a second Ctrl-C must not leave C running
+        while not (result or failure):                      # a second Ctrl-C must not leave C running
             try:
-                done.wait()
+                done.get()
             except KeyboardInterrupt:
                 pass
         raise

@@ -1,14 +1,16 @@
 """Models: text, logits, embeddings, tokens."""
+import _thread
 import ctypes
 import json
 import os
+import queue
 import threading
 import weakref
 
 import numpy as np
 
 from ._c import c, constants, enum_names
-from ._context import Context, Error, Owned, argument, shared
+from ._context import Context, Error, Owned, argument, shared, uninterrupted
 
 _ENDS = {value: name.lower() for name, value in enum_names("tllm_end").items()}
 _POOLING = {name.lower(): value for name, value in enum_names("tllm_pooling").items()}
@@ -297,7 +299,7 @@ class _Writer:
 
     def __init__(self, hold, desc, call, keep):
         self.hold, self.desc, self.call, self.keep = hold, desc, call, keep
-        self.ask, self.answer = threading.Semaphore(0), threading.Semaphore(0)
+        self.ask, self.answer = queue.SimpleQueue(), queue.SimpleQueue()
         self.pieces, self.stop, self.done, self.status, self.said = [], False, False, 0, b""
         self.result = c.tllm_generate_result()
         callback = dict(desc._fields_)["text"]
@@ -307,12 +309,12 @@ class _Writer:
 
     def hear(self, user, at, n):
         self.pieces.append(ctypes.string_at(at, n))
-        self.answer.release()
-        self.ask.acquire()
+        self.answer.put(None)
+        self.ask.get()
         return int(self.stop)
 
     def work(self):
-        self.ask.acquire()
+        self.ask.get()
         if not self.stop:
             function, *arguments = self.call
             self.status = function(*arguments, self.desc, self.result)
@@ -322,21 +324,24 @@ class _Writer:
         self.keep = self.call = None
         self.done = True
         self.hold.leave()
-        self.answer.release()
+        self.answer.put(None)
 
     def close(self):
         if self.done:
             return
         self.stop = True
         self.hold.stop.value = 1                            # the cancel callback: in the middle of a long prompt too
-        self.ask.release()
+        self.ask.put(None)
         if threading.current_thread() is not self.thread:
+            again = False
             while self.thread.is_alive():
                 try:
                     self.thread.join()
                 except KeyboardInterrupt:
-                    pass
+                    again = True
             self.hold.stop.value = 0                        # the text may have ended by itself meanwhile
+            if again:                                       # a finalizer, which may run here, would swallow it
+                threading.Timer(0.001, _thread.interrupt_main).start()
 
 
 class Generation:
@@ -344,12 +349,13 @@ class Generation:
 
     def __init__(self, model, desc, call, keep):
         hold = model.context._hold
-        if not hold.busy.acquire(blocking=False):
-            raise argument("this model is in use by another thread")
         self._model = model                                 # stays open as long as this is in use
-        self._writer = _Writer(hold, desc, call, keep)
-        model._texts.append(self._writer)
-        self._finalizer = weakref.finalize(self, self._writer.close)
+        with uninterrupted():                               # nobody else would give the context back
+            if not hold.busy.acquire(blocking=False):
+                raise argument("this model is in use by another thread")
+            self._writer = _Writer(hold, desc, call, keep)
+            model._texts.append(self._writer)
+            self._finalizer = weakref.finalize(self, self._writer.close)
 
     def __iter__(self):
         return self
@@ -357,9 +363,9 @@ class Generation:
     def __next__(self):
         w = self._writer
         while not w.pieces and not w.done:
-            w.ask.release()
+            w.ask.put(None)
             try:
-                w.answer.acquire()
+                w.answer.get()
             except BaseException:                           # Ctrl-C
                 w.close()
                 raise
