@@ -379,6 +379,7 @@ $(BUILD)/sbp: examples/world.h
 $(BUILD)/ranks: examples/world.h
 $(BUILD)/onebyte $(BUILD)/noloco: examples/world.h examples/curve.h
 $(BUILD)/pipeline $(BUILD)/energon: examples/world.h
+$(BUILD)/pipeline $(BUILD)/docs/dev/scale: examples/nap.h
 $(BUILD)/pipeline $(BUILD)/moe_fold $(BUILD)/zero_topo: examples/svg.h
 $(BUILD)/moe_fold $(BUILD)/zero_topo: examples/world.h
 $(BUILD)/prima: examples/world.h examples/devices.h examples/join.h
