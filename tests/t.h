@@ -173,6 +173,10 @@ T_FN int t_status(tiny_status got, tiny_status want, const char *part, const cha
 #define T_OK(call) T_STATUS(call, TINY_OK, NULL)
 /* the target whose kernels a context takes for all but products: AMX only multiplies */
 #define t_vectors(target) ((target) == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : (target))
+/* where the kernels come from that avx512 takes from avx2 (math/targets.c) */
+#define t_narrow(target)                                                                              \
+    (t_vectors(target) == TINY_TARGET_AVX512 && tiny_target_runs_here(TINY_TARGET_AVX2) ? TINY_TARGET_AVX2 \
+                                                                                        : t_vectors(target))
 #define T_RAN_ON(ctx, target) t_ran_on(ctx, target, __FILE__, __LINE__)
 #define T_SKIP(why) t_skip(why)
 /* At the end of a test: it proves a claim of the entry, in these words:

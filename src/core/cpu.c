@@ -1,7 +1,7 @@
 /* src/core/cpu.c - what this processor can do
  *
- * x86: Intel Software Developer's Manual vol. 2A, CPUID leaves 1, 4, 7 and 0xd, XGETBV; AMD: leaf 0x8000001d for
- * caches.
+ * x86: Intel Software Developer's Manual vol. 2A, CPUID leaves 0, 1, 4, 7 and 0xd, XGETBV; AMD: leaf 0x8000001d for
+ * caches, 0x8000001a for the width of its arithmetic.
  * ARM: the hardware capability words of the Linux kernel, sysctl names on Apple, fixed for 64-bit Windows.
  * Left out: hybrid processors whose cores differ; every core of a released one runs the same instructions.           */
 #include "core/cpu_inside.h"
@@ -76,6 +76,14 @@ static uint64_t tinyi_cpu_xcr0(void) { return _xgetbv(0); }
 #define TINYI_CPU_CPUID 0
 #endif
 
+/* AMD's family 25 has one processor with AVX-512, Zen 4. A virtual machine may hide the leaf of `paths`. */
+TINYI_FN int tinyi_cpu_halves(const unsigned *zero, const unsigned *one, unsigned paths)
+{
+    const unsigned least = one[0] >> 8 & 15, family = least == 15 ? least + (one[0] >> 20 & 255) : least,
+                   bits256 = 1u << 2, bits512 = 1u << 3;
+    const int amd = zero[1] == 0x68747541 && zero[3] == 0x69746e65 && zero[2] == 0x444d4163;   /* AuthenticAMD */
+    return amd && (family == 25 || ((paths & bits256) && !(paths & bits512)));
+}
 #if TINYI_CPU_CPUID
 TINYI_FN unsigned tinyi_cpu_features(void)
 {
@@ -83,7 +91,7 @@ TINYI_FN unsigned tinyi_cpu_features(void)
     const unsigned all_1 = 1u << 12 | 1u << 27 | 1u << 28 | 1u << 29;
     /* f, dq, cd, bw, vl */
     const unsigned all_512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
-    unsigned one[4], seven[4] = { 0, 0, 0, 0 }, more[4] = { 0, 0, 0, 0 }, f = 0;
+    unsigned one[4], zero[4], seven[4] = { 0, 0, 0, 0 }, more[4] = { 0, 0, 0, 0 }, paths[4] = { 0, 0, 0, 0 }, f = 0;
     uint64_t saved;
     if (!tinyi_cpu_id(1, 0, one)) return 0;
     if (one[2] & 1u << 19) f |= TINY_CPU_SSE41;
@@ -97,6 +105,8 @@ TINYI_FN unsigned tinyi_cpu_features(void)
     if (more[0] & 1u << 4) f |= TINY_CPU_AVXVNNI;
     if ((saved & 0xe0) != 0xe0 || (seven[1] & all_512) != all_512) return f;        /* masks, zmm */
     f |= TINY_CPU_AVX512;
+    (void)tinyi_cpu_id(0x8000001au, 0, paths);
+    if (tinyi_cpu_id(0, 0, zero) && tinyi_cpu_halves(zero, one, paths[0])) f |= TINY_CPU_HALVES;
     if (seven[2] & 1u << 1) f |= TINY_CPU_AVX512VBMI;
     if (seven[2] & 1u << 11) f |= TINY_CPU_AVX512VNNI;
     if (seven[2] & 1u << 14) f |= TINY_CPU_AVX512POPCNT;

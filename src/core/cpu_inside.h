@@ -19,6 +19,7 @@ enum {
     TINY_CPU_AMX_BF16 = 1 << 10,
     TINY_CPU_AVX512POPCNT = 1 << 11,        /* VPOPCNTDQ */
     TINY_CPU_SHA = 1 << 12,                 /* SHA instructions of x86; needs SSE4.1 only */
+    TINY_CPU_HALVES = 1 << 13,              /* it has AVX512 and executes 512 bits as two halves, one after the other */
     TINY_CPU_BMI2 = 1 << 14,
     TINY_CPU_NEON = 1 << 16,                /* 64-bit ARM */
     TINY_CPU_DOTPROD = 1 << 17,
@@ -29,6 +30,8 @@ enum {
 };
 
 TINYI_FN unsigned tinyi_cpu_features(void);     /* the same at every call; costs microseconds */
+/* of x86: zero, one: the registers a, b, c, d of CPUID leaves 0 and 1; paths: a of leaf 0x8000001a, 0 if there is none */
+TINYI_FN int tinyi_cpu_halves(const unsigned *zero, const unsigned *one, unsigned paths);
 /* Linux lends the tile registers to a process that asks once. Nonzero: they may be used. */
 TINYI_FN int tinyi_amx_permission(void);
 TINYI_FN int tinyi_cpu_count(void);             /* processors that this process may run on, at least 1 */

@@ -373,20 +373,20 @@ static void tinyi_convert_fast(tiny_team *team, const tiny_op *op)
 static void tinyi_quantize_run(tiny_team *team, int kind, unsigned char *y, ptrdiff_t y_step, const unsigned char *x,
                                ptrdiff_t x_step, tiny_idx n, float scale)
 {
-    const tinyi_fn_quantize_i8 quantize = TINYI_K(team, quantize_i8);
-    const tinyi_fn_dequantize_i8 dequantize = TINYI_K(team, dequantize_i8);
-    const ptrdiff_t x_bytes = kind == TINY_OP_QUANTIZE_I8 ? 4 : 1, y_bytes = 5 - x_bytes;
+    const tinyi_fn_quantize_i8 quantize = kind == TINY_OP_QUANTIZE_I8 ? TINYI_K(team, quantize_i8) : NULL;
+    const tinyi_fn_dequantize_i8 dequantize = quantize ? NULL : TINYI_K(team, dequantize_i8);
+    const ptrdiff_t x_bytes = quantize ? 4 : 1, y_bytes = 5 - x_bytes;
     float f[TINYI_CONVERT_BUFFER];
     int8_t q[TINYI_CONVERT_BUFFER];
     tiny_idx i, m;
     if (x_step == x_bytes && y_step == y_bytes) {
-        if (kind == TINY_OP_QUANTIZE_I8) quantize((int8_t *)y, (const float *)(const void *)x, (size_t)n, scale);
+        if (quantize) quantize((int8_t *)y, (const float *)(const void *)x, (size_t)n, scale);
         else dequantize((float *)(void *)y, (const int8_t *)x, (size_t)n, scale);
         return;
     }
     for (i = 0; i < n; i += m, x += m * x_step, y += m * y_step) {
         m = TINYI_MIN(n - i, TINYI_CONVERT_BUFFER);
-        if (kind == TINY_OP_QUANTIZE_I8) {
+        if (quantize) {
             tinyi_convert_move((unsigned char *)f, 4, x, x_step, 4, m);
             quantize(q, f, (size_t)m, scale);
             tinyi_convert_move(y, y_step, (const unsigned char *)q, 1, 1, m);

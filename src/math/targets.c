@@ -37,9 +37,21 @@ TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu)
 }
 #undef TINYI_AMX_ALLOWED
 
+/* Slots that avx512 takes from avx2, and on which processors:
+ *   transposes    in halves 64 shuffles of 16 x 16 numbers take as long as 128 of half a vector; squares of 8 x 8, 96
+ *   quantize_i8   everywhere: divisions of 64 bytes take twice as long as those of 32, and where arithmetic on 64 bytes
+ *                 lowers the clock, all that follows takes longer (docs/dev/notes-avx512.md) */
+#define TINYI_NARROW(K) \
+    K(transpose_b4, TINY_CPU_HALVES) K(transpose_b8, TINY_CPU_HALVES) K(transpose_past_b4, TINY_CPU_HALVES) \
+    K(quantize_i8, TINY_CPU_AVX512)
+#define TINYI_NARROW_HERE (TINYI_HAVE_AVX2 && TINYI_HAVE_AVX512 && !TINYI_ONLY_PASS && !TINYI_BY_NAME)
+
 /* From the plainest up to the target, so that a slot which a target leaves alone keeps the next slower kernel. */
 TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned cpu)
 {
+#if TINYI_NARROW_HERE
+    tinyi_kernels narrow;
+#endif
     int level;
     k->cpu = cpu;
     k->target = target == TINY_TARGET_REFERENCE ? TINY_TARGET_SCALAR : target;
@@ -68,11 +80,22 @@ TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned 
 #if TINYI_HAVE_AVX2VNNI
     if ((TINYI_ONLY_PASS || target >= TINY_TARGET_AVX2) && (cpu & TINY_CPU_AVXVNNI)) tinyi_use_all_avx2vnni(k);
 #endif
+#if TINYI_NARROW_HERE
+    narrow = *k;
+#endif
 #if TINYI_HAVE_AVX512
     if (TINYI_ONLY_PASS || target >= TINY_TARGET_AVX512) tinyi_use_all_avx512(k);
+#endif
+#if TINYI_NARROW_HERE
+#define TINYI_NARROW_SLOT(name, where) \
+    if (cpu & (where)) k->name = narrow.name, k->from[TINYI_K_##name] = narrow.from[TINYI_K_##name];
+    if (target >= TINY_TARGET_AVX512) { TINYI_NARROW(TINYI_NARROW_SLOT) }
+#undef TINYI_NARROW_SLOT
 #endif
 #if TINYI_HAVE_AMX
     if (target >= TINY_TARGET_AMX) tinyi_use_all_amx(k);
 #endif
 #endif
 }
+#undef TINYI_NARROW
+#undef TINYI_NARROW_HERE

@@ -552,9 +552,30 @@ static void test_every_pass_of_this_processor_ran(void)
     T_EQ_INT(tinyi_cpu_cache(0), 0);
 }
 
+/* Family, model and leaf 0x8000001a as AMD documents them: Zen 4 (25), Zen 5 in servers (26, 512 bits), Zen 5 in
+ * laptops (26, 256 bits), a virtual machine that hides the leaf; Intel's Ice Lake. */
+static void test_amd(void)
+{
+    static const struct { const char *maker; unsigned one, paths; int halves; } each[] = {
+        { "AuthenticAMD", 0x00a10f11, 6, 1 }, { "AuthenticAMD", 0x00a10f11, 0, 1 }, { "AuthenticAMD", 0x00b00f21, 14, 0 },
+        { "AuthenticAMD", 0x00b20f40, 6, 1 }, { "AuthenticAMD", 0x00b00f21, 0, 0 }, { "GenuineIntel", 0x000606a6, 0, 0 },
+    };
+    size_t i;
+    for (i = 0; i < T_COUNT(each); i++) {
+        unsigned zero[4] = { 16, 0, 0, 0 }, one[4] = { 0, 0, 0, 0 };
+        memcpy(&zero[1], each[i].maker, 4);
+        memcpy(&zero[3], each[i].maker + 4, 4);
+        memcpy(&zero[2], each[i].maker + 8, 4);
+        one[0] = each[i].one;
+        T_EQ_INT(tinyi_cpu_halves(zero, one, each[i].paths), each[i].halves);
+    }
+    T_TRUE(!(tinyi_cpu_features() & TINY_CPU_HALVES) || (tinyi_cpu_features() & TINY_CPU_AVX512));
+}
+
 int main(void)
 {
     T_RUN(test_every_pass_of_this_processor_ran);
+    T_RUN(test_amd);
     T_RUN(test_floats);
     T_RUN(test_ints);
     T_RUN(test_float_to_int);

@@ -1,4 +1,5 @@
 /* tests/math/layout.c - copy, permute, gather, scatter-add against index arithmetic written out here */
+#define T_INTERNALS
 #include "t.h"
 
 static const tiny_dtype types[] = { TINY_F32, TINY_F16, TINY_BF16, TINY_F64, TINY_I8,
@@ -64,7 +65,8 @@ static void test_permute(tiny_target target)
         size_t t, s;
         for (t = 0; t < T_COUNT(types); t++) {
             for (s = 0; s < T_COUNT(dims2); s++) check_permute(ctx, types[t], 2, dims2[s], swap);
-            T_RAN_ON(ctx, t_vectors(target));
+            T_RAN_ON(ctx, ctx->cpu & TINY_CPU_HALVES && tiny_dtype_bytes(types[t]) > 2 ? t_narrow(target)
+                                                                                       : t_vectors(target));
             for (s = 0; s < 6; s++) check_permute(ctx, types[t], 3, dims3, all3[s]);
             for (a = 0; a < 4; a++)
                 for (b = 0; b < 4; b++)
@@ -187,6 +189,33 @@ static void test_transpose_by_hand(tiny_target target)
     T_SAME(y, want, 6);
     T_OK(tiny_transpose(ctx, &ty, &tz));
     T_SAME(z, x, 6);
+    t_close(ctx);
+}
+
+/* Where 512 bits go in halves, avx512 lends these of avx2. */
+static void test_halves(void)
+{
+    static const struct { tiny_dtype type; int lent; } each[] = { { TINY_F32, 1 }, { TINY_F64, 1 }, { TINY_U8, 0 } };
+    tiny_ctx *ctx;
+    size_t q;
+    if (!tiny_target_runs_here(TINY_TARGET_AVX512) || !tiny_target_runs_here(TINY_TARGET_AVX2)) {
+        T_SKIP("no AVX-512 here");
+        return;
+    }
+    ctx = t_ctx(TINY_TARGET_AVX512, 1);
+    tinyi_kernels_fill(ctx->k, TINY_TARGET_AVX512, ctx->cpu | TINY_CPU_HALVES);
+    for (q = 0; q < T_COUNT(each); q++) {
+        const size_t es = tiny_dtype_bytes(each[q].type);
+        unsigned char *x = (unsigned char *)t_keep(37 * 50 * es), *y = (unsigned char *)t_keep(37 * 50 * es);
+        const tiny_tensor tx = tiny_tensor_2d(x, each[q].type, 37, 50), ty = tiny_tensor_2d(y, each[q].type, 50, 37);
+        size_t r, c, bad = 0;
+        fill_bytes(x, 37 * 50 * es);
+        T_OK(tiny_transpose(ctx, &tx, &ty));
+        T_RAN_ON(ctx, each[q].lent ? TINY_TARGET_AVX2 : TINY_TARGET_AVX512);
+        for (r = 0; r < 37; r++)
+            for (c = 0; c < 50; c++) bad += memcmp(x + (r * 50 + c) * es, y + (c * 37 + r) * es, es) != 0;
+        T_EQ_INT(bad, 0);
+    }
     t_close(ctx);
 }
 
@@ -431,5 +460,6 @@ int main(void)
     T_RUN_FORMS(test_scatter_views);
     T_RUN_FORMS(test_scatter_refuses);
     T_RUN(test_permute_refuses);
+    T_RUN(test_halves);
     return t_done();
 }

@@ -346,9 +346,10 @@ static const tinyi_blk_tiles *tinyi_blk_tiles_for(const tinyi_kernels *k, const 
 }
 /* rows of x from which tinyi_blk_across is: unpacking takes longer than for VECTORS, a row more takes less (measured:
  * docs/dev/speed.md) */
-static tiny_idx tinyi_blk_across_from(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn)
+static tiny_idx tinyi_blk_across_from(const tinyi_kernels *k, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn)
 {
-    const int traits = kn->traits[p->blk], wide = kn->lanes > 8;
+    /* VECTORS are of 32 bytes; in halves, those of 64 take as long as two of them */
+    const int traits = kn->traits[p->blk], wide = kn->lanes > 8 && !(k->cpu & TINY_CPU_HALVES);
     if (p->eight >= 0 && kn->eight) return wide ? p->part > 200 ? 4 : 2 : 5;  /* Q8_0 and Q6_K: 4 */
     if (p->blk >= TINYI_BLK_BOOKS) return 4;
     if (!(traits & TINYI_BLK_PAIRED)) return wide ? 3 : 4;
@@ -360,7 +361,7 @@ TINYI_FN tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_pl
     if (p->n < TINYI_BLK_BOTH || p->apart) return 0;
     if (tinyi_blk_tiles_for(k, p, kn)) return p->n >= TINYI_BLK_TILES ? p->n : 0;
     if (tinyi_blk_is_integers(p, kn)) {
-        if (kn->lanes) return p->n >= tinyi_blk_across_from(p, kn) ? p->n : 0;
+        if (kn->lanes) return p->n >= tinyi_blk_across_from(k, p, kn) ? p->n : 0;
         if (p->n < TINYI_BLK_GROUP || (p->n <= TINYI_BLK_FEW && p->eight >= 0 && kn->eight)) return 0;
         if (kn->from == TINY_TARGET_W128 && p->n < (p->blk < TINYI_BLK_BOOKS ? TINYI_BLK_PAIRS : TINYI_BLK_FEW + 1))
             return 0;
