@@ -154,6 +154,21 @@ TINYI_VQ_BUCKET(tinyi_vptq_bucket_one, TINYI_VQ_ADD1, (unsigned)r->bits)
 TINYI_VQ_BUCKET(tinyi_vptq_bucket_two16, TINYI_VQ_ADD2, 16)
 TINYI_VQ_BUCKET(tinyi_vptq_bucket_two, TINYI_VQ_ADD2, (unsigned)(r->bits + r->bits2))
 
+/* Most of the time goes to additions one by one: arithmetic on 64 bytes would lower the clock for them. */
+#if V_AVX512
+#define TINYI_VQ_LANES 8
+#define TINYI_VQ_F __m256
+#define TINYI_VQ_SET(x) _mm256_set1_ps(x)
+#define TINYI_VQ_FMA(x, c, sum) \
+    _mm256_fmadd_ps(_mm256_set1_ps(x), _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(c))), sum)
+#define TINYI_VQ_STORE(y, even, odd) _mm256_storeu_ps(y, _mm256_add_ps(even, odd))
+#else
+#define TINYI_VQ_LANES V_LANES
+#define TINYI_VQ_F v_f32
+#define TINYI_VQ_SET(x) v_set(x)
+#define TINYI_VQ_FMA(x, c, sum) v_fma(v_set(x), TINYI_VQ_LOAD(c), sum)
+#define TINYI_VQ_STORE(y, even, odd) v_store(y, v_add(even, odd))
+#endif
 static void TINY_FN(tinyi_vptq_bucket)(float *y, const tinyi_vptq_run *r, int pad)
 {
     const size_t n = (size_t)1 << r->bits, n2 = r->d ? (size_t)1 << r->bits2 : 0;
@@ -162,20 +177,25 @@ static void TINY_FN(tinyi_vptq_bucket)(float *y, const tinyi_vptq_run *r, int pa
     for (c = 0; c < n + n2; c++) r->bucket[c] = 0.0f;
     if (!r->d) (r->bits == 8 ? TINY_FN(tinyi_vptq_bucket_one8) : TINY_FN(tinyi_vptq_bucket_one))(r);
     else (r->bits + r->bits2 == 16 ? TINY_FN(tinyi_vptq_bucket_two16) : TINY_FN(tinyi_vptq_bucket_two))(r);
-    for (i = 0; i < pad; i += V_LANES) {
+    for (i = 0; i < pad; i += TINYI_VQ_LANES) {
         const float *a = r->bucket, *b = a + n;
-        v_f32 even = v_zero(), odd = even;
+        TINYI_VQ_F even = TINYI_VQ_SET(0.0f), odd = even;
         for (c = 0; c < n; c += 2) {        /* a power of two, at least 2 */
-            even = v_fma(v_set(a[c]), TINYI_VQ_LOAD(TINYI_VQ_C + c * (size_t)pad + i), even);
-            odd = v_fma(v_set(a[c + 1]), TINYI_VQ_LOAD(TINYI_VQ_C + (c + 1) * (size_t)pad + i), odd);
+            even = TINYI_VQ_FMA(a[c], TINYI_VQ_C + c * (size_t)pad + i, even);
+            odd = TINYI_VQ_FMA(a[c + 1], TINYI_VQ_C + (c + 1) * (size_t)pad + i, odd);
         }
         for (c = 0; c < n2; c += 2) {
-            even = v_fma(v_set(b[c]), TINYI_VQ_LOAD(TINYI_VQ_D + c * (size_t)pad + i), even);
-            odd = v_fma(v_set(b[c + 1]), TINYI_VQ_LOAD(TINYI_VQ_D + (c + 1) * (size_t)pad + i), odd);
+            even = TINYI_VQ_FMA(b[c], TINYI_VQ_D + c * (size_t)pad + i, even);
+            odd = TINYI_VQ_FMA(b[c + 1], TINYI_VQ_D + (c + 1) * (size_t)pad + i, odd);
         }
-        v_store(y + i, v_add(even, odd));
+        TINYI_VQ_STORE(y + i, even, odd);
     }
 }
+#undef TINYI_VQ_LANES
+#undef TINYI_VQ_F
+#undef TINYI_VQ_SET
+#undef TINYI_VQ_FMA
+#undef TINYI_VQ_STORE
 
 static void TINY_FN(tinyi_vptq_tile)(float *to, size_t step, const tinyi_vptq_run *r, int pad)
 {

@@ -121,6 +121,32 @@ static void TINY_FN(tinyi_weave_expand)(const tinyi_weave_rows *r, const float *
 #undef TINYI_WEAVE_ONE
 #undef TINYI_WEAVE_PARTS
 
+#if V_AVX2 || V_AVX512
+/* eight words of eight samples, which go `step` words apart: from four blocks, of which `there` are data */
+TINYI_INLINE void TINY_FN(tinyi_weave_take8)(uint32_t *to, size_t step, const unsigned char *at, size_t there,
+                                             size_t ahead)
+{
+    size_t i;
+    for (i = 0; ahead && i < TINYI_MIN(there, 4); i++) TINYI_WEAVE_AHEAD(at + ahead + i * TINYI_WEAVE_BLOCK);
+    for (i = 0; i < 8; i += 4, at += 32, to += 4 * step) {
+        __m256i a[4], b[4];
+        size_t l;
+        TINYI_UNROLL
+        for (l = 0; l < 4; l++)
+            a[l] = l < there ? _mm256_loadu_si256((const __m256i *)(const void *)(at + l * TINYI_WEAVE_BLOCK))
+                             : _mm256_setzero_si256();
+        b[0] = _mm256_unpacklo_epi64(a[0], a[1]);
+        b[1] = _mm256_unpackhi_epi64(a[0], a[1]);
+        b[2] = _mm256_unpacklo_epi64(a[2], a[3]);
+        b[3] = _mm256_unpackhi_epi64(a[2], a[3]);
+        TINYI_UNROLL
+        for (l = 0; l < 4; l++)
+            _mm256_storeu_si256((__m256i *)(void *)(to + l * step),
+                                l < 2 ? _mm256_permute2x128_si256(b[l], b[l + 2], 0x20)
+                                      : _mm256_permute2x128_si256(b[l - 2], b[l], 0x31));
+    }
+}
+#endif
 /* The words of a group, sample by sample: those of one sample lie 2048 bytes apart in pairs, those of the eight samples
  * side by side. */
 static void TINY_FN(tinyi_weave_take)(uint32_t *planes, const unsigned char *group, size_t chunks, size_t first,
@@ -133,22 +159,14 @@ static void TINY_FN(tinyi_weave_take)(uint32_t *planes, const unsigned char *gro
         const size_t word = (first + v) * V_LANES;
         for (k = 0; k < bits; k++) {
             uint32_t *to = planes + (v * (size_t)bits + (size_t)k) * V_LANES;
-#if V_AVX2
-            const __m256i none = _mm256_setzero_si256();
-            const unsigned char *at = group + word / 2 * TINYI_WEAVE_BLOCK + 64 * (size_t)k;
-            const size_t there = chunks > word / 2 ? chunks - word / 2 : 0;
-            for (l = 0; ahead && l < TINYI_MIN(there, 4); l++) TINYI_WEAVE_AHEAD(at + ahead + l * TINYI_WEAVE_BLOCK);
-            for (i = 0; i < 8; i += 4, at += 32, to += 4 * one) {
-                const __m256i a0 = vb_load(at), a1 = there > 1 ? vb_load(at + TINYI_WEAVE_BLOCK) : none;
-                const __m256i a2 = there > 2 ? vb_load(at + 2 * TINYI_WEAVE_BLOCK) : none,
-                              a3 = there > 3 ? vb_load(at + 3 * TINYI_WEAVE_BLOCK) : none;
-                const __m256i t0 = _mm256_unpacklo_epi64(a0, a1), t1 = _mm256_unpackhi_epi64(a0, a1),
-                              t2 = _mm256_unpacklo_epi64(a2, a3), t3 = _mm256_unpackhi_epi64(a2, a3);
-                vb_store(to, _mm256_permute2x128_si256(t0, t2, 0x20));
-                vb_store(to + one, _mm256_permute2x128_si256(t1, t3, 0x20));
-                vb_store(to + 2 * one, _mm256_permute2x128_si256(t0, t2, 0x31));
-                vb_store(to + 3 * one, _mm256_permute2x128_si256(t1, t3, 0x31));
-            }
+#if V_AVX2 || V_AVX512
+            size_t h;
+            for (h = 0; h < V_LANES; h += 8)
+                TINY_FN(tinyi_weave_take8)
+                (to + h, one, group + (word + h) / 2 * TINYI_WEAVE_BLOCK + 64 * (size_t)k,
+                 chunks > (word + h) / 2 ? chunks - (word + h) / 2 : 0, ahead);
+            (void)i;
+            (void)l;
 #else
             for (l = 0; l < V_LANES; l++) {
                 const int there = word + l < 2 * chunks;
