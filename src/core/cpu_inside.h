@@ -30,7 +30,7 @@ enum {
 };
 
 TINYI_FN unsigned tinyi_cpu_features(void);     /* the same at every call; costs microseconds */
-/* of x86: zero, one: the registers a, b, c, d of CPUID leaves 0 and 1; paths: a of leaf 0x8000001a, 0 if there is none */
+/* zero, one: registers a, b, c, d of CPUID leaves 0 and 1; paths: a of leaf 0x8000001a, 0 if there is none */
 TINYI_FN int tinyi_cpu_halves(const unsigned *zero, const unsigned *one, unsigned paths);
 /* Linux lends the tile registers to a process that asks once. Nonzero: they may be used. */
 TINYI_FN int tinyi_amx_permission(void);

@@ -23,10 +23,12 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_
     *b =
         _mm512_permutex2var_ps(re, _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), im);
 }
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a)
+/* the first n lanes in the other order */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a, size_t n)
 {
-    return _mm512_permutexvar_ps(_mm512_setr_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), a);
+    return _mm512_permutexvar_ps(vi_sub(vi_set((int)n - 1), vi_iota()), a);
 }
+#define F_LEAST 4                           /* values for which a vector takes less time than one after the other */
 #elif V_AVX2
 TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
 {
@@ -39,10 +41,11 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_
     *a = _mm256_permute2f128_ps(low, high, 0x20);
     *b = _mm256_permute2f128_ps(low, high, 0x31);
 }
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a)
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a, size_t n)
 {
-    return _mm256_permutevar8x32_ps(a, _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0));
+    return _mm256_permutevar8x32_ps(a, vi_sub(vi_set((int)n - 1), vi_iota()));
 }
+#define F_LEAST 4
 #elif V_NEON
 TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
 {
@@ -54,9 +57,10 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_
     *a = vzip1q_f32(re, im);
     *b = vzip2q_f32(re, im);
 }
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a)
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a, size_t n)
 {
     const v_f32 r = vrev64q_f32(a);
+    (void)n;                                /* all of them */
     return vextq_f32(r, r, 2);
 }
 #elif V_W128
@@ -75,7 +79,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_
     *a = F_SSE(unpacklo_ps)(re, im);
     *b = F_SSE(unpackhi_ps)(re, im);
 }
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a) { return F_SSE(shuffle_ps)(a, a, 0x1b); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a, size_t n) { (void)n; return F_SSE(shuffle_ps)(a, a, 0x1b); }
 #else
 TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
 {
@@ -87,7 +91,10 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_
     *a = re;
     *b = im;
 }
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a) { return a; }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a, size_t n) { (void)n; return a; }
+#endif
+#ifndef F_LEAST
+#define F_LEAST V_LANES
 #endif
 
 /* ---- complex vectors */
@@ -522,26 +529,28 @@ static void TINY_FN(tinyi_fft_mul)(float *y, const float *x, const float *w, siz
 static void TINY_FN(tinyi_fft_real)(float *y, const float *z, const float *w, size_t h)
 {
     const v_f32 one = v_set(1.0f), half = v_set(0.5f);
-    size_t k = 1;
+    size_t k = 1, n;
     y[0] = z[0] + z[1];
     y[2 * h] = z[0] - z[1];
     y[1] = y[2 * h + 1] = 0.0f;
-    for (; V_LANES > 1 && k + V_LANES <= h / 2 + 1; k += V_LANES) {
-        const size_t m = h - k - (V_LANES - 1);
-        const f_c a = f_read(z + 2 * k, V_LANES, 0), t = f_read(w + 2 * k, V_LANES, 0);
-        f_c b = f_read(z + 2 * m, V_LANES, 0), e, o;
-        b.r = TINY_FN(tinyi_fft_back)(b.r);
-        b.i = v_neg(TINY_FN(tinyi_fft_back)(b.i));
+    for (; V_LANES > 1 && k + F_LEAST <= h / 2 + 1; k += n) {
+        size_t m;
+        f_c a, b, t, e, o;
+        n = TINYI_MIN(V_LANES, h / 2 + 1 - k);
+        m = h - k - (n - 1);
+        a = f_read(z + 2 * k, n, 0), t = f_read(w + 2 * k, n, 0), b = f_read(z + 2 * m, n, 0);
+        b.r = TINY_FN(tinyi_fft_back)(b.r, n);
+        b.i = v_neg(TINY_FN(tinyi_fft_back)(b.i, n));
         e.r = v_mul(half, v_add(a.r, b.r));
         e.i = v_mul(half, v_add(a.i, b.i));
         o.r = v_mul(half, v_sub(a.r, b.r));
         o.i = v_mul(half, v_sub(a.i, b.i));
         o = f_times(f_mi(o), t.r, t.i);
-        f_write(y + 2 * k, f_add(e, o), V_LANES, one, 0);
+        f_write(y + 2 * k, f_add(e, o), n, one, 0);
         b = f_sub(e, o);
-        b.r = TINY_FN(tinyi_fft_back)(b.r);
-        b.i = v_neg(TINY_FN(tinyi_fft_back)(b.i));
-        f_write(y + 2 * m, b, V_LANES, one, 0);
+        b.r = TINY_FN(tinyi_fft_back)(b.r, n);
+        b.i = v_neg(TINY_FN(tinyi_fft_back)(b.i, n));
+        f_write(y + 2 * m, b, n, one, 0);
     }
     for (; k <= h / 2; k++) {
         const float ar = z[2 * k], ai = z[2 * k + 1], br = z[2 * (h - k)], bi = -z[2 * (h - k) + 1];
@@ -559,23 +568,25 @@ static void TINY_FN(tinyi_fft_real)(float *y, const float *z, const float *w, si
 static void TINY_FN(tinyi_fft_unreal)(float *z, const float *x, const float *w, size_t h)
 {
     const v_f32 one = v_set(1.0f);
-    size_t k = 1;
+    size_t k = 1, n;
     z[0] = x[0] + x[2 * h];
     z[1] = x[0] - x[2 * h];
-    for (; V_LANES > 1 && k + V_LANES <= h / 2 + 1; k += V_LANES) {
-        const size_t m = h - k - (V_LANES - 1);
-        const f_c a = f_read(x + 2 * k, V_LANES, 0), t = f_read(w + 2 * k, V_LANES, 0);
-        f_c b = f_read(x + 2 * m, V_LANES, 0), e, o;
-        b.r = TINY_FN(tinyi_fft_back)(b.r);
-        b.i = v_neg(TINY_FN(tinyi_fft_back)(b.i));
+    for (; V_LANES > 1 && k + F_LEAST <= h / 2 + 1; k += n) {
+        size_t m;
+        f_c a, b, t, e, o;
+        n = TINYI_MIN(V_LANES, h / 2 + 1 - k);
+        m = h - k - (n - 1);
+        a = f_read(x + 2 * k, n, 0), t = f_read(w + 2 * k, n, 0), b = f_read(x + 2 * m, n, 0);
+        b.r = TINY_FN(tinyi_fft_back)(b.r, n);
+        b.i = v_neg(TINY_FN(tinyi_fft_back)(b.i, n));
         e = f_add(a, b);
         o = f_times(f_sub(a, b), t.r, v_neg(t.i));
         b.r = v_sub(e.r, o.i);
         b.i = v_add(e.i, o.r);
-        f_write(z + 2 * k, b, V_LANES, one, 0);
-        b.r = TINY_FN(tinyi_fft_back)(v_add(e.r, o.i));
-        b.i = TINY_FN(tinyi_fft_back)(v_sub(o.r, e.i));
-        f_write(z + 2 * m, b, V_LANES, one, 0);
+        f_write(z + 2 * k, b, n, one, 0);
+        b.r = TINY_FN(tinyi_fft_back)(v_add(e.r, o.i), n);
+        b.i = TINY_FN(tinyi_fft_back)(v_sub(o.r, e.i), n);
+        f_write(z + 2 * m, b, n, one, 0);
     }
     for (; k <= h / 2; k++) {
         const float ar = x[2 * k], ai = x[2 * k + 1], br = x[2 * (h - k)], bi = -x[2 * (h - k) + 1];
@@ -602,6 +613,7 @@ static void TINY_FN(tinyi_use_fft)(tinyi_kernels *k)
     TINYI_USE(k, fft_unreal);
 }
 #undef F_W
+#undef F_LEAST
 #undef F_SSE
 #undef F_AT
 #undef F_TO

@@ -76,8 +76,9 @@ static void tinyi_fft_way_of(tinyi_fft_way *w, size_t n, size_t n_real, size_t l
         w->m = w->conv / lanes;
     } else {
         size_t split = tinyi_fft_split_of(n, lanes), fill = rows ? TINYI_MIN(rows, lanes) : 1;
-        /* numbers that each way handles a row; a batch of long rows leaves the second cache */
-        double by_split = (double)(n / split),
+        /* Numbers that each way handles a row. Split rows end in blocks of whole vectors, which is half of the work or
+         * more; a batch of long rows leaves the second cache. */
+        double by_split = (double)(n / split + tinyi_fft_round(n / split, lanes)) / 2,
                by_batch = (double)n / (double)fill * (n * lanes * 16 > 262144 ? 1.5 : 1.0);
         w->way = columns || lanes == 1 || by_batch < 0.8 * by_split ? TINYI_FFT_BATCH : TINYI_FFT_SPLIT;
         w->split = w->way == TINYI_FFT_BATCH ? 1 : split;

@@ -557,8 +557,9 @@ static void test_every_pass_of_this_processor_ran(void)
 static void test_amd(void)
 {
     static const struct { const char *maker; unsigned one, paths; int halves; } each[] = {
-        { "AuthenticAMD", 0x00a10f11, 6, 1 }, { "AuthenticAMD", 0x00a10f11, 0, 1 }, { "AuthenticAMD", 0x00b00f21, 14, 0 },
-        { "AuthenticAMD", 0x00b20f40, 6, 1 }, { "AuthenticAMD", 0x00b00f21, 0, 0 }, { "GenuineIntel", 0x000606a6, 0, 0 },
+        { "AuthenticAMD", 0x00a10f11, 6, 1 },  { "AuthenticAMD", 0x00a10f11, 0, 1 },
+        { "AuthenticAMD", 0x00b00f21, 14, 0 }, { "AuthenticAMD", 0x00b20f40, 6, 1 },
+        { "AuthenticAMD", 0x00b00f21, 0, 0 },  { "GenuineIntel", 0x000606a6, 0, 0 },
     };
     size_t i;
     for (i = 0; i < T_COUNT(each); i++) {

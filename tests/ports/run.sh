@@ -156,20 +156,47 @@ hello() {
         [ "$($runner "$job.hello$suffix" 2>/dev/null | tr -d '\r')" = hello ]
 }
 
-# tests of products with block formats, and which failed on standard error
-block_tests() { # MORE: arguments of the runner
+# tests of products with block formats, once for each argument, which ends the runner; says which failed
+block_tests() {
     bad=
     for t in borders eight format matmul pass sparse; do
         # shellcheck disable=SC2086
         if ! $cc $flags -I"$INC" -Itests tests/llm/block/$t.c "$exe.library.o" -o "$exe.$t$suffix" $libs \
             >"$exe.$t.log" 2>&1; then
             bad="$bad $t (no build)"
-        elif ! $limit $runner $1 "$exe.$t$suffix" >"$exe.$t.log" 2>&1; then
-            bad="$bad $t"
+            continue
         fi
+        for more in "$@"; do
+            # shellcheck disable=SC2086
+            $limit $runner $more "$exe.$t$suffix" >"$exe.$t.log" 2>&1 || bad="$bad $t${more:+ ($more)}"
+        done
     done
-    [ -z "$bad" ] || echo "tests/llm/block failed${1:+ with $1}:$bad" >&2
+    [ -z "$bad" ] || echo "tests/llm/block failed:$bad" >&2
     [ -z "$bad" ]
+}
+# NAME RUNNER COMPILER FLAGS PROCESSOR...: tests/llm/block and the conformance kit on each of these processors, which
+# end the runner; nothing else is compared there
+levels() {
+    wanted "$1" || return 0
+    drain
+    name=$1 runner=$2 cc=$3 flags=$4 exe=$dir/levels bits=- says=failed
+    shift 4
+    for tool in "$cc" "${runner%% *}"; do
+        if ! has "$tool"; then missing "$name" "no $tool"; return; fi
+    done
+    # shellcheck disable=SC2086
+    if ! { $cc $flags -I"$INC" -c "$dir/library.c" -o "$exe.library.o" &&
+        $cc $flags -I"$INC" -I. tests/conformance.c "$exe.library.o" -o "$exe$suffix" $libs; } >"$exe.log" 2>&1; then
+        bits='DOES NOT COMPILE' ran=
+    else
+        ran=$(for cpu in "$@"; do
+            # shellcheck disable=SC2086
+            $limit $runner "$cpu" "$exe$suffix" >"$exe.$cpu.log" 2>&1 && printf '%s ' "${cpu#cortex-}"
+        done)
+        block_tests "$@" && [ "$ran" = "$(printf '%s ' "$@" | sed 's/cortex-//g')" ] && says=passed
+    fi
+    line "$name" "$cc" "$bits" "${ran:-FAILED}" - | tee -a "$table"
+    if [ $says = passed ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 }
 
 # QEMU 7.2 reads the first operand of MDEB and MDEBR of s390x (two floats multiplied to a double) as a double: 1.5 * 3
@@ -228,6 +255,8 @@ cross() { # name, triple, qemu, flags for both compilers, flags for gcc
     if has "$2-gcc"; then platform "$1 clang" "$3" clang "--target=$2 -std=c99 -static -O3 $4 $simde"; fi
 }
 cross aarch64 aarch64-linux-gnu 'qemu-aarch64-static -cpu max'
+levels 'aarch64 processors' 'qemu-aarch64-static -cpu' aarch64-linux-gnu-gcc "-std=c99 -static -O1 $simde" \
+    cortex-a53 cortex-a72 cortex-a76 max
 cross 'armhf (32-bit)' arm-linux-gnueabihf 'qemu-arm-static -cpu max' -mfpu=neon
 i386=
 [ "$machine" = x86_64 ] || i386=qemu-i386-static
