@@ -78,13 +78,35 @@ TINYI_FN int tinyi_q_scale_Q3_K(const unsigned char *b, int g);
 /* of Q4_K and Q5_K: scale and minimum of group g */
 TINYI_FN void tinyi_q_scale6(const unsigned char *s, int g, int *k, int *m);
 
-/* n numbers of whole blocks as floats; those of Q8_0 by the kernel of the target */
+/* 16 bytes of two codes each, low halves first, to signed codes: eight at once */
+TINYI_INLINE void tinyi_q_codes_Q4_0(int8_t *code, const unsigned char *q)
+{
+    const uint64_t fours = UINT64_C(0x0f0f0f0f0f0f0f0f), top = UINT64_C(0x8080808080808080);
+    uint64_t w, low, high;
+    int i;
+    for (i = 0; i < 16; i += 8) {
+        memcpy(&w, q + i, 8);
+        low = (((w & fours) | top) - fours / 15 * 8) ^ top;         /* minus 8 in each byte */
+        high = (((w >> 4 & fours) | top) - fours / 15 * 8) ^ top;
+        memcpy(code + i, &low, 8);
+        memcpy(code + 16 + i, &high, 8);
+    }
+}
+/* n numbers of whole blocks as floats; those of Q8_0 and Q4_0 by the kernel of the target */
 TINYI_INLINE void tinyi_q_floats(tiny_team *team, const tllm_format *f, float *to, const unsigned char *from, size_t n)
 {
-    if (f->id == TLLM_FORMAT_Q8_0) {
-        const tinyi_fn_dequantize_i8 unpack = TINYI_K(team, dequantize_i8);
+    const tinyi_fn_dequantize_i8 unpack = TINYI_K(team, dequantize_i8);
+    int8_t code[256];
+    size_t i, m;
+    if (f->id == TLLM_FORMAT_Q8_0)
         for (; n >= 32; n -= 32, to += 32, from += 34) unpack(to, (const int8_t *)from + 2, 32, tinyi_q_half(from));
-    } else f->unpack(from, to, n);
+    else if (f->id == TLLM_FORMAT_Q4_0)
+        for (; n >= 32; n -= m, to += m, from += 18 * (m / 32)) {       /* codes are read long after they are written */
+            m = TINYI_MIN(n / 32, 8) * 32;
+            for (i = 0; i < m; i += 32) tinyi_q_codes_Q4_0(code + i, from + 18 * (i / 32) + 2);
+            for (i = 0; i < m; i += 32) unpack(to + i, code + i, 32, tinyi_q_half(from + 18 * (i / 32)));
+        }
+    else f->unpack(from, to, n);
 }
 
 /* Declares the two functions of a format. */
