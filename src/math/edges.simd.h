@@ -115,19 +115,54 @@ static TINYI_NOINLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges
         (y, j, p0, p1, w, w_row, keep, times, h, h * each, many ? j->f : (h + 1) * each, many, fetch);
 }
 #else
+#if V_AVX512
+/* Heads of 8 features, eight at once: two in a vector, whose weights are spread by a permutation. Returns how many. */
+static size_t TINY_FN(tinyi_edge_eights)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w,
+                                         size_t heads, size_t w_row, const float *keep, float times, int fetch)
+{
+    const __m512i first = _mm512_srli_epi32(vi_iota(), 3);
+    size_t h;
+    for (h = 0; h + 8 <= heads; h += 8) {
+        const float *q = w + h;
+        float *to = y + 8 * h;
+        v_f32 acc[4];
+        int64_t p;
+        int r;
+        TINYI_UNROLL for (r = 0; r < 4; r++) acc[r] = v_zero();
+        if (keep)
+            TINYI_UNROLL for (r = 0; r < 4; r++)
+                acc[r] = v_mul(v_load(to + 16 * r),
+                               _mm512_permutexvar_ps(_mm512_add_epi32(first, vi_set(2 * r)), v_load_n(keep + h, 8)));
+        for (p = p0; p < p1; p++, q += w_row) {
+            const float *x = TINY_FN(tinyi_edge_row)(j, p) + 8 * h;
+            const v_f32 weights = _mm512_castps256_ps512(_mm256_loadu_ps(q));
+            if (fetch) TINY_FN(tinyi_edge_fetch)(j, p, 8 * h, 64);
+            TINYI_UNROLL for (r = 0; r < 4; r++)
+                acc[r] = v_fma(_mm512_permutexvar_ps(_mm512_add_epi32(first, vi_set(2 * r)), weights),
+                               v_load(x + 16 * r), acc[r]);
+        }
+        TINYI_UNROLL for (r = 0; r < 4; r++) v_store(to + 16 * r, v_mul(acc[r], v_set(times)));
+    }
+    return h;
+}
+#endif
 static TINYI_NOINLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1,
                                                      const float *w, size_t heads, size_t w_row, const float *keep,
                                                      float times, int fetch)
 {
     const size_t each = j->f / heads;
-    size_t h;
+    size_t h = 0;
     if (heads > 1 && each == V_LANES)
         TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 1, fetch);
     else if (heads > 1 && each == 2 * V_LANES)
         TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 2, fetch);
-    else
-        for (h = 0; h < heads; h++)
+    else {
+#if V_AVX512
+        if (each == 8 && w) h = TINY_FN(tinyi_edge_eights)(y, j, p0, p1, w, heads, w_row, keep, times, fetch);
+#endif
+        for (; h < heads; h++)
             TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, h, h * each, (h + 1) * each, 0, fetch);
+    }
 }
 #endif
 
