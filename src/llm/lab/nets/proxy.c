@@ -10,6 +10,7 @@
 #include "llm/lab/nets/proxy.h"
 #include "llm/lab/nets/score.h"
 #include "llm/lab/nets/nn_inside.h"
+#include "llm/lab/nets/share_inside.h"
 #include "math/linalg_lu.h"
 #include "math/grad_inside.h"
 #include "math/table_inside.h"
@@ -74,26 +75,13 @@ static int tinyi_proxy_kept(const tllm_nn *nn, size_t i)
 
 /* ---- GradSign */
 
-/* sum += sign of each number */
-static void tinyi_proxy_signs(int16_t *sum, const void *x, tiny_dtype type, size_t n)
-{
-    const float *f = (const float *)x;
-    size_t k = 0, j;
-    for (; type == TINY_F32 && k + 16 <= n; k += 16, sum += 16, f += 16)        /* compilers take sixteen at once */
-        for (j = 0; j < 16; j++) sum[j] = (int16_t)(sum[j] + (f[j] > 0.0f) - (f[j] < 0.0f));
-    for (; k < n; k++, sum++) {
-        const double g = tinyi_real(x, type, (tiny_idx)k);
-        *sum = (int16_t)(*sum + (g > 0.0) - (g < 0.0));
-    }
-}
-
 static tiny_status tinyi_gradsign_plain(tllm_nn *nn, const tllm_nn_set *batch, double *score)
 {
     const tiny_dtype type = tllm_nn_is(nn)->dtype;
     const size_t n = tllm_nn_cost_of(nn).n_weight;
     tiny_ctx *ctx = tinyi_nn_ctx(nn);
     const void *grad = tinyi_nn_theta(nn, 1);
-    int16_t *sum = (int16_t *)tinyi_alloc(ctx, n, sizeof *sum);
+    float *sum = (float *)tinyi_alloc(ctx, n, sizeof *sum);
     tinyi_nn_pass p;
     tiny_idx i;
     size_t k, each = (size_t)(tiny_tensor_count(&batch->x) / batch->x.dim[0]) * tiny_dtype_bytes(type);
@@ -116,9 +104,11 @@ static tiny_status tinyi_gradsign_plain(tllm_nn *nn, const tllm_nn_set *batch, d
         *(int32_t *)p.batch.label.data = *(const int32_t *)row.label.data;
         tiny_free(ctx, row.x.data);
         st = tinyi_nn_pass_run(&p);
-        if (!st) tinyi_proxy_signs(sum, grad, type, n);
+        if (!st && type == TINY_F32) tinyi_share_kernels_of(ctx->k)->signs(sum, (const float *)grad, n);
+        else
+            for (k = 0; !st && k < n; k++) sum[k] += tinyi_proxy_sign(tinyi_real(grad, type, (tiny_idx)k));
     }
-    for (k = 0, *score = 0.0; !st && k < n; k++) *score += (double)(sum[k] < 0 ? -sum[k] : sum[k]);
+    for (k = 0, *score = 0.0; !st && k < n; k++) *score += (double)(sum[k] < 0.0f ? -sum[k] : sum[k]);
     tinyi_nn_pass_close(&p);
     tiny_free(ctx, p.batch.x.data);
     tiny_free(ctx, sum);

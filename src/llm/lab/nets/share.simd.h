@@ -87,6 +87,19 @@ static void TINY_FN(tinyi_share_add)(float *y, const float *w, const uint32_t *s
     for (; i < n; i++) y[i] += scale * TINY_FN(tinyi_share_one)(w + i, sign, first + i);
 }
 
+static void TINY_FN(tinyi_share_sum)(float *sum, const float *x, size_t n)
+{
+    const v_f32 zero = v_zero(), one = v_set(1.0f);
+    for (; n; n -= TINYI_MIN(n, V_LANES), x += V_LANES, sum += V_LANES) {
+        const v_f32 v = v_load_n(x, TINYI_MIN(n, V_LANES));
+        v_store_n(sum,
+                  v_add(v_load_n(sum, TINYI_MIN(n, V_LANES)),
+                        v_sub(v_select(v_lt(zero, v), one, zero), v_select(v_lt(v, zero), one, zero))),
+                  TINYI_MIN(n, V_LANES));
+    }
+}
+
 static const tinyi_share_kernels TINY_FN(tinyi_share_table) = { TINYI_PASS_TARGET, TINY_FN(tinyi_share_dot),
-                                                                TINY_FN(tinyi_share_put), TINY_FN(tinyi_share_add) };
+                                                                TINY_FN(tinyi_share_put), TINY_FN(tinyi_share_add),
+                                                                TINY_FN(tinyi_share_sum) };
 TINYI_TABLE(tinyi_share_kernels, tinyi_share_kernels, TINY_FN(tinyi_share_table))

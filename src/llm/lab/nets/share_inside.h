@@ -22,6 +22,7 @@ typedef struct tinyi_share_kernels {
                 const float *x, ptrdiff_t x_step, size_t n_x, float scale);
     void (*put)(float *y, const float *w, const uint32_t *sign, size_t first, size_t n, float scale);   /* y = +-w */
     void (*add)(float *y, const float *w, const uint32_t *sign, size_t first, size_t n, float scale);   /* y += +-w */
+    void (*signs)(float *sum, const float *x, size_t n);    /* sum += 1, 0 or -1, as x is; 0 where it is not a number */
 } tinyi_share_kernels;
 TINYI_TABLES(tinyi_share_kernels, tinyi_share_kernels)
 
