@@ -26,6 +26,14 @@ def test_text_is_that_of_the_program_in_c(model, story):
         assert "".join(model.generate(PROMPT, n=60, **options)).encode() + b"\n" == said.stdout
 
 
+def test_a_text_that_has_ended_runs_nothing_when_it_is_freed(model, monkeypatch):
+    closed = []                                             # Ctrl-C in a finalizer is printed, and lost
+    monkeypatch.setattr(tinyllm._model._Writer, "close", lambda writer: closed.append(writer))
+    assert len(list(model.generate(PROMPT, n=3))) == 3
+    gc.collect()
+    assert not closed
+
+
 def test_generate(model):
     text = model.generate(PROMPT, n=20)
     pieces = list(text)

@@ -373,6 +373,7 @@ class Generation:
             return w.pieces.pop(0).decode("utf-8", "replace")
         if self._model.context.accel:
             self._model.context.accel._raise_pending()
+        self._finalizer.detach()                            # nothing is left to do, and Ctrl-C would be lost in it
         if w.status:
             status, w.status = w.status, 0
             raise Error(status, (w.said or c.tinyllm_status_text(status)).decode("utf-8", "replace"))
