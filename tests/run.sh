@@ -157,8 +157,10 @@ log=$result.log
 says() { # passed, failed, skipped
     echo "$1 $2 $3" >"$result.tmp" && mv "$result.tmp" "$result"
 }
-fresh() { # is the program there, and newer than its source and the headers?
-    [ -x "$1" ] && [ -z "$(find "$2" "$INC/tinyllm.h" "$INC/tinygnn.h" -newer "$1")" ]
+fresh() { # is the program there, and newer than its source and the headers that make builds it for?
+    case $2 in tests/gnn/*) header=tinygnn.h ;; tests/llm/*) header=tinyllm.h ;; *) header='tinyllm.h tinygnn.h' ;; esac
+    [ -x "$1" ] || return
+    for h in $header; do [ -z "$(find "$2" "$INC/$h" -newer "$1")" ] || return 1; done
 }
 case $test in
 stitch-check) name=$test; set -- make -s --no-print-directory stitch-check BUILD="$BUILD" INC="$INC" CC="$CC" ;;
