@@ -158,7 +158,8 @@ says() { # passed, failed, skipped
     echo "$1 $2 $3" >"$result.tmp" && mv "$result.tmp" "$result"
 }
 fresh() { # is the program there, and newer than its source and the headers that make builds it for?
-    case $2 in tests/gnn/*) header=tinygnn.h ;; tests/llm/*) header=tinyllm.h ;; *) header='tinyllm.h tinygnn.h' ;; esac
+    case $2 in tests/gnn/*) header=tinygnn.h ;; tests/*/*) header=tinyllm.h ;; *) header='tinyllm.h tinygnn.h' ;; esac
+    ! grep -q 'define T_INTERNALS' "$2" || header=tinygnn.h
     [ -x "$1" ] || return
     for h in $header; do [ -z "$(find "$2" "$INC/$h" -newer "$1")" ] || return 1; done
 }
