@@ -198,10 +198,7 @@ static void test_halves(void)
     static const struct { tiny_dtype type; int lent; } each[] = { { TINY_F32, 1 }, { TINY_F64, 1 }, { TINY_U8, 0 } };
     tiny_ctx *ctx;
     size_t q;
-    if (!tiny_target_runs_here(TINY_TARGET_AVX512) || !tiny_target_runs_here(TINY_TARGET_AVX2)) {
-        T_SKIP("no AVX-512 here");
-        return;
-    }
+    if (!tiny_target_runs_here(TINY_TARGET_AVX512) || !tiny_target_runs_here(TINY_TARGET_AVX2)) return;
     ctx = t_ctx(TINY_TARGET_AVX512, 1);
     tinyi_kernels_fill(ctx->k, TINY_TARGET_AVX512, ctx->cpu | TINY_CPU_HALVES);
     for (q = 0; q < T_COUNT(each); q++) {
