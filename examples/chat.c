@@ -18,9 +18,10 @@ static const char usage[] =
     "  --seed S         seed of the random numbers; default: 0\n"
     "  --n N            at most this many tokens of an answer; default: 0, no limit\n"
     "  --context N      tokens of the context; default: as the file says, at most 4096\n"
-    "  --repack         repack the weights at the start, eight rows interleaved: faster on this processor\n"
+    "  --repack         repack all weights at the start, eight rows interleaved, for faster answers\n"
     "  --repack-file F  the same, and keep the result in this file: the next start reads it\n"
-    "  --repack-auto    the same, but only if the processor has kernels that gain and memory suffices\n"
+    "  --repack-auto    repack the formats that gain on this processor, if memory suffices: the default at a terminal\n"
+    "  --no-repack      leave them in the file: the default for input from elsewhere\n"
     "  --threads N      default: one per processor\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"
     "  --stats          print tokens per second after each answer\n"
@@ -182,7 +183,7 @@ int main(int argc, char **argv)
     const char *path = NULL, *template_path = NULL, *system_text = NULL;
     double temp = 0.8, min_p = 0.05;
     unsigned long number = 0;               /* of the line */
-    int n_most = 0, context = 0, stats = 0, again = 0, repack = 0;
+    int n_most = 0, context = 0, stats = 0, again = 0, repack = 0, no_repack = 0;
     tllm_repack_desc keep = { NULL, 0, 0 };
     tllm_repacked repacked;
     tiny_ctx_desc desc;
@@ -210,15 +211,20 @@ int main(int argc, char **argv)
                                A_FLAG("--stats", &stats),
                                A_FLAG("--repack", &repack),
                                A_TEXT("--repack-file", &keep.path),
-                               A_FLAG("--repack-auto", &keep.automatic) };
+                               A_FLAG("--repack-auto", &keep.automatic),
+                               A_FLAG("--no-repack", &no_repack) };
     memset(&desc, 0, sizeof desc);
     memset(&room, 0, sizeof room);
     memset(&how, 0, sizeof how);
     memset(&c, 0, sizeof c);
     READ_OPTIONS(argc, argv, usage, options);
+    if (no_repack && (repack || keep.path || keep.automatic))
+        return wrong("--no-repack and one of --repack, --repack-file and --repack-auto", "one of them");
+    if (!no_repack && !repack && !keep.path && is_typed()) keep.automatic = 1;
     if (must_not_write(keep.path, 2, path, template_path)) return 2;
     if (template_path && !(own = read_text(template_path, TLLM_TEMPLATE_MAX_BYTES, 0, &n_own))) return 1;
     desc.cancel = cancelled;
+    desc.progress = show_progress;
     desc.log = hear;
     desc.user = &c.ctx;
     room.n_ctx = context;
@@ -234,6 +240,7 @@ int main(int argc, char **argv)
     if (!st) st = tllm_session_feed(c.session, NULL, 0, &logits);      /* fails for a model that generates no text */
     if (keep.path || keep.automatic) repack = 1;
     if (!st && repack) st = tllm_session_repack(c.session, &keep, &repacked);
+    end_progress();
     if (!st && keep.path && !repacked.n)
         fprintf(stderr, "chat: --repack-file %s: nothing was written, as there is nothing to repack\n", keep.path);
     if (!st && keep.path && repacked.n && !repacked.from_file && !repacked.written) say(tiny_ctx_message(c.ctx));

@@ -470,16 +470,18 @@ static inline void stop_on_signals_whole(void)
 /* ---- progress: the callback of a context prints a percentage after two seconds, and end_progress erases the line.
  * Only a terminal gets it: in a file or a pipe every such line would stay. */
 
-static inline int is_shown(void)
+static inline int is_terminal(int descriptor)
 {
 #ifdef OPTIONS_UNIX
-    return isatty(2);
+    return isatty(descriptor);
 #elif defined _WIN32
-    return _isatty(2);
+    return _isatty(descriptor);
 #else
-    return 0;
+    return 0 * descriptor;
 #endif
 }
+static inline int is_typed(void) { return is_terminal(0); }   /* what is read from the standard input */
+static inline int is_shown(void) { return is_terminal(2); }
 
 static int progress_shown;
 static inline void show_progress(void *user, const char *what, double part)

@@ -43,9 +43,27 @@ static const char usage[] =
     "  --metrics TEXT   what the names in /metrics begin with; default: tinyllm_\n"
     "  --lenient        unknown fields of requests get a warning and are not refused\n"
     "  --connections N  most connections; default: 512\n"
-    "  --repack         repack the weights at the start, eight rows interleaved: faster on this processor\n"
+    "  --repack         repack all weights at the start, eight rows interleaved, for faster answers\n"
+    "  --no-repack      leave them in the file; default: repack the formats that gain on this processor, if memory "
+    "suffices\n"
     "  --threads N      default: one per processor\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n";
+
+/* Tells what made the start longer. */
+static tiny_status repack_weights(tiny_ctx *ctx, tllm_model *model, int all)
+{
+    tllm_repack_desc desc;
+    tllm_repacked about;
+    tiny_status st;
+    memset(&desc, 0, sizeof desc);
+    desc.automatic = !all;
+    st = tllm_model_repack(ctx, model, &desc, &about);
+    end_progress();
+    if (!st && about.n)
+        fprintf(stderr, "serve: repacked %.1f MB of weights in %.2f s; --no-repack leaves them in the file\n",
+                (double)about.bytes / 1e6, about.seconds);
+    return st;
+}
 
 int main(int argc, char **argv)
 {
@@ -53,8 +71,8 @@ int main(int argc, char **argv)
     const char *type_k = NULL, *type_v = NULL;
     char *keys = NULL, *source = NULL;
     size_t n_keys = 0, n_source = 0;
-    int slots = 0, context = 0, queue = 0, cells = 0, n_most = 0, connections = 0, repack = 0, short_of_memory = 0;
-    int port = -1, budget = 0, window = 0, repeats = 0, i;
+    int slots = 0, context = 0, queue = 0, cells = 0, n_most = 0, connections = 0, repack = 0, no_repack = 0;
+    int port = -1, budget = 0, window = 0, repeats = 0, short_of_memory = 0, i;
     word_list loras = { { NULL }, 0 };
     double scale[MOST_ADAPTERS];
     tllm_adapter *lora[MOST_ADAPTERS] = { NULL };
@@ -102,6 +120,7 @@ int main(int argc, char **argv)
                                A_FLAG("--lenient", &api_desc.lenient),
                                A_WHOLE("--connections", &connections, 1, 1e5),
                                A_FLAG("--repack", &repack),
+                               A_FLAG("--no-repack", &no_repack),
                                A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
                                A_TARGET("--target", &desc.target) };
     memset(&desc, 0, sizeof desc);
@@ -111,6 +130,7 @@ int main(int argc, char **argv)
     READ_OPTIONS(argc, argv, usage, options);
     if (port >= 0 && api_desc.server.address) return wrong("--port and --address", "one of them");
     if (window && cells) return wrong("--window and --cells", "one of them");
+    if (repack && no_repack) return wrong("--repack and --no-repack", "one of them");
     if (type_k && !(format_k = tllm_format_by_name(type_k))) return wrong("--cache-type-k", type_k);
     if (type_v && !(format_v = tllm_format_by_name(type_v))) return wrong("--cache-type-v", type_v);
     for (i = 0; i < loras.n; i++)
@@ -126,6 +146,7 @@ int main(int argc, char **argv)
     if (template_path && !(source = read_text(template_path, TLLM_TEMPLATE_MAX_BYTES, 0, &n_source)))
         return free(keys), 1;
     desc.cancel = cancelled;
+    desc.progress = show_progress;
     desc.log = hear;
     desc.user = &ctx;
     engine_desc.slots = slots;
@@ -155,7 +176,7 @@ int main(int argc, char **argv)
         tllm_model_about(model, &about);
         if (about.output == TLLM_LOGITS) {
             st = tllm_vocab_open(ctx, file, &vocab);
-            if (!st && repack) st = tllm_model_repack(ctx, model, NULL, NULL);
+            if (!st && !no_repack) st = repack_weights(ctx, model, repack);
             if (!st && draft_path) st = tllm_file_open(ctx, draft_path, &draft_file);
             if (!st && draft_path) st = tllm_model_open(ctx, draft_file, &draft);
             if (!st && draft_path) st = tllm_vocab_open(ctx, draft_file, &draft_vocab);

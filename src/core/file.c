@@ -41,13 +41,70 @@ TINY_API tiny_file tiny_file_memory(const void *bytes, size_t n_bytes)
     return f;
 }
 
+#ifndef TINY_NO_STDIO
+/* the number at the start of a file, or after `name` in it; UINT64_MAX: there is none */
+static uint64_t tinyi_number_in(const char *path, const char *name)
+{
+    char text[4096];
+    const char *at = text;
+    uint64_t n = 0;
+    size_t got;
+    FILE *f = fopen(path, "r");
+    if (!f) return UINT64_MAX;
+    got = fread(text, 1, sizeof text - 1, f);
+    (void)fclose(f);
+    text[got] = 0;
+    if (name && (at = strstr(text, name)) != NULL) at += strlen(name);
+    while (at && *at == ' ') at++;
+    if (!at || *at < '0' || *at > '9') return UINT64_MAX;   /* "max": no limit */
+    for (; *at >= '0' && *at <= '9' && n < UINT64_MAX / 16; at++) n = n * 10 + (uint64_t)(*at - '0');
+    return n;
+}
+
+TINYI_FN uint64_t tinyi_group_memory(const char *root, const char *groups)
+{
+    char line[1024], path[1200], *end;
+    uint64_t least;
+    FILE *f = fopen(groups, "r");
+    (void)snprintf(path, sizeof path, "%s/memory/memory.limit_in_bytes", root);
+    least = tinyi_number_in(path, NULL);
+    if (!f) return least;
+    while (fgets(line, (int)sizeof line, f))
+        if (!strncmp(line, "0::/", 4)) {
+            line[strcspn(line, "\n")] = 0;
+            for (end = line + strlen(line); end >= line + 3; end--) {
+                if (*end && *end != '/') continue;
+                *end = 0;
+                (void)snprintf(path, sizeof path, "%s%s/memory.max", root, line + 3);
+                least = TINYI_MIN(least, tinyi_number_in(path, NULL));
+            }
+        }
+    (void)fclose(f);
+    return least;
+}
+#endif
+
 TINYI_FN uint64_t tinyi_half_memory(void)
 {
+    uint64_t most = UINT64_MAX;
 #if TINYI_HAVE_MMAP && defined _SC_PHYS_PAGES
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    if (pages > 0 && page > 0) return (uint64_t)pages / 2 * (uint64_t)page;
+    if (pages > 0 && page > 0) most = (uint64_t)pages * (uint64_t)page;
 #endif
-    return UINT64_MAX;
+#if TINYI_HAVE_MMAP && defined __linux__
+    most = TINYI_MIN(most, tinyi_group_memory("/sys/fs/cgroup", "/proc/self/cgroup"));
+#endif
+    return most == UINT64_MAX ? most : most / 2;
+}
+
+TINYI_FN uint64_t tinyi_spare_memory(void)
+{
+    uint64_t most = tinyi_half_memory();
+#if TINYI_HAVE_MMAP && defined __linux__
+    const uint64_t kilobytes = tinyi_number_in("/proc/meminfo", "MemAvailable:");
+    if (kilobytes < UINT64_MAX / 1024) most = TINYI_MIN(most, kilobytes * 1024);
+#endif
+    return most;
 }
 
 #ifdef TINY_NO_STDIO

@@ -48,7 +48,12 @@ typedef struct tinyi_out {
 } tinyi_out;
 TINYI_FN uint64_t tinyi_file_most(const char *path);   /* the most bytes that are read from it */
 TINYI_FN int tinyi_file_special(const char *path);     /* it exists, and is neither a regular file nor a folder */
-TINYI_FN uint64_t tinyi_half_memory(void);             /* of the machine; UINT64_MAX if the system does not tell */
+/* of the machine, or of the container or service; UINT64_MAX if the system does not tell */
+TINYI_FN uint64_t tinyi_half_memory(void);
+TINYI_FN uint64_t tinyi_spare_memory(void);            /* the same, but no more than is free now */
+/* The least memory limit of the control groups that this process is in, as containers and services are: version 2 with
+ * the groups above it, version 1 as a container sees it. Of Linux: "/sys/fs/cgroup", "/proc/self/cgroup" */
+TINYI_FN uint64_t tinyi_group_memory(const char *root, const char *groups);
 /* The steps of a write, for a writer of several files. *file is a FILE. close returns 0, with errno set, if not all
  * bytes were written. The part stays locked until its file is closed and tinyi_part_unlock was called. Call that after
  * the part was renamed or removed. lock may be NULL; *lock 0: no lock. */

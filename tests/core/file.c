@@ -219,7 +219,7 @@ static void test_endless_device(void)
         const uint64_t most = tinyi_file_most("tiny-other");
         T_TRUE(most >= TINY_FILE_MOST_DEVICE && most <= TINY_FILE_MOST_PIPE);
 #ifdef _SC_PHYS_PAGES
-        T_TRUE(most <= (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 * (uint64_t)sysconf(_SC_PAGESIZE));
+        T_TRUE(most <= (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2);
 #endif
     }
     (void)remove("tiny-other");
@@ -335,6 +335,44 @@ static void test_forget(void)
     t_free_blocks();
 }
 
+/* What a control group may use: the least limit on the way from its folder to the root, "max" being none. Folders and
+ * files as Linux lays them out, made here. */
+static void test_group_memory(void)
+{
+#if defined __linux__ && T_PAGES
+    static const char *const folders[] = { "tiny-groups", "tiny-groups/a", "tiny-groups/a/b", "tiny-groups/memory" };
+    static const char groups[] = "tiny-groups/own", outer[] = "tiny-groups/a/memory.max",
+                      inner[] = "tiny-groups/a/b/memory.max", top[] = "tiny-groups/memory.max",
+                      first[] = "tiny-groups/memory/memory.limit_in_bytes";
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);
+    size_t i;
+    for (i = 0; i < 4; i++) (void)mkdir(folders[i], 0777);
+    T_TRUE(tinyi_group_memory("tiny-groups", groups) == UINT64_MAX);        /* no file at all */
+    T_OK(tiny_file_write(ctx, groups, "1:name=systemd:/x\n0::/a/b\n", 26));
+    T_TRUE(tinyi_group_memory("tiny-groups", groups) == UINT64_MAX);
+    T_OK(tiny_file_write(ctx, inner, "max\n", 4));
+    T_TRUE(tinyi_group_memory("tiny-groups", groups) == UINT64_MAX);
+    T_OK(tiny_file_write(ctx, outer, "1000000\n", 8));
+    T_TRUE(tinyi_group_memory("tiny-groups", groups) == 1000000);
+    T_OK(tiny_file_write(ctx, inner, "2000000\n", 8));
+    T_TRUE(tinyi_group_memory("tiny-groups", groups) == 1000000);
+    T_OK(tiny_file_write(ctx, inner, "900000\n", 7));
+    T_TRUE(tinyi_group_memory("tiny-groups", groups) == 900000);
+    T_OK(tiny_file_write(ctx, top, "800000", 6));            /* what a container sees as the root */
+    T_TRUE(tinyi_group_memory("tiny-groups", groups) == 800000);
+    T_OK(tiny_file_write(ctx, first, "700000\n", 7));
+    T_TRUE(tinyi_group_memory("tiny-groups", groups) == 700000);
+    T_OK(tiny_file_write(ctx, first, "99999999999999999999999999\n", 27));  /* more than a number holds */
+    T_TRUE(tinyi_group_memory("tiny-groups", groups) == 800000);
+    T_OK(tiny_file_write(ctx, groups, "0::/\n", 5));
+    T_TRUE(tinyi_group_memory("tiny-groups", groups) == 800000);
+    (void)remove(groups); (void)remove(outer); (void)remove(inner); (void)remove(top); (void)remove(first);
+    for (i = 4; i-- > 0;) (void)rmdir(folders[i]);
+    t_close(ctx);
+    T_TRUE(tinyi_spare_memory() <= tinyi_half_memory() && tinyi_half_memory() < UINT64_MAX / 2);
+#endif
+}
+
 static void test_each_allocation(void)
 {
     T_EACH_ALLOCATION({
@@ -369,6 +407,7 @@ int main(void)
     T_RUN(test_link_in_place);
     T_RUN(test_device_in_place);
     T_RUN(test_forget);
+    T_RUN(test_group_memory);
     T_RUN(test_each_allocation);
     return t_done();
 }

@@ -487,6 +487,19 @@ static void test_repack(void)
     T_EQ_INT(run("hello\n", "chat %s --n 4 --temp 0 --repack --stats", m), 0);
     COMPLAINS("repacked");
     T_EQ_INT(run("", "chat %s --repack-file", m), 2);
+    T_EQ_INT(run("", "chat %s --repack-auto --no-repack", m), 2);
+    COMPLAINS("one of them");
+    T_EQ_INT(run("hello\n", "chat %s --n 4 --temp 0 --stats", m), 0);       /* a pipe: not by itself */
+    T_TRUE(!strstr(errors, "repacked"));
+    if (run("", "serve --help") == 127) return;
+    T_EQ_INT(run("", "serve %s --repack --no-repack", m), 2);
+    COMPLAINS("--repack and --no-repack: one of them");
+    T_EQ_INT(run("", "serve %s --port 0 --lora %s", m, m), 1);              /* ends after the start */
+    T_EQ_INT(strstr(errors, "repacked ") != NULL, some && tiny_target_runs_here(TINY_TARGET_AVX2));
+    T_EQ_INT(run("", "serve %s --port 0 --lora %s --no-repack", m, m), 1);
+    T_TRUE(!strstr(errors, "repacked"));
+    T_EQ_INT(run("", "serve %s --port 0 --lora %s --repack", m, m), 1);
+    T_EQ_INT(strstr(errors, "repacked ") != NULL, some);
 }
 
 static void test_adapters(void)

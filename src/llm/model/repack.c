@@ -91,7 +91,7 @@ static int tinyi_lm_eight_pays(const tinyi_lm_eights *e)
     if (TINYI_LM_ENCODER(m) || TINYI_LM_OUTPUT(m) != TLLM_LOGITS) return 0;
     for (i = 0; i < m->file->n_parts; i++)
         if (!m->file->part[i].file.mapped) return 0;
-    return e->bytes <= tinyi_half_memory() &&
+    return e->bytes <= tinyi_spare_memory() &&
            (!d->max_bytes || (held <= d->max_bytes && e->bytes <= d->max_bytes - held));
 }
 
