@@ -33,6 +33,8 @@ CBLAS_CALL = cblas_sscal(1$(comma) 0$(comma) 0$(comma) 1)
 BLAS = $(addprefix -DHAVE_BLAS ,$(firstword $(foreach l,-lopenblas -lblas -lcblas, \
     $(call accepts,cblas.h,$(CBLAS_CALL),$(l)))))
 OPENCL = $(if $(call accepts,CL/cl.h,clFinish(0),-lOpenCL),-DHAVE_OPENCL -lOpenCL)
+# shared libraries of the kind of Linux and BSD
+HAVE_ELF = $(call accepts,stdio.h,,-shared -fPIC -Wl$(comma)-soname$(comma)libx.so.0)
 
 # $(call lacks,avx512f,flags): the flags, on a processor that is known not to have it
 # $(call has,avx2,flags): the flags, on one that is known to have it
@@ -286,26 +288,32 @@ $(HEADERS): $(INC)/%.h: $(BUILD)/stitch $(SOURCES)
 endif
 
 # one copy of the implementation for every test that needs only the public functions, in parts that compile in parallel;
-# an archive, so that a program with its own implementation links nothing from it
+# an archive, so that a program with its own implementation links nothing from it. Under the sanitizers it has 60 MB, so
+# there the archive is a text that names a shared library to the linker: a copy in each program would take 11 GB.
 PARTS = 1 2 3 4
+SO_TEST := $(and $(ONE_FORM),$(HAVE_ELF))
+PIC = $(if $(SO_TEST),-fPIC)
+define ARCHIVE
+	rm -f $@ $(@:.a=.so)
+	$(if $(SO_TEST),$(COMPILE) -shared -Wl$(comma)-Bsymbolic $^ -o $(@:.a=.so) -pthread -lm,ar rcs $@ $^)
+	$(if $(SO_TEST),echo 'INPUT(AS_NEEDED($(abspath $(@:.a=.so))))' >$@)
+endef
 define PART
 $$(BUILD)/tinyllm-$(1).o $$(BUILD)/tinygnn-$(1).o: $$(BUILD)/%-$(1).o: $$(INC)/%.h
 	@mkdir -p $$(@D)
 	up=$$$$(echo $$* | tr a-z A-Z); \
 	{ printf "#define $$$${up}_%s\n" ALL IMPLEMENTATION "PARTS $(lastword $(PARTS))" "PART $(1)"; \
-	  echo "#include <$$*.h>"; } | $$(COMPILE) -x c -c - -o $$@
+	  echo "#include <$$*.h>"; } | $$(COMPILE) $$(PIC) -x c -c - -o $$@
 endef
 $(foreach k,$(PARTS),$(eval $(call PART,$(k))))
 $(BUILD)/libtinyllm.a: $(PARTS:%=$(BUILD)/tinyllm-%.o)
-	rm -f $@
-	ar rcs $@ $^
+	$(ARCHIVE)
 ifdef ONE_FORM
 $(BUILD)/libtinygnn.a: $(BUILD)/open/tinygnn.o
 else
 $(BUILD)/libtinygnn.a: $(PARTS:%=$(BUILD)/tinygnn-%.o)
 endif
-	rm -f $@
-	ar rcs $@ $^
+	$(ARCHIVE)
 
 # tests of internal functions of core and math, which both headers contain: the shorter header is compiled with these
 # functions exported, without code that this processor cannot run
@@ -314,10 +322,11 @@ INNER := $(patsubst %.c,$(BUILD)/%,$(shell grep -l 'define T_INTERNALS' $(TESTS)
 $(BUILD)/open/tinygnn.o: $(INC)/tinygnn.h
 	@mkdir -p $(@D)
 	printf '#define TINYGNN_ALL\n#define TINYGNN_IMPLEMENTATION\n#include <tinygnn.h>\n' | \
-	    $(COMPILE_TEST) $(INNER_CODE) -DTINYI_OPEN -x c -c - -o $@
-$(INNER): $(BUILD)/tests/%: tests/%.c tests/t.h tests/place.h $(BUILD)/open/tinygnn.o $(SOURCES)
+	    $(COMPILE_TEST) $(INNER_CODE) $(PIC) -DTINYI_OPEN -x c -c - -o $@
+OPEN = $(if $(ONE_FORM),$(BUILD)/libtinygnn.a,$(BUILD)/open/tinygnn.o)
+$(INNER): $(BUILD)/tests/%: tests/%.c tests/t.h tests/place.h $(OPEN) $(SOURCES)
 	@mkdir -p $(@D)
-	$(COMPILE) $(INNER_CODE) -Isrc -Itests $< -o $@ $(BUILD)/open/tinygnn.o -pthread -lm
+	$(COMPILE) $(INNER_CODE) -Isrc -Itests $< -o $@ $(OPEN) -pthread -lm
 
 $(BUILD)/tests/gnn/%: tests/gnn/%.c tests/t.h tests/place.h $(BUILD)/libtinygnn.a
 	@mkdir -p $(@D)
@@ -505,7 +514,6 @@ uninstall:       ## removes the files that make install put into PREFIX
 # with the minor version: before 1.0 the next one may have changed them, and then a program is refused when it starts.
 SO_FLAGS = $(CFLAGS) -fPIC -pthread -DTINY_PTHREAD
 SO_OBJECTS = $(PARTS:%=$(BUILD)/shared/$*-%.o)
-HAVE_ELF = $(call accepts,stdio.h,,-shared -fPIC -Wl$(comma)-soname$(comma)libx.so.0)
 shared: $(BOTH:%=$(BUILD)/shared/lib%.so.$(VERSION))  ## builds libtinyllm.so and libtinygnn.so in build/shared
 $(BUILD)/shared/lib%.so.$(VERSION): $(INC)/%.h src/core/config.h
 	@[ -n '$(HAVE_ELF)' ] || { echo "shared libraries need a linker for ELF (Linux, BSD)"; exit 1; }
