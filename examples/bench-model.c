@@ -9,6 +9,7 @@
  * read bandwidth divided by the bytes of weights that a token reads. Prompts are also printed as a share of the float32
  * peak. Both limits are measured in the same rounds with the same number of threads. AMX tiles of bfloat16 can exceed
  * the float32 peak, so a share above 1 is not an error. */
+#define TINY_WITH_TUNE                      /* TINY_TUNE in the environment */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "bench-model"

@@ -20,7 +20,7 @@ static const char usage[] =
     "  --context N      tokens of the context; default: as the file says, at most 4096\n"
     "  --repack         repack all weights at the start, eight rows interleaved, for faster answers\n"
     "  --repack-file F  the same, and keep the result in this file: the next start reads it\n"
-    "  --repack-auto    repack the formats that gain on this processor, if memory suffices: the default at a terminal\n"
+    "  --repack-auto    repack on processors that gain, if memory suffices: the default at a terminal\n"
     "  --no-repack      leave them in the file: the default for input from elsewhere\n"
     "  --threads N      default: one per processor\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n"

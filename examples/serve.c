@@ -5,6 +5,7 @@
  *
  * docs/guide/serve.md shows the endpoints, and how to call them from curl, Python and editors. Ctrl-C ends it. */
 #define TINYLLM_WITH_SERVER
+#define TINY_WITH_TUNE                      /* TINY_TUNE in the environment */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "serve"
@@ -44,7 +45,7 @@ static const char usage[] =
     "  --lenient        unknown fields of requests get a warning and are not refused\n"
     "  --connections N  most connections; default: 512\n"
     "  --repack         repack all weights at the start, eight rows interleaved, for faster answers\n"
-    "  --no-repack      leave them in the file; default: repack the formats that gain on this processor, if memory "
+    "  --no-repack      leave them in the file; default: repack on processors that gain, if memory "
     "suffices\n"
     "  --threads N      default: one per processor\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx or reference; default: the best one here\n";

@@ -360,11 +360,25 @@ TINY_API tiny_status tiny_tune_stop(tiny_ctx *ctx)
     return st;
 }
 
+/* where a system keeps what its user can make again, the first that is set; NULL: nowhere */
+static const char *tinyi_tune_default(char *path, size_t n)
+{
+    static const char *const place[3][2] = { { "XDG_CACHE_HOME", "" }, { "LOCALAPPDATA", "" }, { "HOME", "/.cache" } };
+    int i;
+    for (i = 0; i < 3; i++) {
+        const char *at = getenv(place[i][0]);
+        if (at && *at)
+            return (size_t)snprintf(path, n, "%s%s/tinyllm-tune.txt", at, place[i][1]) < n ? path : NULL;
+    }
+    return NULL;
+}
+
 TINYI_FN void tinyi_tune_begin(tiny_ctx *ctx)
 {
     const char *path = getenv("TINY_TUNE");
-    if (!path || !*path || ctx->target == TINY_TARGET_REFERENCE) return;
-    if (tiny_tune_start(ctx, strcmp(path, "1") ? path : NULL))
+    char own[1024];
+    if (!path || !*path || !strcmp(path, "0") || ctx->target == TINY_TARGET_REFERENCE) return;
+    if (tiny_tune_start(ctx, strcmp(path, "1") ? path : tinyi_tune_default(own, sizeof own)))
         tinyi_log(ctx, TINY_LOG_WARNING, "TINY_TUNE: %s", tiny_ctx_message(ctx));
 }
 

@@ -12,7 +12,8 @@
  * out for one target are not tuned.
  *
  * In a program with this feature, the environment variable TINY_TUNE=FILE does the same for every context whose target
- * is TINY_TARGET_AUTO: it starts when the context is opened and stops when it is closed. TINY_TUNE=1 keeps no file. */
+ * is TINY_TARGET_AUTO: it starts when the context is opened and stops when it is closed. TINY_TUNE=1 keeps the file
+ * tinyllm-tune.txt in the folder $XDG_CACHE_HOME, %LOCALAPPDATA% or ~/.cache, or none if these are not set. */
 #ifndef TINYI_TUNE_H
 #define TINYI_TUNE_H
 #include "core/op.h"

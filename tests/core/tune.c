@@ -1,5 +1,8 @@
 /* tests/core/tune.c - the target of each operation, measured while a program runs; no check reads the clock */
 #include "t.h"
+#if T_PAGES
+#include <sys/stat.h>
+#endif
 #include <stdio.h>
 
 #define N 5000
@@ -252,6 +255,25 @@ static void test_environment(void)
     T_TRUE(strstr(text, "\nexp f32 - 0 6 6 ") != NULL);     /* it was kept */
     t_close(ctx);
     (void)remove(place);
+    (void)setenv("TINY_TUNE", "1", 1);      /* in the folder of this user, if there is one */
+    for (i = 0; i < 3; i++) {
+        static const char *const name[3] = { "XDG_CACHE_HOME", "HOME", "HOME" };
+        static const char *const folder[3] = { "tiny-cache", "tiny-home", "" };
+        static const char *const kept[3] = { "tiny-cache/tinyllm-tune.txt", "tiny-home/.cache/tinyllm-tune.txt", "" };
+        (void)unsetenv("XDG_CACHE_HOME");
+        (void)unsetenv("LOCALAPPDATA");
+        (void)setenv(name[i], folder[i], 1);
+        if (*folder[i]) (void)mkdir(folder[i], 0777);
+        if (i == 1) (void)mkdir("tiny-home/.cache", 0777);
+        ctx = t_ctx(TINY_TARGET_AUTO, 1);
+        for (n = 5 * turns(tiny_ctx_target(ctx), turn); n > 0; n--) run_exp(ctx, x, y);
+        t_close(ctx);
+        T_TRUE(!*kept[i] || !remove(kept[i]));
+    }
+    (void)rmdir("tiny-cache");
+    (void)rmdir("tiny-home/.cache");
+    (void)rmdir("tiny-home");
+    (void)unsetenv("TINY_TUNE");
 }
 #endif
 

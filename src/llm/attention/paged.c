@@ -24,7 +24,10 @@
 #include "math/elem.h"
 #include <string.h>
 
-#define TINYI_PAGED_PIECE 256               /* keys of a split at least */
+/* The keys of single queries are split, by 256 at least, into as many tasks as 16 threads can use: by the shapes alone,
+ * so that results do not depend on the number of threads. */
+#define TINYI_PAGED_PIECE 256
+#define TINYI_PAGED_TASKS 32
 #define TINYI_PAGED_BLOCK 256               /* cells of a tree that are kept as floats for several tiles, at most */
 #define TINYI_PAGED_KEPT (1 << 20)          /* their floats at most; but TINYI_ATT_KEYS cells always */
 #define TINYI_PAGED_RUN 16                  /* cells of a piece at most: four pieces are four streams of memory */
@@ -248,6 +251,7 @@ static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
 {
     tinyi_paged_cut c;
     tiny_idx t, n, longest = 0, most, cells;
+    c.n_split = 0;
     for (c.rows = TINYI_ATT_ROWS; ; c.rows -= TINYI_ATT_STEP) {
         c.n_task = 0;
         most = 1;
@@ -257,13 +261,15 @@ static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
             c.n_task += (n * a->group + c.rows - 1) / c.rows * a->n_part;
             longest = TINYI_MAX(longest, (tiny_idx)a->rows[4 * (t + n - 1) + 2] - a->rows[4 * (t + n - 1) + 1]);
         }
-        c.n_split = 1;
-        if (a->alone) return c;
-        if (n_threads > 1 && most == 1 && c.n_task > 0 && c.n_task < 2 * n_threads)
-            c.n_split = TINYI_MAX(TINYI_MIN((2 * n_threads + c.n_task - 1) / c.n_task, longest / TINYI_PAGED_PIECE), 1);
+        if (!c.n_split) {                   /* of the largest tiles */
+            c.n_split = 1;
+            if (!a->alone && most == 1 && c.n_task > 0)
+                c.n_split = TINYI_MAX(TINYI_MIN((TINYI_PAGED_TASKS + c.n_task - 1) / c.n_task,
+                                                longest / TINYI_PAGED_PIECE), 1);
+        }
         /* smaller tiles, each of which reads the pages, only where larger ones and the split would leave threads
          * without work */
-        if (c.rows == TINYI_ATT_STEP || n_threads == 1 || c.n_task >= 4 * n_threads ||
+        if (a->alone || c.rows == TINYI_ATT_STEP || n_threads == 1 || c.n_task >= 4 * n_threads ||
             (most == 1 && c.n_task * c.n_split >= 2 * n_threads))
             return c;
     }
@@ -289,12 +295,14 @@ static void tinyi_paged_work(const tiny_op *op, int n_threads, size_t *shared_by
     const size_t n_part = (size_t)op->in[1]->dim[1], n_kv = p && p->n_kv ? (size_t)p->n_kv : n_part,
                  heads = n_part ? n_kv / n_part : 1;
     const size_t group = n_kv ? (size_t)op->in[0]->dim[1] / n_kv : 1;
-    /* below 2 n tasks there are less than 4 n pieces, each with the states of one query's rows */
+    (void)n_threads;
+    /* no more pieces than twice the tasks, each with the states of one query's rows; smaller tiles fill fewer of them */
     if (p && p->tree) *shared_bytes = sizeof(float) * (size_t)p->tree->n_list * (size_t)op->in[0]->dim[1] * (d_v + 2);
     else
-        *shared_bytes = n_threads > 1 ? (size_t)(4 * n_threads) * heads * TINYI_MIN(group, TINYI_ATT_ROWS) * (d_v + 2) *
-                                            sizeof(float)
-                                      : 0;
+        *shared_bytes = op->in[2]->dim[1] * op->in[1]->dim[2] < 2 * TINYI_PAGED_PIECE
+                            ? 0
+                            : (size_t)(2 * TINYI_PAGED_TASKS) * heads * TINYI_MIN(group, TINYI_ATT_ROWS) *
+                                  (group > TINYI_ATT_STEP ? 2 : 1) * (d_v + 2) * sizeof(float);
     *own_bytes = tinyi_paged_own(heads, d, d_v, p ? p->tree : NULL);
 }
 

@@ -88,11 +88,10 @@ typedef struct tllm_repack_desc {           /* all zero: in memory */
     /* nonzero: an invalid or unwritable file is a failure. 0: an invalid file is made again; if it cannot be written,
      * the call succeeds, the repacked form stays in memory, and the context has the message */
     int refuse;
-    /* Nonzero: leaves the model as it is, with n = 0, unless it generates text, this library has mapped its file, and
-     * the repacked matrices fit into half of the memory of the machine or, on Linux, of its control group, into what is
-     * free now, and into what max_bytes of the context leaves. (Open the states first.) Formats that gain less than 3 %
-     * with this target and number of threads stay too, and all of them on targets that were not timed (NEON). If an
-     * allocation fails, the call succeeds and n is 0 */
+    /* Nonzero: leaves the model as it is, with n = 0, unless it generates text, this library has mapped its file, the
+     * target was measured to gain (not NEON), and the repacked matrices fit into half of the memory of the machine or,
+     * on Linux, of its control group, into what is free now, and into what max_bytes of the context leaves. Open the
+     * states first. If an allocation fails, the call succeeds and n is 0 */
     int automatic;
 } tllm_repack_desc;
 typedef struct tllm_repacked {

@@ -60,7 +60,7 @@ typedef struct tinyi_lm_eights {
     /* matrices; bytes of all, each from a multiple of 64 on; bytes of blocks that stay in place */
     size_t n, bytes, left;
     unsigned char *base;                    /* repacked */
-    int automatic;                          /* formats that gain less than 3 % stay */
+    int automatic;
 } tinyi_lm_eights;
 
 /* ---- which matrices ---------------------------------------------------------------------------------------------- */
@@ -72,13 +72,12 @@ static int tinyi_lm_eight_stays(const tllm_model *m, const tinyi_lm_w *w, int t)
            t == TINYI_T_PLE_EMBD || t == TINYI_T_ATTN_KV_B;
 }
 
-/* Decode steps of 110M and 1.1B models, Zen 5, by processor time: with AVX-512 and several threads, Q6_K gains 0 and
- * 2.5 %; every other format and number of threads that was measured gains at least 4 % (docs/dev/speed.md). On ARM
- * instructions were counted, but nothing was timed. */
-static int tinyi_lm_eight_gains(const tiny_ctx *ctx, int format)
+/* Decode steps of 110M and 1.1B models, Zen 5, by processor time: every format gains 4 % and more with one thread and
+ * with two, but Q6_K with AVX-512, which gains 6 to 11 % and 0 to 2.5 % (docs/dev/speed.md). On ARM instructions were
+ * counted, but nothing was timed. */
+static int tinyi_lm_eight_gains(const tiny_ctx *ctx)
 {
-    const int wide = ctx->target == TINY_TARGET_AVX512 || ctx->target == TINY_TARGET_AMX;
-    return ctx->target == TINY_TARGET_AVX2 || (wide && (format != TLLM_FORMAT_Q6_K || ctx->n_threads < 2));
+    return ctx->target == TINY_TARGET_AVX2 || ctx->target == TINY_TARGET_AVX512 || ctx->target == TINY_TARGET_AMX;
 }
 
 /* The rest of what an automatic call asks, after the matrices were counted. */
@@ -108,7 +107,7 @@ static void tinyi_lm_eight_layer(tinyi_lm_eights *e, const tinyi_lm_layer *l, in
         if (w->repacked || w->row_step != w->row_bytes || tinyi_lm_eight_stays(e->m, w, t) ||
             tllm_repack_has(e->ctx, w->format->id) < 2 ||
             (w->n_mat > 1 && w->n_out % 8) || w->n_out < 8 ||
-            (e->automatic && !tinyi_lm_eight_gains(e->ctx, w->format->id))) {
+            (e->automatic && !tinyi_lm_eight_gains(e->ctx))) {
             if (counts && !w->repacked) e->left += bytes;
             continue;
         }

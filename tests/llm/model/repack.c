@@ -528,14 +528,14 @@ static void test_automatic(void)
         }
         (void)remove(made);
     }
-    if (mixed && tiny_target_runs_here(TINY_TARGET_AVX512)) {   /* Q6_K does not gain on several threads */
+    if (mixed && tiny_target_runs_here(TINY_TARGET_AVX512)) {   /* results must not depend on the number of threads */
         int one, two;
         desc = t_desc(TINY_TARGET_AVX512, 1);
         one = automatic(mixed, NULL, 0, desc, 1, &left);
         n = left;
         desc.n_threads = 2;
         two = automatic(mixed, NULL, 0, desc, 1, &left);
-        T_TRUE(0 < two && two < one && left > n);
+        T_TRUE(0 < two && two == one && left == n);
     }
     desc = t_desc(WITH_KERNELS, 1);
     T_EACH_ALLOCATION(memset(&o, 0, sizeof o);

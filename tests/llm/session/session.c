@@ -408,10 +408,50 @@ static void test_stopped_caller(void)
     t_close(ctx);
 }
 
+/* A session gives the same bits with any number of threads: after a prompt, whose attention has long rows of keys for few
+ * heads, and after each of the tokens that follow one by one. */
+static void test_threads(tiny_target target)
+{
+    enum { PROMPT = 700, AFTER = 3 };
+    static const char *const models[] = { "examples/models/story.gguf", "oracle/llm/llama-q4_k_m.gguf",
+                                          "oracle/llm/gemma3-b.gguf", "oracle/llm/deepseek2.gguf",
+                                          "oracle/llm/qwen3moe.gguf", "oracle/llm/falcon-h1.gguf",
+                                          "oracle/llm/rwkv7-b.gguf" };
+    static const int threads[] = { 1, 2, 3, 16 };
+    static int32_t token[PROMPT + AFTER];
+    size_t i, j, k, n = 0, ran = 0;
+    for (i = 0; i < sizeof models / sizeof *models; i++) {
+        const char *path = i ? t_shared(models[i]) : models[i];
+        float *first = NULL;
+        if (!path) continue;
+        for (j = 0; j < sizeof threads / sizeof *threads; j++) {
+            tiny_ctx *ctx = t_ctx(target, threads[j]);
+            tllm_session *s = open_story(ctx, path, 1024);
+            const float *logits = NULL;
+            if (s) {
+                n = (size_t)tllm_vocab_size(tllm_session_vocab(s));
+                for (k = 0; k < PROMPT + AFTER; k++) token[k] = (int32_t)(k * 7919 % n);
+                if (!first) first = (float *)malloc((AFTER + 1) * n * sizeof *first);
+                for (k = 0; first && k <= AFTER; k++)
+                    if (T_OK(tllm_session_feed(s, token + (k ? PROMPT + k - 1 : 0), k ? 1 : PROMPT, &logits))) {
+                        if (j) T_SAME(logits, first + k * n, n);
+                        else memcpy(first + k * n, logits, n * sizeof *first);
+                    }
+                ran++;
+            }
+            tllm_session_close(s);
+            t_close(ctx);
+        }
+        free(first);
+    }
+    T_TRUE(ran > 0);
+}
+
 int main(void)
 {
     T_RUN_TARGETS(test_golden_story);
     T_RUN(test_committed_story);
+    T_RUN_TARGETS(test_threads);
     T_RUN(test_reuse);
     T_RUN(test_ends);
     T_RUN(test_other_sequences);
