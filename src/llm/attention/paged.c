@@ -296,7 +296,7 @@ static void tinyi_paged_work(const tiny_op *op, int n_threads, size_t *shared_by
                  heads = n_part ? n_kv / n_part : 1;
     const size_t group = n_kv ? (size_t)op->in[0]->dim[1] / n_kv : 1;
     (void)n_threads;
-    /* no more pieces than twice the tasks, each with the states of one query's rows; smaller tiles fill fewer of them */
+    /* no more pieces than twice the tasks, each with the states of one query's rows; smaller tiles fill fewer */
     if (p && p->tree) *shared_bytes = sizeof(float) * (size_t)p->tree->n_list * (size_t)op->in[0]->dim[1] * (d_v + 2);
     else
         *shared_bytes = op->in[2]->dim[1] * op->in[1]->dim[2] < 2 * TINYI_PAGED_PIECE
