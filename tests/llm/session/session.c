@@ -408,8 +408,8 @@ static void test_stopped_caller(void)
     t_close(ctx);
 }
 
-/* A session gives the same bits with any number of threads: after a prompt, and after each of the tokens that follow one
- * by one, whose attention has many keys for few heads. */
+/* A session gives the same bits with any number of threads: after a prompt, and after each of the tokens that follow it
+ * one by one, whose attention has many keys for few heads. */
 static void test_threads(tiny_target target)
 {
     enum { PROMPT = 700, AFTER = 3 };
