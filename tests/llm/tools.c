@@ -936,7 +936,8 @@ static void test_serve(void)
     (void)snprintf(want, sizeof want, "%.*s", (int)strcspn(said, "\n"), said);
     (void)snprintf(line, sizeof line,
                    "(%s/serve %s --no-repack --address unix:%s/socket >%s/serve.out 2>%s/serve.err & "
-                   "echo $! >%s/pid; wait $!; echo $? >%s/status) &", build ? build : "build", a_story, folder, folder, folder, folder, folder);
+                   "echo $! >%s/pid; wait $!; echo $? >%s/status) &",
+                   build ? build : "build", a_story, folder, folder, folder, folder, folder);
     T_EQ_INT(system(line), 0);
     (void)snprintf(line, sizeof line, "unix:%s/socket", folder);
     T_OK(tiny_address_find(NULL, line, a, &count));
