@@ -1,7 +1,7 @@
 """bench/peers/models.py - the same model files on llama.cpp or quantcpp and on build/bench-model, in turn
 
     python models.py [--build DIR] [--rounds 3] [-p 512] [-n 64] [-t 1,2] [--batch 1,2,4,8,16,32,64] [--target T]
-                     [--repack] [--plain | --ik | --litert | --quantcpp] [--rows FILE.tsv] [--page FILE.md]
+                     [--repack] [--ik | --litert | --quantcpp] [--rows FILE.tsv] [--page FILE.md]
                      [--curve FILE.svg] [SHAPE-TYPE.gguf ...]
 
 Each round measures ours and theirs once on the same file with the same number of threads: a prompt of -p tokens
@@ -49,7 +49,6 @@ def theirs(o, threads):
     before = resident()
     L.llama_backend_init()
     params = L.llama_model_default_params()
-    if o.plain: params.use_extra_bufts = False
     if o.ik: params.repack_tensors, params.use_mmap = True, False
     model = L.llama_model_load_from_file(o.files[0].encode(), params)
     if not model: sys.exit("llama.cpp does not load " + o.files[0])
@@ -90,8 +89,8 @@ def theirs(o, threads):
         if not rates:
             rates = [("prompt", o.p, timed(contexts[0], prompt))] * (o.p > 0)
             rates += [("decode", o.n, timed(contexts[0], decode))]
-        print(json.dumps({"rates": rates, "memory": resident() - before, "who": f"{name} {version(name)}"
-                          + " without extra buffers" * o.plain}), flush=True)
+        print(json.dumps({"rates": rates, "memory": resident() - before, "who": f"{name} {version(name)}"}),
+              flush=True)
 
 
 def theirs_litert(o, threads):
@@ -181,8 +180,8 @@ def measure(o):
         for threads in o.threads:
             peer = None if o.alone else Peer([sys.executable, os.path.abspath(__file__), path, "--theirs", str(threads),
                                               "-p", str(o.p), "-n", str(o.n)] +
-                                             ["--batch", ",".join(map(str, o.batch))] * bool(o.batch) + ["--plain"]
-                                             * o.plain + ["--ik"] * o.ik + ["--litert"] * o.litert + ["--quantcpp"]
+                                             ["--batch", ",".join(map(str, o.batch))] * bool(o.batch) +
+                                             ["--ik"] * o.ik + ["--litert"] * o.litert + ["--quantcpp"]
                                              * o.quantcpp)
             for _ in range(o.rounds):
                 x, seconds = ours(o, path, threads)
@@ -359,8 +358,6 @@ def main():
     a.add_argument("--page")
     a.add_argument("--curve")
     a.add_argument("--alone", action="store_true", help="ours only")
-    a.add_argument("--plain", action="store_true",
-                   help="theirs without its AMX and repacked buffers: compiled by gcc 12 those of AMX crash")
     a.add_argument("--repack", action="store_true",
                    help="ours with eight rows of weights side by side, as theirs has them by default")
     a.add_argument("--ik", action="store_true", help="theirs is ik_llama.cpp")

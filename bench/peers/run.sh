@@ -93,8 +93,13 @@ else
 fi
 # whole models: llama.cpp and ik_llama.cpp through their Python packages, compiled here for this processor (a quarter of
 # an hour each), on files of random weights
+native=-DGGML_NATIVE=ON
+# its AMX buffers crash when gcc 12 or clang 14 compiles them: all else of such a processor, then
+if grep -q amx_tile /proc/cpuinfo 2>/dev/null; then
+    native='-DGGML_NATIVE=OFF -DGGML_AVX512=ON -DGGML_AVX512_VBMI=ON -DGGML_AVX512_VNNI=ON -DGGML_AVX512_BF16=ON'
+fi
 if [ -z "$check" ] && [ ! -d "$peers/llama" ]; then
-    { python3 -m venv "$peers/llama" && CMAKE_ARGS="-DGGML_NATIVE=ON -DLLAVA_BUILD=OFF" \
+    { python3 -m venv "$peers/llama" && CMAKE_ARGS="$native -DLLAVA_BUILD=OFF" \
         "$peers/llama/bin/pip" -q install --no-binary llama-cpp-python llama-cpp-python; } >/dev/null 2>&1 ||
         echo "peers: llama-cpp-python could not be built"
 fi
@@ -128,8 +133,6 @@ if [ -n "$check" ]; then
         --curve "$peers/batch.svg"
 elif has "$python" llama_cpp; then
     make -s --no-print-directory "$BUILD/make-model" "$BUILD/bench-model" || exit 1
-    plain=
-    grep -q amx_tile /proc/cpuinfo 2>/dev/null && plain=--plain     # its AMX buffers crash when gcc 12 compiles them
     ik=$peers/ik/bin/python
     has "$ik" ik_llama_cpp || { ik=; skip 'ik-llama-cpp-python is not installed: no rows for it'; }
     # compare SHAPE TYPE OPTIONS: one file at a time, since those of 1.1B are large
@@ -139,7 +142,7 @@ elif has "$python" llama_cpp; then
         name="$1 $2"
         shift 2
         run "models $name" "$python" bench/peers/models.py --build "$BUILD" --rows docs/dev/speed.tsv \
-            $plain "$@" "$file"
+            "$@" "$file"
         case "$*" in *--alone*) ;; *) [ -z "$ik" ] || run "ik $name" "$ik" bench/peers/models.py --build "$BUILD" \
             --rows docs/dev/speed.tsv --ik "$@" "$file" ;; esac
         rm -f "$file"
