@@ -12,6 +12,7 @@ static const struct { const char *name; int at[2]; } form[] = { { "Q8_0", { 0, -
                                                                 { "Q5_1", { 0, 2 } },   { "IQ4_NL", { 0, -1 } },
                                                                 { "Q4_K", { 0, 2 } },   { "Q6_K", { 208, -1 } },
                                                                 { "Q2_K", { 80, 82 } }, { "TQ2_0", { 64, -1 } },
+                                                                { "TQ1_0", { 52, -1 } }, { "MXFP4", { -4, -1 } },
                                                                 { "NVFP4", { -2, -1 } }, { "Q1_0", { 0, -1 } },
                                                                 { "Q2_0", { 0, -1 } },  { "IQ2_XXS", { 0, -1 } },
                                                                 { "IQ2_XS", { 0, -1 } }, { "IQ2_S", { 0, -1 } },
@@ -19,8 +20,8 @@ static const struct { const char *name; int at[2]; } form[] = { { "Q8_0", { 0, -
                                                                 { "IQ1_S", { 0, -1 } }, { "IQ1_M", { -3, -1 } } };
 enum { MOST = 40, OUT = 37, K = 19 * 32 };
 
-/* random codes; halves that scale are 1, and so are the four scales of NVFP4 (-2) and the half that IQ1_M has in four
- * high halves of bytes (-3) */
+/* random codes; halves that scale are 1, and so are the four scales of NVFP4 (-2), the half that IQ1_M has in four high
+ * halves of bytes (-3) and the exponent of MXFP4 (-4) */
 static void fill(const tllm_format *f, const int *at, unsigned char *w, size_t bytes)
 {
     size_t b;
@@ -28,6 +29,7 @@ static void fill(const tllm_format *f, const int *at, unsigned char *w, size_t b
     for (b = 0; b < bytes; b++) w[b] = (unsigned char)t_rand_below(256);
     for (b = 0; b < bytes; b += (size_t)f->bytes) {
         if (at[0] == -2) memset(w + b, 0x40, 4);
+        if (at[0] == -4) w[b] = 127;
         for (j = 0; j < 4 && at[0] == -3; j++)
             w[b + 49 + 2 * (size_t)j] = (unsigned char)((w[b + 49 + 2 * (size_t)j] & 15) | (0x3c00 >> 4 * j & 15) << 4);
         for (j = 0; j < 2; j++)

@@ -26,6 +26,9 @@ typedef struct tinyi_csl_kernels {
      * what is asked from memory meanwhile, 4 bytes for each item */
     void (*add)(float *y, const float *x, const float *value, const uint32_t *at, size_t n, size_t fours, int vectors,
                 const uint32_t *ahead);
+    /* the same for rows of 8 numbers; NULL: a vector has no more */
+    void (*add8)(float *y, const float *x, const float *value, const uint32_t *at, size_t n, size_t fours,
+                 const uint32_t *ahead);
 } tinyi_csl_kernels;
 TINYI_TABLES(tinyi_csl_kernels, tinyi_csl_kernels)
 

@@ -230,9 +230,11 @@ static void tinyi_flash_piece(const tinyi_flash *f, const tinyi_flash_job *b, ti
             tinyi_flash_multiply(f, b, i, j, next, n_next);
         } else {
             const tiny_idx fours = f->p.woven ? (tiny_idx)(item[0] >> 28 | item[1] >> 28 << 4 | item[2] >> 28 << 8) : 0;
+            const float *x = b->x + j * TLLM_CSL_WIDE * b->wide;
+            const size_t together = (size_t)TINYI_MIN(fours, n / 4);
             b->csl->list(b->value, b->at, item, (size_t)n, f->p.bf16, (int)b->wide);
-            b->csl->add(b->acc, b->x + j * TLLM_CSL_WIDE * b->wide, b->value, b->at, (size_t)n,
-                        (size_t)TINYI_MIN(fours, n / 4), (int)(b->wide / b->csl->lanes), next);
+            if (b->wide < b->csl->lanes) b->csl->add8(b->acc, x, b->value, b->at, (size_t)n, together, next);
+            else b->csl->add(b->acc, x, b->value, b->at, (size_t)n, together, (int)(b->wide / b->csl->lanes), next);
         }
     }
     if (f->parts > 1) {
@@ -289,7 +291,7 @@ static void tinyi_flash_fast(tiny_team *team, const tiny_op *op)
     for (b.t0 = 0; b.t0 < f.n; b.t0 += b.tokens) {
         if (b.t0) tiny_barrier(team);
         b.tokens = TINYI_MIN(f.n - b.t0, TINYI_FLASH_TOKENS);
-        b.wide = tinyi_gemm_up(b.tokens, b.csl->lanes);
+        b.wide = b.csl->add8 && b.tokens <= 8 ? 8 : tinyi_gemm_up(b.tokens, b.csl->lanes);
         if (b.form == TLLM_FLASH_IMAGE) {
             tiny_idx t, rows;
             for (t = b.wide = 0; t < b.tokens; t += rows) {

@@ -84,16 +84,17 @@ static void TINY_FN(tinyi_csl_expand)(float *image, float *value, uint32_t *at, 
 #define TINYI_CSL_V2(X) X(0) X(1)
 #define TINYI_CSL_V3(X) X(0) X(1) X(2)
 #define TINYI_CSL_V4(X) X(0) X(1) X(2) X(3)
-#define TINYI_CSL_SUM(v) v_store(to + (v)*V_LANES, v_fma(w, v_load(from + (v)*V_LANES), v_load(to + (v)*V_LANES)));
-#define TINYI_CSL_SUM4(v)                                                        \
-    v_store(to + (v)*V_LANES, v_fma(w3, v_load(from3 + (v)*V_LANES),             \
-                                    v_fma(w2, v_load(from2 + (v)*V_LANES),       \
-                                          v_fma(w1, v_load(from1 + (v)*V_LANES), \
-                                                v_fma(w, v_load(from + (v)*V_LANES), v_load(to + (v)*V_LANES))))));
+#define TINYI_CSL_SUM(v) TINYI_CSL_PUT(to, v, TINYI_CSL_FMA(w, from, v, TINYI_CSL_GET(to, v)))
+#define TINYI_CSL_SUM4(v)                                                \
+    TINYI_CSL_PUT(to, v,                                                 \
+                  TINYI_CSL_FMA(w3, from3, v,                            \
+                                TINYI_CSL_FMA(w2, from2, v,              \
+                                              TINYI_CSL_FMA(w1, from1, v, \
+                                                            TINYI_CSL_FMA(w, from, v, TINYI_CSL_GET(to, v))))))
 #define TINYI_CSL_ITEM(i, LIST)                         \
     {                                                   \
         const uint32_t place = at[i];                   \
-        const v_f32 w = v_set(value[i]);                \
+        const TINYI_CSL_F w = TINYI_CSL_SET(value[i]);  \
         const float *from = x + (place & 65535u);       \
         float *to = y + (place >> 16);                  \
         LIST(TINYI_CSL_SUM)                             \
@@ -104,7 +105,8 @@ static void TINY_FN(tinyi_csl_expand)(float *image, float *value, uint32_t *at, 
     {                                                                                                               \
         size_t i, part;                                                                                             \
         for (i = 0; i < fours; i++, value += 4, at += 4, ahead += 4) {                                              \
-            const v_f32 w = v_set(value[0]), w1 = v_set(value[1]), w2 = v_set(value[2]), w3 = v_set(value[3]);      \
+            const TINYI_CSL_F w = TINYI_CSL_SET(value[0]), w1 = TINYI_CSL_SET(value[1]),                            \
+                              w2 = TINYI_CSL_SET(value[2]), w3 = TINYI_CSL_SET(value[3]);                           \
             const float *from = x + (at[0] & 65535u), *from1 = x + (at[1] & 65535u), *from2 = x + (at[2] & 65535u), \
                         *from3 = x + (at[3] & 65535u);                                                              \
             float *to = y + (at[0] >> 16);                                                                          \
@@ -129,6 +131,11 @@ static void TINY_FN(tinyi_csl_expand)(float *image, float *value, uint32_t *at, 
         }                                                                                                           \
         for (i = PARTS * part; i < n; i++) TINYI_CSL_ITEM(i, LIST)                                                  \
     }
+#define TINYI_CSL_F v_f32
+#define TINYI_CSL_SET(x) v_set(x)
+#define TINYI_CSL_GET(p, v) v_load((p) + (v)*V_LANES)
+#define TINYI_CSL_PUT(p, v, sum) v_store((p) + (v)*V_LANES, sum);
+#define TINYI_CSL_FMA(w, p, v, sum) v_fma(w, TINYI_CSL_GET(p, v), sum)
 TINYI_CSL_ADD(tinyi_csl_add1, TINYI_CSL_V1, 8)
 TINYI_CSL_ADD(tinyi_csl_add2, TINYI_CSL_V2, 8)
 TINYI_CSL_ADD(tinyi_csl_add3, TINYI_CSL_V3, 4)
@@ -147,9 +154,33 @@ static void TINY_FN(tinyi_csl_add)(float *y, const float *x, const float *value,
     }
 }
 
+#undef TINYI_CSL_F
+#undef TINYI_CSL_SET
+#undef TINYI_CSL_GET
+#undef TINYI_CSL_PUT
+#undef TINYI_CSL_FMA
+#if V_AVX512
+#define TINYI_CSL_F __m256
+#define TINYI_CSL_SET(x) _mm256_set1_ps(x)
+#define TINYI_CSL_GET(p, v) _mm256_loadu_ps((p) + 8 * (v))
+#define TINYI_CSL_PUT(p, v, sum) _mm256_storeu_ps((p) + 8 * (v), sum);
+#define TINYI_CSL_FMA(w, p, v, sum) _mm256_fmadd_ps(w, TINYI_CSL_GET(p, v), sum)
+TINYI_CSL_ADD(tinyi_csl_add8, TINYI_CSL_V1, 8)
+#define TINYI_CSL_ADD8 TINY_FN(tinyi_csl_add8)
+#undef TINYI_CSL_F
+#undef TINYI_CSL_SET
+#undef TINYI_CSL_GET
+#undef TINYI_CSL_PUT
+#undef TINYI_CSL_FMA
+#else
+#define TINYI_CSL_ADD8 NULL
+#endif
+
 static const tinyi_csl_kernels TINY_FN(tinyi_csl_table) = { TINYI_PASS_TARGET, V_LANES, TINY_FN(tinyi_csl_list),
-                                                            TINY_FN(tinyi_csl_expand), TINY_FN(tinyi_csl_add) };
+                                                            TINY_FN(tinyi_csl_expand), TINY_FN(tinyi_csl_add),
+                                                            TINYI_CSL_ADD8 };
 TINYI_TABLE(tinyi_csl_kernels, tinyi_csl_kernels, TINY_FN(tinyi_csl_table))
+#undef TINYI_CSL_ADD8
 #undef TINYI_CSL_SHIFT
 #undef TINYI_CSL_V1
 #undef TINYI_CSL_V2
