@@ -115,10 +115,14 @@ TINY_REF_END
 
 /* ---- fast ------------------------------------------------------------------------------------------------------- */
 
+static int tinyi_flash_lanes(const tinyi_csl_kernels *csl, tiny_idx n) { return csl->add8 && n <= 8 ? 8 : csl->lanes; }
+
 /* Cycles of an average tile with avx2, measured: DIRECT from its items, for a list and for each vector of sums; IMAGE
  * from its zeros, its items, and two multiply-adds a cycle. */
-static tllm_flash_form tinyi_flash_choose(tiny_idx n_item, tiny_idx tiles, tiny_idx n, int lanes, int woven)
+static tllm_flash_form tinyi_flash_choose(tiny_idx n_item, tiny_idx tiles, tiny_idx n, const tinyi_csl_kernels *csl,
+                                          int woven)
 {
+    const int lanes = tinyi_flash_lanes(csl, n);
     const double items = (double)n_item / (double)TINYI_MAX(tiles, 1), vectors = (double)((n + lanes - 1) / lanes);
     const double direct = items * (woven ? 1.25 + 0.85 * vectors : 1.0 + 1.85 * vectors);
     const double image = TINYI_FLASH_PLACES / (double)lanes + 2.4 * items +
@@ -279,7 +283,7 @@ static void tinyi_flash_fast(tiny_team *team, const tiny_op *op)
     b.tile = TINYI_K(team, gemm_f32_tile);
     TINYI_OF(team->k, gemm_f32_shape)(&b.shape);
     b.csl = tinyi_csl_kernels_of(team->k);
-    b.form = f.p.form == TLLM_FLASH_AUTO ? tinyi_flash_choose(f.n_item, f.down * f.across, f.n, b.csl->lanes, f.p.woven)
+    b.form = f.p.form == TLLM_FLASH_AUTO ? tinyi_flash_choose(f.n_item, f.down * f.across, f.n, b.csl, f.p.woven)
                                          : (tllm_flash_form)f.p.form;
     b.x = (float *)team->shared;
     b.flag = (unsigned char *)team->shared + f.x_bytes;
@@ -291,7 +295,7 @@ static void tinyi_flash_fast(tiny_team *team, const tiny_op *op)
     for (b.t0 = 0; b.t0 < f.n; b.t0 += b.tokens) {
         if (b.t0) tiny_barrier(team);
         b.tokens = TINYI_MIN(f.n - b.t0, TINYI_FLASH_TOKENS);
-        b.wide = b.csl->add8 && b.tokens <= 8 ? 8 : tinyi_gemm_up(b.tokens, b.csl->lanes);
+        b.wide = tinyi_gemm_up(b.tokens, tinyi_flash_lanes(b.csl, b.tokens));
         if (b.form == TLLM_FLASH_IMAGE) {
             tiny_idx t, rows;
             for (t = b.wide = 0; t < b.tokens; t += rows) {
@@ -535,7 +539,7 @@ TINY_API tllm_flash_form tllm_flash_form_of(const tiny_ctx *ctx, const tllm_csl 
     if (tinyi_ctx_check(ctx) || !a || !tinyi_flash_counts(a) || ctx->target == TINY_TARGET_REFERENCE)
         return TLLM_FLASH_AUTO;
     return tinyi_flash_choose((tiny_idx)TINYI_MIN(a->n_item, (size_t)TINY_IDX_MAX), a->down * a->across,
-                              TINYI_MIN(n, TINY_IDX_MAX - TINYI_FLASH_TOKENS), tinyi_csl_kernels_of(ctx->k)->lanes,
+                              TINYI_MIN(n, TINY_IDX_MAX - TINYI_FLASH_TOKENS), tinyi_csl_kernels_of(ctx->k),
                               a->profile == TLLM_CSL_WOVEN);
 }
 
