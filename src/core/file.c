@@ -82,6 +82,13 @@ TINYI_FN uint64_t tinyi_group_memory(const char *root, const char *groups)
     (void)fclose(f);
     return least;
 }
+#else
+TINYI_FN uint64_t tinyi_group_memory(const char *root, const char *groups)
+{
+    (void)root;
+    (void)groups;
+    return UINT64_MAX;
+}
 #endif
 
 TINYI_FN uint64_t tinyi_half_memory(void)

@@ -428,8 +428,10 @@ static void test_threads(tiny_target target)
             tiny_ctx *ctx = t_ctx(target, threads[j]);
             tllm_session *s = open_story(ctx, path, 1024);
             const float *logits = NULL;
+            tllm_about about;
             if (s) {
-                n = (size_t)tllm_vocab_size(tllm_session_vocab(s));
+                tllm_model_about(tllm_session_model(s), &about);
+                n = (size_t)about.n_out;
                 for (k = 0; k < PROMPT + AFTER; k++) token[k] = (int32_t)(k * 7919 % n);
                 if (!first) first = (float *)malloc((AFTER + 1) * n * sizeof *first);
                 for (k = 0; first && k <= AFTER; k++)
