@@ -289,7 +289,7 @@ endif
 
 # one copy of the implementation for every test that needs only the public functions, in parts that compile in parallel;
 # an archive, so that a program with its own implementation links nothing from it. Under the sanitizers it has 60 MB, so
-# there the archive is a text that names a shared library to the linker: a copy in each program would take 11 GB.
+# there the archive is a text that names a shared library to the linker: a copy in each program took 18 GB.
 PARTS = 1 2 3 4
 SO_TEST := $(and $(ONE_FORM),$(HAVE_ELF))
 PIC = $(if $(SO_TEST),-fPIC)
