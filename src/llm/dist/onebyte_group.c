@@ -410,6 +410,18 @@ static tiny_status tinyi_ob_wait(tllm_onebyte *o, int what, uint64_t ns, int *do
     }
 }
 
+/* before the first step, or the end of a run that a log holds whole */
+static tiny_status tinyi_ob_start(tllm_onebyte *o)
+{
+    int done = 1;
+    tiny_status st = o->greeted ? TINY_OK : tinyi_ob_wait(o, TINYI_OB_FOR_START, o->desc.lost_ns, &done);
+    if (!st && !done)
+        return tinyi_fail(o->ctx, TINY_E_TIMEOUT, "one byte: fewer than %d machines have joined in %.3g s",
+                          o->desc.least, 1e-9 * (double)o->desc.lost_ns);
+    if (!st) o->greeted = 1;
+    return st;
+}
+
 /* The codes of this machine, from at on. */
 static tiny_status tinyi_ob_compute(tllm_onebyte *o, unsigned char *at, tllm_onebyte_report *r)
 {
@@ -436,14 +448,9 @@ static tiny_status tinyi_ob_lead(tllm_onebyte *o, tllm_onebyte_report *r)
     uint64_t who = 1, next;
     unsigned char *at;
     int m, done = 1;
-    tiny_status st = TINY_OK;
-    if (!o->greeted) st = tinyi_ob_wait(o, TINYI_OB_FOR_START, o->desc.lost_ns, &done);
-    if (!st && !done)
-        return tinyi_fail(o->ctx, TINY_E_TIMEOUT, "one byte: fewer than %d machines have joined in %.3g s",
-                          o->desc.least, 1e-9 * (double)o->desc.lost_ns);
+    tiny_status st = tinyi_ob_start(o);
     if (!st) st = tinyi_ob_log(o, size);
     if (st) return st;
-    o->greeted = 1;
     if (o->world > 1) st = tinyi_ob_offer(o);
     at = o->log + o->n_log;
     memset(at, 0, size);
@@ -482,8 +489,10 @@ TINY_API tiny_status tllm_onebyte_end(tllm_onebyte *o)
     tiny_status st;
     if (!o) return TINY_E_ARGUMENT;
     if (o->rank) return tinyi_fail(o->ctx, TINY_E_ARGUMENT, "one byte: rank 0 ends the run, not rank %d", o->rank);
+    st = tinyi_ob_start(o);
+    if (st) return st;
     o->ended = 1;
-    st = o->world > 1 ? tinyi_ob_wait(o, TINYI_OB_FOR_END, o->desc.lost_ns, &done) : TINY_OK;
+    if (o->world > 1) st = tinyi_ob_wait(o, TINYI_OB_FOR_END, o->desc.lost_ns, &done);
     if (st || done) return st;
     return tinyi_fail(o->ctx, TINY_E_TIMEOUT, "one byte: a machine has not taken the last records in %.3g s",
                       1e-9 * (double)o->desc.lost_ns);
