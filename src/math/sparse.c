@@ -354,7 +354,8 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
     if (st) return st;
     job.l = &l;
     job.y = y;
-    st = tiny_parallel(ctx, (double)a->n_rows * (double)a->n_cols < 65536.0 ? 1 : 0, 0, 0, tinyi_dense_team, &job);
+    st = tiny_parallel_loose(ctx, (double)a->n_rows * (double)a->n_cols < 65536.0 ? 1 : 0, 0, 0, tinyi_dense_team,
+                             &job);
     tinyi_lines_free(ctx, &l);
     return st;
 }

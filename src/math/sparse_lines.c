@@ -131,7 +131,7 @@ static tiny_status tinyi_place(tiny_ctx *ctx, tinyi_place_job *job)
     if (job->pieces > 1 && to->n >= TINYI_PLACE_THREADED && to->n / 4 >= n) {
         job->count = (int64_t *)tinyi_alloc(ctx, (size_t)n * (size_t)job->pieces, sizeof *job->count);
         if (!job->count) return tiny_ctx_status(ctx);
-        st = tiny_parallel(ctx, job->pieces, 0, 0, tinyi_place_team, job);
+        st = tiny_parallel_loose(ctx, job->pieces, 0, 0, tinyi_place_team, job);
         tiny_free(ctx, job->count);
         return st;
     }
@@ -269,7 +269,7 @@ static tiny_status tinyi_lines_order(tiny_ctx *ctx, tinyi_lines *l, int sort, ti
     }
     own = job.longest > TINYI_LINE_SHORT ? (size_t)TINYI_MIN(job.longest, TINYI_LINE_LONG) * 16 : 0;
     if (job.longest > TINYI_LINE_LONG) shared = (size_t)job.longest * 16;
-    st = tiny_parallel(ctx, l->n < 65536 ? 1 : 0, shared, own, tinyi_order_team, &job);
+    st = tiny_parallel_loose(ctx, l->n < 65536 ? 1 : 0, shared, own, tinyi_order_team, &job);
     if (!st && job.left) {                  /* close the gaps */
         for (i = 0; i < l->n_lines; i++) {
             int64_t from = l->offset[i], n = job.left[i];
@@ -436,7 +436,7 @@ static tiny_status tinyi_lines_walk(tiny_ctx *ctx, tinyi_lines *l, const tiny_sp
     job.x = x;
     job.l = l;
     job.fill = 0;
-    st = tiny_parallel(ctx, rows < 256 ? 1 : 0, 0, 0, tinyi_walk_team, &job);
+    st = tiny_parallel_loose(ctx, rows < 256 ? 1 : 0, 0, 0, tinyi_walk_team, &job);
     if (!st) st = tiny_prefix_i64(ctx, l->offset, (size_t)rows, l->offset);
     if (!st) st = tinyi_lines_take(ctx, &full, rows, l->offset[rows], with_value, with_source);
     if (!st) {
@@ -444,7 +444,7 @@ static tiny_status tinyi_lines_walk(tiny_ctx *ctx, tinyi_lines *l, const tiny_sp
         tinyi_lines_free(ctx, l);
         *l = full;
         job.fill = 1;
-        st = tiny_parallel(ctx, rows < 256 ? 1 : 0, 0, 0, tinyi_walk_team, &job);
+        st = tiny_parallel_loose(ctx, rows < 256 ? 1 : 0, 0, 0, tinyi_walk_team, &job);
     }
     if (st) tinyi_lines_free(ctx, l);
     return st;
