@@ -134,6 +134,12 @@ static void TINY_FN(tinyi_gemm_f32_edge)(float *y, ptrdiff_t y_row, const float 
 /* ---- rows where they lie: row i of s starts at s + i * s_row. Rows that are not there repeat the last one. */
 #define TINYI_GEMM_P(i) const float *p##i = s + (i < mr ? i : mr - 1) * s_row;
 #define TINYI_GEMM_R(i) TINYI_GEMM_FMA(i, p##i[j], v)
+#define TINYI_GEMM_R1(i)                                            \
+    {                                                               \
+        v_f32 c = v_set(p##i[j]);                                   \
+        TINYI_GEMM_PIN(c, v, a##i);                                 \
+        a##i = v_fma(c, x0, a##i);                                  \
+    }
 #define TINYI_GEMM_ROWS(MR, LIST)                                                                                  \
     static void TINY_FN(tinyi_gemm_f32_rows##MR)(float *y, ptrdiff_t y_row, const float *s, ptrdiff_t s_row,       \
                                                  const float *v, ptrdiff_t v_k, size_t k, int mr, int nr, int add) \
@@ -149,12 +155,18 @@ static void TINY_FN(tinyi_gemm_f32_edge)(float *y, ptrdiff_t y_row, const float 
                 LIST(TINYI_GEMM_R)                                                                                 \
                 v += v_k;                                                                                          \
             }                                                                                                      \
-        } else {                                                                                                   \
-            const size_t n0 = (size_t)TINYI_MIN(nr, V_LANES), n1 = (size_t)nr - n0;                                \
+        } else if (nr > V_LANES) {                                                                                 \
+            const size_t n1 = (size_t)(nr - V_LANES);                                                              \
             for (j = 0; j < k; j++) {                                                                              \
-                x0 = v_load_n(v, n0);                                                                              \
-                x1 = n1 ? v_load_n(v + V_LANES, n1) : v_zero();                                                    \
+                x0 = v_load(v);                                                                                    \
+                x1 = v_load_n(v + V_LANES, n1);                                                                    \
                 LIST(TINYI_GEMM_R)                                                                                 \
+                v += v_k;                                                                                          \
+            }                                                                                                      \
+        } else {                            /* one vector holds all columns */                                     \
+            for (j = 0; j < k; j++) {                                                                              \
+                x0 = nr == V_LANES ? v_load(v) : v_load_n(v, (size_t)nr);                                          \
+                LIST(TINYI_GEMM_R1)                                                                                \
                 v += v_k;                                                                                          \
             }                                                                                                      \
         }                                                                                                          \
@@ -403,6 +415,7 @@ static void TINY_FN(tinyi_use_gemm_f32)(tinyi_kernels *k)
 #undef TINYI_GEMM_TILE
 #undef TINYI_GEMM_P
 #undef TINYI_GEMM_R
+#undef TINYI_GEMM_R1
 #undef TINYI_GEMM_ROWS
 #undef TINYI_GEMM_BOTH
 #undef TINYI_GEMM_PICK

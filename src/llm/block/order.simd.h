@@ -1,5 +1,5 @@
-/* src/llm/block/order.simd.h - products of block formats on AVX2 without VNNI: super-blocks times one row of
- * activations
+/* src/llm/block/order.simd.h - products of block formats on AVX2 without VNNI, and on AVX-512 with it: super-blocks
+ * times one row of activations
  *
  * What a super-block is folded by waits for its products, and fills the window that the processor looks ahead in. So
  * the tree of one is written between the products of the next, each step some instructions behind what it waits for;
@@ -11,10 +11,11 @@
 #else
 #define TINYI_ORDER_Q5_0 TINYI_BLK_Q5_0
 #endif
-/* clang 14 has not the registers for two of them, and is faster where it chooses the order itself */
-#define TINYI_ORDER_HAS(format)                                              \
-    (!V_VNNI && ((format) == TINYI_BLK_Q8_0 || (format) == TINYI_BLK_Q6_K || \
-                 (TINYI_GCC && ((format) == TINYI_BLK_Q4_K || (format) == TINYI_ORDER_Q5_0))))
+/* clang 14 has not the registers for two of them, and is faster where it chooses the order itself. AVX2 with VNNI was
+ * not measured. */
+#define TINYI_ORDER_HAS(format)                                                              \
+    ((!V_VNNI || V_HALF) && ((format) == TINYI_BLK_Q8_0 || (format) == TINYI_BLK_Q6_K ||     \
+                             (TINYI_GCC && ((format) == TINYI_BLK_Q4_K || (format) == TINYI_ORDER_Q5_0))))
 
 /* Q8_0. t: what the block at b0 left, then what that at b leaves; acc += block b0 */
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_order_bytes)(v_f32 acc, v_i32 *t, const unsigned char *b, const int8_t *q,
@@ -28,15 +29,22 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_order_bytes)(v_f32 acc, v_i32 *t, const u
         TINYI_BLK_EACH(i, 2)
             if (g < 4) {
                 const int at = g + 4 * i;
-                v_i8 c = vb_load(b + 34 * at + 2), a = _mm256_sign_epi8(c, c);
+                v_i8 c = vb_load(b + 34 * at + 2);
+#if V_VNNI
+                c = vb_xor(c, vb_set(-128));
+                TINYI_TREE_HERE(c);
+                p[at] = v_dot_u8i8(vi_zero(), c, vb_load(q + 32 * at));
+#else
+                v_i8 a = _mm256_sign_epi8(c, c);
                 TINYI_TREE_HERE(a);
                 c = _mm256_sign_epi8(vb_load(q + 32 * at), c);
                 TINYI_TREE_HERE(c);
                 p[at] = _mm256_maddubs_epi16(a, c);
+#endif
                 TINYI_TREE_HERE(p[at]);
             }
         TINYI_BLK_EACH(i, 2)
-            if (g > 0 && g < 5) {
+            if (!V_VNNI && g > 0 && g < 5) {
                 p[g - 1 + 4 * i] = _mm256_madd_epi16(p[g - 1 + 4 * i], one);
                 TINYI_TREE_HERE(p[g - 1 + 4 * i]);
             }
@@ -80,6 +88,7 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_order_bytes)(v_f32 acc, v_i32 *t, const u
         if (g == 4) {
             f = v_from_i32(u[0]);
             TINYI_TREE_HERE(f);
+            if (V_VNNI) f = v_fma(v_load(d0 + 8), v_set(-128.0f), f);
         }
         if (g == 5) acc = v_fma(scale, f, acc);
     }
@@ -141,9 +150,11 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_order_codes)(v_f32 *acc, v_i32 *t, const u
     TINYI_BLK_EACH(g, 7) {
         TINYI_BLK_EACH(i, 2)
             if (g < 4) {
+                const v_i8 x = vb_load(q + 32 * (2 * g + i));
                 v_i8 c = TINY_FN(tinyi_order_code)(b, 2 * g + i, format);
                 TINYI_TREE_HERE(c);
-                p[2 * g + i] = _mm256_maddubs_epi16(c, vb_load(q + 32 * (2 * g + i)));
+                p[2 * g + i] = V_VNNI && i && !fine ? TINY_FN(tinyi_tree_more)(p[2 * g], c, x, traits)
+                                                    : TINY_FN(tinyi_tree_product)(c, x, traits);
                 TINYI_TREE_HERE(p[2 * g + i]);
             }
         if (!fine) {
@@ -164,7 +175,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_order_codes)(v_f32 *acc, v_i32 *t, const u
                 TINY_FN(tinyi_tree_widen)(u, 1, 8, 1 << 20, traits);
                 TINYI_TREE_HERE(u[0]);
             }
-            if (g > 0 && g < 5) t[g - 1] = TINY_FN(tinyi_order_add)(p[2 * g - 2], p[2 * g - 1], 2, traits);
+            if (g > 0 && g < 5)
+                t[g - 1] = V_VNNI ? p[2 * g - 1] : TINY_FN(tinyi_order_add)(p[2 * g - 2], p[2 * g - 1], 2, traits);
         } else {
             if (g == 0) {
                 TINY_FN(tinyi_order_unpack)(u, t[0], t[1], 1);

@@ -79,7 +79,18 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_quads)(v_i32 *p, int n, int to, int t
                                        _mm256_unpackhi_epi64(p[2 * i], p[2 * i + 1]), to, traits);
     TINY_FN(tinyi_tree_widen)(p, n, to, 1 << 20, traits);
 }
-/* the sums of 8 vectors of products: one vector, or two where groups have 16 numbers */
+/* on top of products of the same group */
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_tree_more)(v_i32 p, v_i8 c, v_i8 q, int traits)
+{
+#if V_VNNI
+    (void)traits;
+    return v_dot_u8i8(p, c, q);
+#else
+    return TINY_FN(tinyi_tree_add)(p, TINY_FN(tinyi_tree_product)(c, q, traits), 2, traits);
+#endif
+}
+/* the sums of 8 vectors of products: one vector, or two where groups have 16 numbers. paired: with VNNI every second
+ * vector holds the one before it too */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_fold)(v_i32 *p, int traits, int paired)
 {
     int i;
@@ -91,7 +102,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_fold)(v_i32 *p, int traits, int paire
         return;
     }
     TINYI_BLK_EACH(i, 4)
-        if (paired) p[i] = TINY_FN(tinyi_tree_add)(p[2 * i], p[2 * i + 1], 2, traits);
+        if (paired) p[i] = V_VNNI ? p[2 * i + 1] : TINY_FN(tinyi_tree_add)(p[2 * i], p[2 * i + 1], 2, traits);
         else
             p[i] = TINY_FN(tinyi_tree_add)(_mm256_blend_epi32(p[i], p[i + 4], 0xf0),
                                            _mm256_permute2x128_si256(p[i], p[i + 4], 0x21), 2, traits);
@@ -109,7 +120,9 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_step)(v_f32 *acc, const v_i8 *c, cons
 {
     v_i32 p[8];
     int i;
-    TINYI_BLK_EACH(i, 8) p[i] = TINY_FN(tinyi_tree_product)(c[i], vb_load(q + 32 * i), traits);
+    TINYI_BLK_EACH(i, 8)
+        p[i] = V_VNNI && paired && i % 2 ? TINY_FN(tinyi_tree_more)(p[i - 1], c[i], vb_load(q + 32 * i), traits)
+                                         : TINY_FN(tinyi_tree_product)(c[i], vb_load(q + 32 * i), traits);
     TINY_FN(tinyi_tree_fold)(p, traits, paired);
     TINYI_BLK_EACH(i, 2) {
         if (i && !(traits & TINYI_BLK_FINE)) break;
@@ -557,11 +570,9 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_two)(v_f32 *acc0, v_f32 *acc1, const 
     TINYI_BLK_EACH(j, 4)
         TINYI_BLK_EACH(r, 2) {
             const v_i8 c = TINY_FN(tinyi_tree_halves)(b[r] + 2 + 18 * j, 72);
-            p[r][j] = TINY_FN(tinyi_tree_add)(
-                TINY_FN(tinyi_tree_product)(vb_and(c, vb_set(15)), vb_load(q[r] + 64 * j), traits),
-                TINY_FN(tinyi_tree_product)(vb_and(TINYI_TREE_DOWN(c, 4), vb_set(15)), vb_load(q[r] + 64 * j + 32),
-                                            traits),
-                2, traits);
+            p[r][j] = TINY_FN(tinyi_tree_product)(vb_and(c, vb_set(15)), vb_load(q[r] + 64 * j), traits);
+            p[r][j] = TINY_FN(tinyi_tree_more)(p[r][j], vb_and(TINYI_TREE_DOWN(c, 4), vb_set(15)),
+                                               vb_load(q[r] + 64 * j + 32), traits);
             if (j % 2 == 0) continue;
             p[r][j / 2] = p[r][j - 1];
             p[r][j / 2 + 1] = p[r][j];
