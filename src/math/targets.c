@@ -39,16 +39,11 @@ TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu)
 
 /* Slots that avx512 takes from avx2, and on which processors:
  *   transposes    in halves 64 shuffles of 16 x 16 numbers take as long as 128 of half a vector; squares of 8 x 8, 96
- *   products of floats  in halves a multiply-add of 64 bytes takes as long as two, and tiles half as wide leave less
- *                 empty at the edges of y
- *   weights against a threshold  in halves; rows of attention are short, and their ends are pieces of vectors
  *   quantize_i8   everywhere: divisions of 64 bytes take twice as long as those of 32, and where arithmetic on 64 bytes
  *                 lowers the clock, all that follows takes longer (docs/dev/notes-avx512.md) */
 #define TINYI_NARROW(K) \
     K(transpose_b4, TINY_CPU_HALVES) K(transpose_b8, TINY_CPU_HALVES) K(transpose_past_b4, TINY_CPU_HALVES) \
-    K(gemm_f32_shape, TINY_CPU_HALVES) K(gemm_f32_pack, TINY_CPU_HALVES) K(gemm_f32_turn, TINY_CPU_HALVES) \
-    K(gemm_f32_tile, TINY_CPU_HALVES) K(gemm_f32_rows, TINY_CPU_HALVES) K(twist_sum_f32, TINY_CPU_HALVES) \
-    K(twist_write_f32, TINY_CPU_HALVES) K(quantize_i8, TINY_CPU_AVX512)
+    K(quantize_i8, TINY_CPU_AVX512)
 #define TINYI_NARROW_HERE (TINYI_HAVE_AVX2 && TINYI_HAVE_AVX512 && !TINYI_ONLY_PASS && !TINYI_BY_NAME)
 
 /* From the plainest up to the target, so that a slot which a target leaves alone keeps the next slower kernel. */

@@ -2,14 +2,9 @@
  *
  * Small whole numbers make every float sum exact, so that any order of additions, any block and any thread must give
  * the bits of the integer product: an oracle that shares no line with the library.                                  */
-#define T_INTERNALS
 #include "t.h"
 
-/* where 512 bits go in halves, avx512 has the tiles of avx2 */
-static tiny_target f32_on(const tiny_ctx *ctx, tiny_target target)
-{
-    return ctx->cpu & TINY_CPU_HALVES ? t_narrow(target) : t_vectors(target);
-}
+static tiny_target f32_on(tiny_target target) { return t_vectors(target); }
 
 /* ---- matrices in many layouts: element (i, j) of a rows x cols view is at `at + i * row + j * col` */
 
@@ -128,7 +123,7 @@ static void test_by_hand(tiny_target target)
     int i;
     ty = tiny_tensor_2d(y, TINY_F32, 2, 2);
     T_OK(tiny_matmul(ctx, &ta, &tb, NULL, TINY_ACT_NONE, &ty));
-    T_RAN_ON(ctx, f32_on(ctx, target));
+    T_RAN_ON(ctx, f32_on(target));
     for (i = 0; i < 4; i++) T_CLOSE(y[i], plain[i], 0);
     T_OK(tiny_matmul(ctx, &ta, &tb, &tv, TINY_ACT_RELU, &ty));
     for (i = 0; i < 4; i++) T_CLOSE(y[i], biased[i], 0);
@@ -174,13 +169,14 @@ static void test_sizes(tiny_target target)
         whole_f32(ctx, m, n, k, (int)t_rand_below(LAYOUTS), (int)t_rand_below(LAYOUTS), (int)t_rand_below(LAYOUTS),
                   types[t_rand_below(3)]);
     }
-    T_RAN_ON(ctx, f32_on(ctx, target));
+    T_RAN_ON(ctx, f32_on(target));
     t_close(ctx);
 }
 
 /* Every m from 1 to 18 and every layout of both factors: the edges of tiles, vectors, and the small form. */
-static void edges(tiny_ctx *ctx)
+static void test_edges(tiny_target target)
 {
+    tiny_ctx *ctx = t_ctx(target, 1);
     size_t m;
     int a, b;
     for (m = 1; m <= 18; m++)
@@ -189,27 +185,17 @@ static void edges(tiny_ctx *ctx)
                 whole_f32(ctx, m, 37, 20, a, b, DENSE, TINY_F32);
                 whole_f32(ctx, 37, m, 20, a, b, TURNED, TINY_F32);
             }
-}
-static void test_edges(tiny_target target)
-{
-    tiny_ctx *ctx = t_ctx(target, 1);
-    edges(ctx);
     t_close(ctx);
 }
 
-/* The tiles that avx512 would have on another processor: its own where 512 bits go in halves, else those of avx2. */
-static void test_halves(void)
+/* panels that are full, half full, and hardly used */
+static void test_panels(tiny_target target)
 {
-    tiny_ctx *ctx;
-    tiny_idx n;
-    if (!tiny_target_runs_here(TINY_TARGET_AVX512) || !tiny_target_runs_here(TINY_TARGET_AVX2)) return;
-    ctx = t_ctx(TINY_TARGET_AVX512, 1);
-    tinyi_kernels_fill(ctx->k, TINY_TARGET_AVX512, ctx->cpu ^ TINY_CPU_HALVES);
-    edges(ctx);
-    T_RAN_ON(ctx, ctx->cpu & TINY_CPU_HALVES ? TINY_TARGET_AVX512 : TINY_TARGET_AVX2);
-    for (n = 1; n < 70; n++) {              /* panels that are full, half full, and hardly used */
-        whole_f32(ctx, 300, (size_t)n, 40, DENSE, DENSE, DENSE, TINY_F32);
-        whole_f32(ctx, 50, (size_t)n, 300, DENSE, TURNED, TURNED, TINY_F32);
+    tiny_ctx *ctx = t_ctx(target, 1);
+    size_t n;
+    for (n = 1; n < 70; n++) {
+        whole_f32(ctx, 300, n, 40, DENSE, DENSE, DENSE, TINY_F32);
+        whole_f32(ctx, 50, n, 300, DENSE, TURNED, TURNED, TINY_F32);
     }
     t_close(ctx);
 }
@@ -233,7 +219,7 @@ static void test_blocks(tiny_target target)
         tiny_ctx *ctx = t_ctx(target, threads[t]);
         for (i = t % 2; i < T_COUNT(c); i += target == TINY_TARGET_SCALAR ? 3 : 2)
             whole_f32(ctx, c[i].m, c[i].n, c[i].k, c[i].a, c[i].b, c[i].y, c[i].dtype);
-        T_RAN_ON(ctx, f32_on(ctx, target));
+        T_RAN_ON(ctx, f32_on(target));
         t_close(ctx);
     }
 }
@@ -661,7 +647,7 @@ int main(void)
     T_RUN_TARGETS(test_by_hand);
     T_RUN_TARGETS(test_sizes);
     T_RUN_TARGETS(test_edges);
-    T_RUN(test_halves);
+    T_RUN_TARGETS(test_panels);
     T_RUN_TARGETS(test_blocks);
     T_RUN_TARGETS(test_identity);
     T_RUN_TARGETS(test_activations);
