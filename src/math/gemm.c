@@ -185,11 +185,11 @@ static void tinyi_gemm_turn(const tinyi_kernels *k, float *to, tiny_idx width, c
         return;
     }
     if (s->k == 1) {
-        TINYI_OF(k, gemm_f32_turn)(to, width, tinyi_gemm_at(s, row, k0), s->dtype, s->row, (size_t)rows, (size_t)n);
+        TINYI_GEMM_OF(k, turn)(to, width, tinyi_gemm_at(s, row, k0), s->dtype, s->row, (size_t)rows, (size_t)n);
         return;
     }
     for (r = 0; r < rows; r++) tinyi_gemm_row_f32(k, t + r * n, s, row + r, k0, n);
-    TINYI_OF(k, gemm_f32_turn)(to, width, t, TINY_F32, n, (size_t)rows, (size_t)n);
+    TINYI_GEMM_OF(k, turn)(to, width, t, TINY_F32, n, (size_t)rows, (size_t)n);
 }
 
 /* Panels of nr rows of b, side by side: [panel][n][nr]. */
@@ -197,7 +197,7 @@ static void tinyi_gemm_panels(const tinyi_kernels *k, float *v, tiny_idx nr, con
                               tiny_idx rows, tiny_idx k0, tiny_idx n, float *t)
 {
     tiny_idx r;
-    if (b->row == 1) TINYI_OF(k, gemm_f32_pack)(v, tinyi_gemm_at(b, row, k0), b->dtype, b->k, (size_t)n, (size_t)rows);
+    if (b->row == 1) TINYI_GEMM_OF(k, pack)(v, tinyi_gemm_at(b, row, k0), b->dtype, b->k, (size_t)n, (size_t)rows);
     else
         for (r = 0; r < rows; r += nr, v += n * nr)
             tinyi_gemm_turn(k, v, nr, b, row + r, TINYI_MIN(rows - r, nr), k0, n, t);
@@ -232,7 +232,7 @@ static tinyi_gemm_own tinyi_gemm_own_of(const tinyi_gemm *g)
 static void tinyi_gemm_job_of(tinyi_gemm_job *job, const tiny_team *team, const tinyi_gemm *g, const tinyi_gemm_own *o)
 {
     job->k = team->k;
-    TINYI_OF(team->k, gemm_f32_shape)(&job->shape);
+    TINYI_GEMM_OF(team->k, shape)(&job->shape);
     if (g->m <= TINYI_GEMM_FEW) {           /* b is used little: longer runs of it, fetched better */
         job->shape.nc = TINYI_MIN(4 * job->shape.nc, TINYI_GEMM_NC_MAX);
         job->shape.kc /= 3;
@@ -292,7 +292,7 @@ static void tinyi_gemm_piece(const tinyi_gemm_job *job, const tinyi_gemm *g, con
                              tiny_idx i1, tiny_idx j0, tiny_idx j1)
 {
     const tiny_idx mr = job->shape.mr, nr = job->shape.nr, kc = job->shape.kc, r0 = tinyi_gemm_start(g->m, mr, i0);
-    const tinyi_fn_gemm_f32_tile tile = TINYI_OF(job->k, gemm_f32_tile);
+    const tinyi_fn_gemm_f32_tile tile = TINYI_GEMM_OF(job->k, tile);
     const int direct = g->y_n == 1;
     float *y = direct ? (float *)(void *)g->y + r0 * g->y_m + j0 : job->y;
     const tiny_idx y_row = direct ? g->y_m : j1 - j0, tiles = (j1 - j0 - 1) / nr + 1,
@@ -495,7 +495,7 @@ static void tinyi_gemm_run_rows(tiny_team *team, const tinyi_gemm *g)
     tinyi_gemm_job job;
     tiny_idx nr, mr, columns, deep = tinyi_gemm_rows_depth(g), q0, q1, i, r, p, j, rows, high, n;
     float *v = (float *)team->shared, *t = (float *)team->own;      /* t: rows x columns of y */
-    TINYI_OF(k, gemm_f32_shape)(&job.shape);
+    TINYI_GEMM_OF(k, shape)(&job.shape);
     nr = job.shape.nr;
     mr = job.shape.mr;
     job.k = k;
@@ -523,7 +523,7 @@ static void tinyi_gemm_run_rows(tiny_team *team, const tinyi_gemm *g)
                     rows = tinyi_gemm_next(mr, i1 - i);
                     s = tinyi_gemm_rows_of(&job, &g->a, i, rows, p, n, &step);
                     for (j = 0; j < g->n; j += nr) /* a panel that is half empty takes half of the time */
-                        TINYI_OF(k, gemm_f32_rows)
+                        TINYI_GEMM_OF(k, rows)
                         (t + (i - i0) * columns + j, columns, s, step, v + j * g->k + p * nr, nr, (size_t)n, (int)rows,
                          (int)(g->n - j > nr / 2 ? nr : nr / 2), p > 0);
                 }
@@ -549,7 +549,7 @@ static void tinyi_gemm_small(const tinyi_gemm_job *job, const tinyi_gemm *g)
         rows = tinyi_gemm_next(mr, g->m - i);
         s = tinyi_gemm_rows_of(job, &g->a, i, rows, 0, g->k, &step);
         for (j = 0; j < g->n; j += nr)
-            TINYI_OF(k, gemm_f32_rows)
+            TINYI_GEMM_OF(k, rows)
             (y + j, t_row, s, step,
              in_place ? (const float *)(const void *)tinyi_gemm_at(&g->b, j, 0) : job->v + j * g->k,
              in_place ? g->b.k : nr, (size_t)g->k, (int)rows, (int)TINYI_MIN(g->n - j, nr), 0);
@@ -577,7 +577,7 @@ static void tinyi_gemm_run_small(tiny_team *team, const tinyi_gemm *g)
     const double work = (double)g->m * (double)g->n * (double)g->k;
     tiny_idx q0, q1, grain = work > 1e6 ? 1 : 1 + (tiny_idx)(1e6 / (work + 100.0));
     job.k = team->k;
-    TINYI_OF(team->k, gemm_f32_shape)(&job.shape);
+    TINYI_GEMM_OF(team->k, shape)(&job.shape);
     job.v = (float *)team->own;
     job.s = job.v + o.s;
     job.t = job.v + o.t;

@@ -75,6 +75,12 @@ TINYI_FN void tinyi_gemm_put(const tinyi_kernels *k, const tinyi_gemm *g, const 
 TINYI_FN void tinyi_gemm_row_f32(const tinyi_kernels *k, float *to, const tinyi_gemm_side *s, tiny_idx row, tiny_idx k0,
                                  tiny_idx n);
 
+#if TINYI_BY_NAME
+#define TINYI_GEMM_OF(k, name) TINYI_OF(k, gemm_f32_##name)
+#else
+#define TINYI_GEMM_OF(k, name) ((k)->gemm.name)
+#endif
+
 /* The height of the tile that takes this many rows. */
 TINYI_INLINE tiny_idx tinyi_gemm_height(tiny_idx mr, tiny_idx rows)
 {

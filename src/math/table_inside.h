@@ -61,8 +61,20 @@ TINYI_KERNELS(TINYI_SLOT_TYPE)
 #else
 #define TINYI_SLOT_FIELD(name, type, params) tinyi_fn_##name name;
 #endif
+/* the kernels gemm_f32_* as math/gemm.c takes them: of avx2 where a target of 512 bits works in halves. In their own
+ * slots other drivers find those of the target, by whose width they lay out their data. */
+typedef struct tinyi_gemm_kernels {
+    tinyi_fn_gemm_f32_shape shape;
+    tinyi_fn_gemm_f32_pack pack;
+    tinyi_fn_gemm_f32_turn turn;
+    tinyi_fn_gemm_f32_tile tile;
+    tinyi_fn_gemm_f32_rows rows;
+} tinyi_gemm_kernels;
 typedef struct tiny_kernels {
     TINYI_KERNELS(TINYI_SLOT_FIELD)
+#if !TINYI_BY_NAME
+    tinyi_gemm_kernels gemm;
+#endif
     unsigned cpu;                           /* features of this processor, for variants inside a target */
     tiny_target target;
     size_t cache[4];                        /* bytes of its data caches, by level; [3]: of the last one */

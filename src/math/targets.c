@@ -38,6 +38,8 @@ TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu)
 #undef TINYI_AMX_ALLOWED
 
 /* Slots that avx512 takes from avx2, and on which processors:
+ *   products      of floats, in halves (tinyi_kernels.gemm): a multiply-add of 64 bytes takes as long as two, and tiles
+ *                 half as wide leave less empty at the edges of y
  *   transposes    in halves 64 shuffles of 16 x 16 numbers take as long as 128 of half a vector; squares of 8 x 8, 96
  *   quantize_i8   everywhere: divisions of 64 bytes take twice as long as those of 32, and where arithmetic on 64 bytes
  *                 lowers the clock, all that follows takes longer (docs/dev/notes-avx512.md) */
@@ -51,6 +53,9 @@ TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned 
 {
 #if TINYI_NARROW_HERE
     tinyi_kernels narrow;
+    const tinyi_kernels *from = target >= TINY_TARGET_AVX512 && (cpu & TINY_CPU_HALVES) ? &narrow : k;
+#elif !TINYI_BY_NAME
+    const tinyi_kernels *from = k;
 #endif
     int level;
     k->cpu = cpu;
@@ -92,6 +97,9 @@ TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned 
     if (target >= TINY_TARGET_AVX512) { TINYI_NARROW(TINYI_NARROW_SLOT) }
 #undef TINYI_NARROW_SLOT
 #endif
+#define TINYI_GEMM_SLOT(name) k->gemm.name = from->gemm_f32_##name;
+    TINYI_GEMM_SLOT(shape) TINYI_GEMM_SLOT(pack) TINYI_GEMM_SLOT(turn) TINYI_GEMM_SLOT(tile) TINYI_GEMM_SLOT(rows)
+#undef TINYI_GEMM_SLOT
 #if TINYI_HAVE_AMX
     if (target >= TINY_TARGET_AMX) tinyi_use_all_amx(k);
 #endif

@@ -2,6 +2,7 @@
  *
  * Small whole numbers make every float sum exact, so that any order of additions, any block and any thread must give
  * the bits of the integer product: an oracle that shares no line with the library.                                  */
+#define T_INTERNALS
 #include "t.h"
 
 static tiny_target f32_on(tiny_target target) { return t_vectors(target); }
@@ -174,9 +175,8 @@ static void test_sizes(tiny_target target)
 }
 
 /* Every m from 1 to 18 and every layout of both factors: the edges of tiles, vectors, and the small form. */
-static void test_edges(tiny_target target)
+static void edges(tiny_ctx *ctx)
 {
-    tiny_ctx *ctx = t_ctx(target, 1);
     size_t m;
     int a, b;
     for (m = 1; m <= 18; m++)
@@ -185,18 +185,42 @@ static void test_edges(tiny_target target)
                 whole_f32(ctx, m, 37, 20, a, b, DENSE, TINY_F32);
                 whole_f32(ctx, 37, m, 20, a, b, TURNED, TINY_F32);
             }
+}
+static void test_edges(tiny_target target)
+{
+    tiny_ctx *ctx = t_ctx(target, 1);
+    edges(ctx);
     t_close(ctx);
 }
 
 /* panels that are full, half full, and hardly used */
-static void test_panels(tiny_target target)
+static void panels(tiny_ctx *ctx)
 {
-    tiny_ctx *ctx = t_ctx(target, 1);
     size_t n;
     for (n = 1; n < 70; n++) {
         whole_f32(ctx, 300, n, 40, DENSE, DENSE, DENSE, TINY_F32);
         whole_f32(ctx, 50, n, 300, DENSE, TURNED, TURNED, TINY_F32);
     }
+}
+static void test_panels(tiny_target target)
+{
+    tiny_ctx *ctx = t_ctx(target, 1);
+    panels(ctx);
+    t_close(ctx);
+}
+
+/* The tiles that avx512 would have on another processor: its own where 512 bits go in halves, else those of avx2. */
+static void test_halves(void)
+{
+    tiny_ctx *ctx;
+    if (!tiny_target_runs_here(TINY_TARGET_AVX512) || !tiny_target_runs_here(TINY_TARGET_AVX2)) return;
+    ctx = t_ctx(TINY_TARGET_AVX512, 1);
+    tinyi_kernels_fill(ctx->k, TINY_TARGET_AVX512, ctx->cpu ^ TINY_CPU_HALVES);
+    T_TRUE((ctx->k->gemm.tile == ctx->k->gemm_f32_tile) == ((ctx->cpu & TINY_CPU_HALVES) != 0));
+    edges(ctx);
+    panels(ctx);
+    whole_f32(ctx, 130, 310, 400, TURNED, TURNED, TURNED, TINY_F32);
+    whole_f32(ctx, 410, 300, 900, DENSE, DENSE, DENSE, TINY_F32);
     t_close(ctx);
 }
 
@@ -648,6 +672,7 @@ int main(void)
     T_RUN_TARGETS(test_sizes);
     T_RUN_TARGETS(test_edges);
     T_RUN_TARGETS(test_panels);
+    T_RUN(test_halves);
     T_RUN_TARGETS(test_blocks);
     T_RUN_TARGETS(test_identity);
     T_RUN_TARGETS(test_activations);
