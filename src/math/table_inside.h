@@ -72,14 +72,17 @@ typedef struct tinyi_gemm_kernels {
 } tinyi_gemm_kernels;
 typedef struct tiny_kernels {
     TINYI_KERNELS(TINYI_SLOT_FIELD)
-#if !TINYI_BY_NAME
-    tinyi_gemm_kernels gemm;
-#endif
     unsigned cpu;                           /* features of this processor, for variants inside a target */
     tiny_target target;
     size_t cache[4];                        /* bytes of its data caches, by level; [3]: of the last one */
     unsigned char from[TINYI_K_COUNT];      /* the target that each slot was taken from */
+#if !TINYI_BY_NAME
+    tinyi_gemm_kernels gemm;
+#endif
 } tinyi_kernels;
+#if !TINYI_BY_NAME
+TINYI_FN void tinyi_gemm_lend(tinyi_kernels *k, const tinyi_kernels *from);     /* fills k->gemm */
+#endif
 #undef TINYI_SLOT_FIELD
 
 TINYI_FN tiny_idx tinyi_softmax_block(const tinyi_kernels *k);      /* values that may be summed in float */

@@ -48,6 +48,17 @@ TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu)
     K(quantize_i8, TINY_CPU_AVX512)
 #define TINYI_NARROW_HERE (TINYI_HAVE_AVX2 && TINYI_HAVE_AVX512 && !TINYI_ONLY_PASS && !TINYI_BY_NAME)
 
+#if !TINYI_BY_NAME
+TINYI_FN void tinyi_gemm_lend(tinyi_kernels *k, const tinyi_kernels *from)
+{
+    k->gemm.shape = from->gemm_f32_shape;
+    k->gemm.pack = from->gemm_f32_pack;
+    k->gemm.turn = from->gemm_f32_turn;
+    k->gemm.tile = from->gemm_f32_tile;
+    k->gemm.rows = from->gemm_f32_rows;
+}
+#endif
+
 /* From the plainest up to the target, so that a slot which a target leaves alone keeps the next slower kernel. */
 TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned cpu)
 {
@@ -97,9 +108,7 @@ TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned 
     if (target >= TINY_TARGET_AVX512) { TINYI_NARROW(TINYI_NARROW_SLOT) }
 #undef TINYI_NARROW_SLOT
 #endif
-#define TINYI_GEMM_SLOT(name) k->gemm.name = from->gemm_f32_##name;
-    TINYI_GEMM_SLOT(shape) TINYI_GEMM_SLOT(pack) TINYI_GEMM_SLOT(turn) TINYI_GEMM_SLOT(tile) TINYI_GEMM_SLOT(rows)
-#undef TINYI_GEMM_SLOT
+    tinyi_gemm_lend(k, from);
 #if TINYI_HAVE_AMX
     if (target >= TINY_TARGET_AMX) tinyi_use_all_amx(k);
 #endif
