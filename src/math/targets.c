@@ -108,10 +108,10 @@ TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned 
     if (target >= TINY_TARGET_AVX512) { TINYI_NARROW(TINYI_NARROW_SLOT) }
 #undef TINYI_NARROW_SLOT
 #endif
-    tinyi_gemm_lend(k, from);
 #if TINYI_HAVE_AMX
     if (target >= TINY_TARGET_AMX) tinyi_use_all_amx(k);
 #endif
+    tinyi_gemm_lend(k, from);
 #endif
 }
 #undef TINYI_NARROW

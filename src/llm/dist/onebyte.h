@@ -83,7 +83,8 @@ TINY_API const float *tllm_onebyte_tensor(tllm_onebyte *o, size_t i);
 /* One step of this machine. report may be NULL. After a failure theta is that of the last complete step; only a cancel
  * in the middle of an update leaves it between two steps. */
 TINY_API tiny_status tllm_onebyte_step(tllm_onebyte *o, tllm_onebyte_report *report);
-/* Rank 0: tells all machines that the run is over, after they got every record. */
+/* Rank 0: tells all machines that the run is over, after they got every record. Without a step before, it waits for
+ * `least` machines first. */
 TINY_API tiny_status tllm_onebyte_end(tllm_onebyte *o);
 /* Another rank: tells rank 0 that it will not be heard of again. */
 TINY_API tiny_status tllm_onebyte_leave(tllm_onebyte *o);
