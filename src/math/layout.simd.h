@@ -308,18 +308,25 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b8)(unsigned char *y, ptrdiff_
     b2 = _mm256_permute2x128_si256(a2, a6, 0x20); b6 = _mm256_permute2x128_si256(a2, a6, 0x31);                       \
     b3 = _mm256_permute2x128_si256(a3, a7, 0x20); b7 = _mm256_permute2x128_si256(a3, a7, 0x31);                       \
     TINYI_T_EACH8(TINYI_T_WRITE, b)
-#define TINYI_T_STORE(p, v) _mm256_stream_si256((__m256i *)(void *)(p), v)
-TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_past_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x,
-                                                      ptrdiff_t xs)
-{
-    TINYI_T_TURN_B4;
-}
-#undef TINYI_T_STORE
 #define TINYI_T_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
 TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x,
                                                       ptrdiff_t xs)
 {
     TINYI_T_TURN_B4;
+}
+/* Both halves of a line, one after the other: a processor gathers few lines at a time, and another program that
+ * shares its core takes some of them. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_past_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x,
+                                                      ptrdiff_t xs)
+{
+    __m256i half[2][8];
+    int i;
+    TINY_FN(tinyi_layout_turn_b4)((unsigned char *)half[0], 32, x, xs);
+    TINY_FN(tinyi_layout_turn_b4)((unsigned char *)half[1], 32, x + 8 * xs, xs);
+    for (i = 0; i < 8; i++) {
+        _mm256_stream_si256((__m256i *)(void *)(y + i * ys), half[0][i]);
+        _mm256_stream_si256((__m256i *)(void *)(y + i * ys + 32), half[1][i]);
+    }
 }
 #define TINYI_TURN_B8 4
 TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b8)(unsigned char *y, ptrdiff_t ys, const unsigned char *x,
@@ -493,13 +500,13 @@ TINYI_LAYOUT_TRANSPOSE(4)
 #undef TINYI_LAYOUT_TRANSPOSE
 
 #if V_AVX512 || V_AVX2
-/* whole lines past the caches; na and nb are multiples of 16, rows of y begin on a line */
+/* whole lines of 16 numbers past the caches; na and nb are multiples of 16, rows of y begin on a line */
 static void TINY_FN(tinyi_transpose_past_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs,
                                              size_t na, size_t nb)
 {
     size_t a, b;
     for (a = 0; a < na; a += TINYI_TURN_B4)
-        for (b = 0; b < nb; b += TINYI_TURN_B4)
+        for (b = 0; b < nb; b += 16)
             TINY_FN(tinyi_layout_past_b4)
             (y + (ptrdiff_t)a * ys + (ptrdiff_t)b * 4, ys, x + (ptrdiff_t)b * xs + (ptrdiff_t)a * 4, xs);
     _mm_sfence();
