@@ -9,7 +9,7 @@ tiny_target b_aim = TINY_TARGET_AUTO;
 /* A row's best median on each target. Other load only makes a row slower, so the best of several rounds counts; the
  * best of even and of odd rounds, of the same kernels, shows what is left of it. */
 typedef struct bt_entry { char key[240]; double best[TINY_TARGET_COUNT], half[2][TINY_TARGET_COUNT]; } bt_entry;
-static bt_entry *bt_entries;
+static bt_entry *bt_entries;                            /* the rows of one section */
 static int bt_n, bt_room, bt_collects, bt_round;
 
 static void bt_least(double *best, double ns) { if (!(*best > 0) || ns < *best) *best = ns; }
@@ -75,12 +75,14 @@ static bt_verdict bt_judge(const bt_entry *e, int widest, int *own, int *rival)
 int b_targets(const b_section *s, const tiny_target *targets, int n, int rounds)
 {
     enum { AGAIN = 4 };                                      /* rounds that only a section with a slow row gets */
-    const int widest = (int)targets[n - 1], first = bt_n;
+    const int widest = (int)targets[n - 1];
     const double begun = b_now();
     int count[BT_UNSURE + 1] = {0}, i, k, own, rival;
     bt_collects = 1;
+    bt_n = 0;
     for (k = 0; k < rounds + AGAIN; k++) {
         if (k >= rounds && !count[BT_SLOW] && !count[BT_UNSURE]) break;
+        if (k && count[BT_ALONE] == bt_n) break;             /* nothing to compare */
         b_keeps = 1;
         bt_round = k;
         for (i = 0; i < n; i++) {           /* each round begins with another target */
@@ -88,16 +90,16 @@ int b_targets(const b_section *s, const tiny_target *targets, int n, int rounds)
             b_section_run(s);
         }
         memset(count, 0, sizeof count);
-        for (i = first; i < bt_n; i++) count[bt_judge(&bt_entries[i], widest, &own, &rival)]++;
+        for (i = 0; i < bt_n; i++) count[bt_judge(&bt_entries[i], widest, &own, &rival)]++;
     }
     b_keeps = 0;
     b_section_run(NULL);
     b_aim = TINY_TARGET_AUTO;
     bt_collects = 0;
     printf("%-12s %4d rows, %3d slower on %s than on a narrower target, %d not decided, %.0f s\n", s->name,
-            bt_n - first - count[BT_ALONE], count[BT_SLOW], tiny_target_name((tiny_target)widest), count[BT_UNSURE],
+            bt_n - count[BT_ALONE], count[BT_SLOW], tiny_target_name((tiny_target)widest), count[BT_UNSURE],
             b_now() - begun);
-    for (i = first; i < bt_n; i++) {
+    for (i = 0; i < bt_n; i++) {
         const bt_verdict v = bt_judge(&bt_entries[i], widest, &own, &rival);
         const bt_entry *e = &bt_entries[i];
         if (v != BT_SLOW && v != BT_UNSURE) continue;

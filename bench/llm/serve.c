@@ -214,7 +214,7 @@ void bench_serve(void)
         "more than 11x (GPT-J) and 16x (LLaMA) over FasterTransformer for concurrent requests with random arrivals";
     static const char *const random[2] = { "build/15M-Q8_0.gguf", "build/110M-Q4_0.gguf" };
     int i;
-    printf("\n32 requests, Poisson arrivals, 16 to 256 tokens\n");
+    b_note("32 requests, Poisson arrivals, 16 to 256 tokens");
     bs_model("examples/models/story.gguf", "examples/models/story.gguf", headline);
     for (i = 0; i < 2; i++) {
         FILE *f = b_quick ? NULL : fopen(random[i], "rb");
