@@ -64,7 +64,7 @@ extern tiny_target b_aim;           /* the target that b_ctx opens for TINY_TARG
 void b_section_run(const b_section *section);                   /* and frees what b_alloc gave it; NULL: frees only */
 void b_targets_row(const char *contest, const b_row *row);      /* remembers a measured row */
 /* Runs the section on each target, several rounds, the widest target last in the list. Prints the rows whose default is
- * slower than on a narrower target by more than 5 %, and returns their number. */
+ * slower than on a narrower target by more than 5 %, and returns their number. Called again, it adds rounds. */
 int b_targets(const b_section *section, const tiny_target *targets, int n, int rounds);
 
 #endif
