@@ -175,8 +175,23 @@ block_tests() {
     [ -z "$bad" ] || echo "tests/llm/block failed:$bad" >&2
     [ -z "$bad" ]
 }
-# NAME RUNNER COMPILER FLAGS PROCESSOR...: the shorter tests of tests/llm/block on each of these processors, which end
-# the runner; nothing else is compared there
+# PROCESSOR...: the conformance kit on the widest target of each, which ends the runner; says which failed
+kit() {
+    bad=
+    # shellcheck disable=SC2086
+    if ! $cc $flags -I"$INC" -I. tests/conformance.c "$exe.library.o" -o "$exe.kit" $libs >"$exe.kit.log" 2>&1; then
+        echo 'tests/conformance.c: no build' >&2
+        return 1
+    fi
+    for more in "$@"; do
+        # shellcheck disable=SC2086
+        $limit $runner $more "$exe.kit" --target neon --cases 8 >"$exe.kit.log" 2>&1 || bad="$bad $more"
+    done
+    [ -z "$bad" ] || echo "the conformance kit failed:$bad" >&2
+    [ -z "$bad" ]
+}
+# NAME RUNNER COMPILER FLAGS PROCESSOR...: the shorter tests of tests/llm/block and the conformance kit on each of these
+# processors, which end the runner; nothing else is compared there
 levels() {
     wanted "$1" || return 0
     drain
@@ -187,7 +202,7 @@ levels() {
     done
     # shellcheck disable=SC2086
     if ! $cc $flags -I"$INC" -c "$dir/library.c" -o "$exe.library.o" >"$exe.log" 2>&1; then bits='DOES NOT COMPILE'
-    elif block_tests 'borders eight format pass' "$@"; then ran=$(echo "$@" | sed 's/cortex-//g'); fi
+    elif block_tests 'borders eight format pass' "$@" && kit "$@"; then ran=$(echo "$@" | sed 's/cortex-//g'); fi
     line "$name" "$cc" "$bits" "$ran" - | tee -a "$table"
     if [ "$ran" = FAILED ]; then failed=$((failed + 1)); else passed=$((passed + 1)); fi
 }
